@@ -1,0 +1,263 @@
+//! Seeded inputs, bit-identical on every platform.
+//!
+//! Values are counter-based: element `i` of a buffer is a pure function of (seed, buffer, i), so any slice can be made
+//! anywhere without making the rest, and a 10 GB tensor needs no 10 GB on the host. Only integer arithmetic and single
+//! correctly rounded multiplications are used, never a transcendental function, whose last bit differs between platforms.
+
+use half::{bf16, f16};
+
+use crate::case::{DType, Problem};
+use crate::workload::{BufferSpec, HostBuffer, Role, Storage};
+
+/// A pure function from a problem and a draw to a value. Integers below 2⁵³ are exact.
+pub type Fill = fn(&Problem, Draw) -> f64;
+
+/// The random source of one element.
+#[derive(Debug, Clone, Copy)]
+pub struct Draw {
+    /// Position in the buffer, in elements.
+    pub index: u64,
+    bits: u64,
+}
+
+impl Draw {
+    fn new(stream: u64, index: u64) -> Draw {
+        Draw { index, bits: splitmix64(stream.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15))) }
+    }
+
+    /// 64 uniform bits.
+    pub fn bits(self) -> u64 {
+        self.bits
+    }
+
+    /// Uniform in 0..n.
+    pub fn below(self, n: u64) -> u64 {
+        ((u128::from(self.bits) * u128::from(n)) >> 64) as u64
+    }
+
+    /// Uniform in [0, 1) with 24 bits.
+    pub fn uniform(self) -> f64 {
+        (self.bits >> 40) as f64 / f64::from(1 << 24)
+    }
+
+    /// Close to standard normal: the sum of four 16-bit uniforms, centred, scaled to unit variance (range ±3.46).
+    pub fn normal(self) -> f64 {
+        let sum: i64 = (0..4).map(|k| ((self.bits >> (16 * k)) & 0xFFFF) as i64).sum();
+        // Four uniforms on 0..=65535 have variance 4 (2³² - 1) / 12; 37 837.2 is its square root.
+        (2 * (sum - 131_070)) as f64 / (2.0 * 37_837.226_9)
+    }
+}
+
+/// The finaliser of Steele, Lea and Flood's SplitMix64 (2014): a bijection with full avalanche.
+fn splitmix64(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}
+
+/// The random stream of one buffer: depends on the seed and on the buffer's name, not on its position.
+fn stream(seed: u64, name: &str) -> u64 {
+    name.bytes().fold(splitmix64(seed ^ 0x5041_5241_4C4C_4158), |h, b| splitmix64(h ^ u64::from(b)))
+}
+
+/// The input values of one problem.
+pub struct Inputs {
+    problem: Problem,
+    /// One entry per buffer of the problem; `None` for outputs and scratch.
+    sources: Vec<Option<(BufferSpec, Source)>>,
+}
+
+enum Source {
+    Seeded { stream: u64, fill: Fill },
+    Given(Vec<u8>),
+}
+
+/// Inputs that the caller supplied do not fit the problem.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("input `{name}` has {got} bytes, the case needs {want}")]
+pub struct WrongLength {
+    /// Name of the buffer.
+    pub name: &'static str,
+    /// Bytes given.
+    pub got: u64,
+    /// Bytes needed.
+    pub want: u64,
+}
+
+impl Inputs {
+    /// Inputs from a seed.
+    pub fn seeded(problem: &Problem, seed: u64) -> Inputs {
+        let source = |spec: BufferSpec| match spec.role {
+            Role::Input(fill) => Some((spec, Source::Seeded { stream: stream(seed, spec.name), fill })),
+            _ => None,
+        };
+        Inputs { problem: problem.clone(), sources: problem.buffers().into_iter().map(source).collect() }
+    }
+
+    /// Replace one input by the caller's own little-endian bytes, in the buffer's storage type.
+    pub fn replace(&mut self, buffer: usize, bytes: Vec<u8>) -> Result<(), WrongLength> {
+        let dtype = self.problem.dtype;
+        let (spec, source) = self.sources[buffer].as_mut().expect("an input buffer");
+        let want = spec.bytes(dtype).0;
+        if bytes.len() as u64 != want {
+            return Err(WrongLength { name: spec.name, got: bytes.len() as u64, want });
+        }
+        *source = Source::Given(bytes);
+        Ok(())
+    }
+
+    fn source(&self, buffer: usize) -> (&BufferSpec, &Source) {
+        let (spec, source) = self.sources[buffer].as_ref().expect("an input buffer");
+        (spec, source)
+    }
+
+    /// One element as the device sees it: rounded to the storage type, then widened.
+    pub fn at(&self, buffer: usize, index: u64) -> f64 {
+        let (spec, source) = self.source(buffer);
+        let storage = spec.elem.storage(self.problem.dtype);
+        match source {
+            Source::Seeded { stream, fill } => round_to(storage, fill(&self.problem, Draw::new(*stream, index))),
+            Source::Given(bytes) => {
+                let size = storage.bytes() as usize;
+                load(storage, &bytes[index as usize * size..][..size])
+            }
+        }
+    }
+
+    /// Write elements `start..` as little-endian bytes into `out`, as many as fit.
+    pub fn write(&self, buffer: usize, start: u64, out: &mut [u8]) {
+        let (spec, source) = self.source(buffer);
+        let storage = spec.elem.storage(self.problem.dtype);
+        let size = storage.bytes() as usize;
+        match source {
+            Source::Given(bytes) => {
+                out.copy_from_slice(&bytes[start as usize * size..][..out.len()]);
+            }
+            Source::Seeded { stream, fill } => {
+                for (i, slot) in out.chunks_exact_mut(size).enumerate() {
+                    store(storage, fill(&self.problem, Draw::new(*stream, start + i as u64)), slot);
+                }
+            }
+        }
+    }
+
+    /// A whole input, widened to f32 or u32.
+    pub fn host(&self, buffer: usize) -> HostBuffer {
+        let (spec, _) = self.source(buffer);
+        match spec.elem.storage(self.problem.dtype) {
+            Storage::U32 => HostBuffer::U32((0..spec.len).map(|i| self.at(buffer, i) as u32).collect()),
+            _ => HostBuffer::F32((0..spec.len).map(|i| self.at(buffer, i) as f32).collect()),
+        }
+    }
+}
+
+/// Round a value to a storage type.
+pub fn round_to(storage: Storage, value: f64) -> f64 {
+    match storage {
+        Storage::F32 => f64::from(value as f32),
+        Storage::F16 => f16::from_f64(value).to_f64(),
+        Storage::BF16 => bf16::from_f64(value).to_f64(),
+        Storage::U32 => f64::from(value as u32),
+    }
+}
+
+/// Store one value as little-endian bytes.
+fn store(storage: Storage, value: f64, slot: &mut [u8]) {
+    match storage {
+        Storage::F32 => slot.copy_from_slice(&(value as f32).to_le_bytes()),
+        Storage::F16 => slot.copy_from_slice(&f16::from_f64(value).to_le_bytes()),
+        Storage::BF16 => slot.copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
+        Storage::U32 => slot.copy_from_slice(&(value as u32).to_le_bytes()),
+    }
+}
+
+/// Load one little-endian value.
+///
+/// # Panics
+/// When `bytes` is not exactly one element long.
+pub fn load(storage: Storage, bytes: &[u8]) -> f64 {
+    match storage {
+        Storage::F32 => f64::from(f32::from_le_bytes(bytes.try_into().expect("4 bytes"))),
+        Storage::F16 => f16::from_le_bytes(bytes.try_into().expect("2 bytes")).to_f64(),
+        Storage::BF16 => bf16::from_le_bytes(bytes.try_into().expect("2 bytes")).to_f64(),
+        Storage::U32 => f64::from(u32::from_le_bytes(bytes.try_into().expect("4 bytes"))),
+    }
+}
+
+/// Floats as little-endian bytes of the storage type that `dtype` gives to real elements.
+pub fn encode(dtype: DType, values: &[f32]) -> Vec<u8> {
+    let storage = crate::workload::Elem::Real.storage(dtype);
+    let size = storage.bytes() as usize;
+    let mut out = vec![0; values.len() * size];
+    for (slot, value) in out.chunks_exact_mut(size).zip(values) {
+        store(storage, f64::from(*value), slot);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::case::Case;
+
+    fn problem(text: &str) -> Problem {
+        text.parse::<Case>().expect("valid case").problem
+    }
+
+    /// These bits are the contract between platforms and versions: results of different machines compare only if
+    /// the inputs are the same.
+    #[test]
+    fn inputs_are_pinned_bit_for_bit() {
+        let inputs = Inputs::seeded(&problem("attention/fwd/b1,h1,s4,d4/f32/manual"), 42);
+        let mut bytes = [0; 16];
+        inputs.write(0, 0, &mut bytes);
+        let bits: Vec<u32> = bytes.chunks(4).map(|c| u32::from_le_bytes(c.try_into().expect("4"))).collect();
+        assert_eq!(bits, PINNED);
+    }
+
+    const PINNED: [u32; 4] = [3_221_619_941, 1_059_869_526, 3_205_404_852, 3_206_389_211];
+
+    #[test]
+    fn slices_agree_with_elements_in_every_storage_type() {
+        for dtype in ["f32", "f16", "bf16"] {
+            let p = problem(&format!("attention/fwd/b1,h1,s9,d5/{dtype}/manual"));
+            let inputs = Inputs::seeded(&p, 7);
+            let storage = crate::workload::Elem::Real.storage(p.dtype);
+            let size = storage.bytes() as usize;
+            let mut bytes = vec![0; 11 * size];
+            inputs.write(1, 3, &mut bytes);
+            for (i, chunk) in bytes.chunks(size).enumerate() {
+                assert_eq!(load(storage, chunk), inputs.at(1, 3 + i as u64), "{dtype} element {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn normal_draws_have_zero_mean_and_unit_variance() {
+        let n = 100_000;
+        let draws: Vec<f64> = (0..n).map(|i| Draw::new(stream(1, "x"), i).normal()).collect();
+        let mean = draws.iter().sum::<f64>() / n as f64;
+        let variance = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
+        assert!(mean.abs() < 0.01, "mean {mean}");
+        assert!((variance - 1.0).abs() < 0.02, "variance {variance}");
+        assert!(draws.iter().all(|x| x.abs() < 3.47));
+    }
+
+    #[test]
+    fn seeds_buffers_and_elements_differ() {
+        let p = problem("attention/fwd/b1,h1,s64,d64/f32/manual");
+        let (a, b) = (Inputs::seeded(&p, 1), Inputs::seeded(&p, 2));
+        let equal = |f: &dyn Fn(u64) -> (f64, f64)| (0..1000).filter(|i| f(*i).0 == f(*i).1).count();
+        assert!(equal(&|i| (a.at(0, i), b.at(0, i))) < 10, "seed");
+        assert!(equal(&|i| (a.at(0, i), a.at(1, i))) < 10, "buffer");
+        assert!(equal(&|i| (a.at(0, i), a.at(0, i + 1))) < 10, "element");
+    }
+
+    #[test]
+    fn own_inputs_must_have_the_right_length() {
+        let mut inputs = Inputs::seeded(&problem("attention/fwd/b1,h1,s2,d2/f16/manual"), 0);
+        assert_eq!(inputs.replace(0, vec![0; 7]), Err(WrongLength { name: "q", got: 7, want: 8 }));
+        assert_eq!(inputs.replace(0, encode(DType::F16, &[1.0, 2.0, 3.0, 4.0])), Ok(()));
+        assert_eq!(inputs.at(0, 2), 3.0);
+    }
+}

@@ -1,0 +1,151 @@
+//! Quantities with their units, and all formatting of numbers for people.
+//!
+//! Prefixes are decimal everywhere: a gigabyte is 10⁹ bytes. Storage stays exact; only `Display` rounds.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A duration or an instant on some clock, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Nanos(pub f64);
+
+/// A size in bytes.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+/// A number of floating-point operations; a fused multiply-add counts as two.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Flops(pub u64);
+
+impl Nanos {
+    /// From seconds.
+    pub fn from_secs(seconds: f64) -> Self {
+        Nanos(seconds * 1e9)
+    }
+
+    /// In seconds.
+    pub fn secs(self) -> f64 {
+        self.0 * 1e-9
+    }
+}
+
+impl std::ops::Add for Nanos {
+    type Output = Nanos;
+    fn add(self, other: Nanos) -> Nanos {
+        Nanos(self.0 + other.0)
+    }
+}
+
+impl std::ops::Sub for Nanos {
+    type Output = Nanos;
+    fn sub(self, other: Nanos) -> Nanos {
+        Nanos(self.0 - other.0)
+    }
+}
+
+impl std::ops::AddAssign for Nanos {
+    fn add_assign(&mut self, other: Nanos) {
+        self.0 += other.0;
+    }
+}
+
+impl Bytes {
+    /// Throughput when this many bytes move in `time`, in bytes per second.
+    pub fn per(self, time: Nanos) -> f64 {
+        self.0 as f64 / time.secs()
+    }
+}
+
+impl Flops {
+    /// Rate when this many operations run in `time`, in operations per second.
+    pub fn per(self, time: Nanos) -> f64 {
+        self.0 as f64 / time.secs()
+    }
+}
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, unit) = match self.0.abs() {
+            t if t < 1e3 => (self.0, "ns"),
+            t if t < 1e6 => (self.0 / 1e3, "µs"),
+            t if t < 1e9 => (self.0 / 1e6, "ms"),
+            _ => (self.0 / 1e9, "s"),
+        };
+        f.pad(&format!("{} {unit}", three_digits(value)))
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&scaled(self.0 as f64, "B"))
+    }
+}
+
+impl fmt::Display for Flops {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&scaled(self.0 as f64, "FLOP"))
+    }
+}
+
+/// A value with a decimal prefix: `scaled(3.69e12, "B/s")` is `3.69 TB/s`.
+pub fn scaled(value: f64, unit: &str) -> String {
+    const PREFIXES: [&str; 6] = ["", "k", "M", "G", "T", "P"];
+    let mut value = value;
+    let mut step = 0;
+    while value.abs() >= 999.5 && step + 1 < PREFIXES.len() {
+        value /= 1000.0;
+        step += 1;
+    }
+    format!("{} {}{unit}", three_digits(value), PREFIXES[step])
+}
+
+/// About three significant digits, without an exponent.
+pub fn three_digits(value: f64) -> String {
+    match value.abs() {
+        v if v == 0.0 => "0".to_owned(),
+        v if v < 0.0995 => format!("{value:.3}"),
+        v if v < 9.995 => format!("{value:.2}"),
+        v if v < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// A fraction as a percentage: `percent(0.0123)` is `1.23 %`.
+pub fn percent(fraction: f64) -> String {
+    format!("{} %", three_digits(fraction * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_print_with_three_digits_and_a_unit() {
+        let cases = [
+            (Nanos(0.0).to_string(), "0 ns"),
+            (Nanos(12.34).to_string(), "12.3 ns"),
+            (Nanos(999.0).to_string(), "999 ns"),
+            (Nanos(65_536.0).to_string(), "65.5 µs"),
+            (Nanos(1.5e6).to_string(), "1.50 ms"),
+            (Nanos(-2e9).to_string(), "-2.00 s"),
+            (Bytes(999).to_string(), "999 B"),
+            (Bytes(1_000).to_string(), "1.00 kB"),
+            (Bytes(3_690_000_000_000).to_string(), "3.69 TB"),
+            (Flops(999_999).to_string(), "1.00 MFLOP"),
+            (scaled(Bytes(4_000).per(Nanos(1.0)), "B/s"), "4.00 TB/s"),
+            (percent(0.0123), "1.23 %"),
+        ];
+        for (got, want) in cases {
+            assert_eq!(got, want);
+        }
+    }
+}
