@@ -1,0 +1,251 @@
+//! The only measuring loop.
+//!
+//! Per case: prepare, poison, run, check; size the batch; warm up until steady; sample until the interval is narrow or
+//! the budget is spent; trace one execution; poison, run, check again. A case whose output is wrong has no figure.
+
+use crate::check::{self, check};
+use crate::input::Inputs;
+use crate::plan::{Plan, Planned, Skip};
+use crate::profiler::{BackendError, Prepared, Profiler};
+use crate::record::{ActualVariant, Measured, Outcome, Parts, Phase, Record, Timing};
+use crate::spec::Spec;
+use crate::stats::Summary;
+use crate::stop::{Limits, Next, StopRule};
+use crate::units::Nanos;
+
+/// What to do with each case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Check it once.
+    Verify,
+    /// Check it, time it, check it again.
+    Measure,
+}
+
+/// Progress, for whoever wants to draw it.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "events are handed over by reference, one at a time")]
+pub enum Event<'a> {
+    /// A case begins.
+    Started {
+        /// Its canonical string.
+        case: &'a str,
+        /// Position among all records of this run, from 0.
+        index: usize,
+        /// Number of records that there will be.
+        total: usize,
+    },
+    /// A case ended.
+    Finished(&'a Record),
+}
+
+/// What the receiver of an event wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Go on.
+    Continue,
+    /// End the run after this event; finished records stand.
+    Stop,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// Every planned case has a record.
+    Complete,
+    /// The receiver asked to stop.
+    Stopped,
+    /// The device was lost during the named case; the profiler cannot be used again.
+    DeviceLost(String),
+}
+
+/// Run a plan. Records are handed over as events the moment they exist; nothing is kept.
+///
+/// `skip_to` leaves out so many records from the front, to go on with a fresh profiler after a lost device.
+pub async fn run(
+    plan: &Plan,
+    spec: &Spec,
+    mode: Mode,
+    profiler: &mut dyn Profiler,
+    skip_to: usize,
+    mut on_event: impl FnMut(Event<'_>) -> Flow,
+) -> Ended {
+    let total = plan.skips.len() + plan.cases.len();
+    for skip in plan.skips.iter().skip(skip_to) {
+        if on_event(Event::Finished(&skipped(skip))) == Flow::Stop {
+            return Ended::Stopped;
+        }
+    }
+    let done = skip_to.saturating_sub(plan.skips.len());
+    let limits = limits(spec, plan.cases.len());
+    for (i, planned) in plan.cases.iter().enumerate().skip(done) {
+        let case = planned.case.to_string();
+        let index = plan.skips.len() + i;
+        if on_event(Event::Started { case: &case, index, total }) == Flow::Stop {
+            return Ended::Stopped;
+        }
+        profiler.breathe().await;
+        let outcome = one(planned, spec, mode, limits, profiler).await;
+        let lost = matches!(outcome, Err(BackendError::Lost(_)));
+        let outcome = outcome.unwrap_or_else(|e| Outcome::Failed { reason: e.to_string() });
+        let flow = on_event(Event::Finished(&record(planned, outcome)));
+        if lost {
+            return Ended::DeviceLost(case);
+        }
+        if flow == Flow::Stop {
+            return Ended::Stopped;
+        }
+    }
+    Ended::Complete
+}
+
+/// The stop rule's limits for one of `cases` cases.
+fn limits(spec: &Spec, cases: usize) -> Limits {
+    let budget = Nanos::from_secs(spec.budget / cases.max(1) as f64);
+    Limits { precision: spec.precision, budget, ..Limits::default() }
+}
+
+fn skipped(skip: &Skip) -> Record {
+    Record {
+        case: skip.case.to_string(),
+        parts: Parts::of(&skip.case),
+        actual: None,
+        cost: (skip.case.problem.workload.cost)(&skip.case.problem),
+        outcome: Outcome::Skipped { reason: skip.reason.clone() },
+    }
+}
+
+fn record(planned: &Planned, outcome: Outcome) -> Record {
+    let problem = &planned.case.problem;
+    Record {
+        case: planned.case.to_string(),
+        parts: Parts::of(&planned.case),
+        actual: planned
+            .actual
+            .as_ref()
+            .map(|a| ActualVariant { variant: a.variant.to_owned(), reason: a.reason.clone() }),
+        cost: (problem.workload.cost)(problem),
+        outcome,
+    }
+}
+
+async fn one(
+    planned: &Planned,
+    spec: &Spec,
+    mode: Mode,
+    limits: Limits,
+    profiler: &mut dyn Profiler,
+) -> Result<Outcome, BackendError> {
+    let case = planned.runs();
+    let problem = &case.problem;
+    let inputs = Inputs::seeded(problem, spec.seed);
+    let mut phases = Phases::begin(profiler.now());
+    let mut prepared = profiler.prepare(&case, &inputs).await?;
+    let prepared = &mut *prepared;
+    phases.end("prepare", profiler.now());
+
+    prepared.poison().await?;
+    prepared.measure(1).await?;
+    let first = check(profiler, prepared, problem, &inputs, check::WORK).await?;
+    phases.end("check", profiler.now());
+    if !first.right {
+        return Ok(Outcome::Wrong { check: first });
+    }
+    let (timing, trace) = match mode {
+        Mode::Verify => (None, None),
+        Mode::Measure => {
+            let timing = sample(prepared, profiler, limits).await?;
+            phases.end("sample", profiler.now());
+            let trace = prepared.trace().await?;
+            phases.end("trace", profiler.now());
+            prepared.poison().await?;
+            prepared.measure(1).await?;
+            let again = check(profiler, prepared, problem, &inputs, check::WORK / 10).await?;
+            phases.end("recheck", profiler.now());
+            if !again.right {
+                return Ok(Outcome::Wrong { check: again });
+            }
+            (Some(timing), Some(trace))
+        }
+    };
+    Ok(Outcome::Ok(Box::new(Measured {
+        compiled: prepared.compiled().clone(),
+        check: first,
+        timing,
+        memory: prepared.memory(),
+        trace,
+        phases: phases.list,
+    })))
+}
+
+/// Host phases of one case, end to end.
+struct Phases {
+    since: Nanos,
+    list: Vec<Phase>,
+}
+
+impl Phases {
+    fn begin(now: Nanos) -> Phases {
+        Phases { since: now, list: Vec::new() }
+    }
+
+    fn end(&mut self, name: &str, now: Nanos) {
+        self.list.push(Phase { name: name.to_owned(), start: self.since, end: now });
+        self.since = now;
+    }
+}
+
+/// A submission should not keep the device longer than this, for the sake of whoever else uses it.
+const LONGEST_BATCH: Nanos = Nanos(100e6);
+/// A batch shorter than this measures the interface's noise.
+const SHORTEST_BATCH: Nanos = Nanos(2e6);
+
+async fn sample(
+    prepared: &mut dyn Prepared,
+    profiler: &dyn Profiler,
+    limits: Limits,
+) -> Result<Timing, BackendError> {
+    let repeats = batch(prepared, profiler.clock().step).await?;
+    let mut rule = StopRule::new(limits);
+    let mut host_samples = Vec::new();
+    let stopped = loop {
+        let before = profiler.now();
+        let sample = prepared.measure(repeats).await?;
+        let spent = profiler.now() - before;
+        host_samples.push(sample.host.0 / f64::from(repeats));
+        match rule.add(Nanos(sample.time.0 / f64::from(repeats)), spent) {
+            Next::Stop(why) => break why,
+            Next::WarmUp | Next::Sample => {}
+        }
+        profiler.breathe().await;
+    };
+    let samples = rule.samples().to_vec();
+    let summary = Summary::of(&samples)
+        .filter(|s| s.min.0 > 0.0)
+        .ok_or_else(|| BackendError::Device("the clock gave times of zero or less".to_owned()))?;
+    Ok(Timing {
+        repeats,
+        host_samples: host_samples.split_off(rule.warmed_up_after()),
+        warm_up: rule.warmed_up_after() as u32,
+        samples,
+        stopped,
+        summary,
+    })
+}
+
+/// How many executions make one sample: enough that the clock's step is below 1 % of it, within what a submission may take.
+async fn batch(prepared: &mut dyn Prepared, step: Nanos) -> Result<u32, BackendError> {
+    let wanted = SHORTEST_BATCH.0.max(100.0 * step.0).min(LONGEST_BATCH.0);
+    let mut repeats = 1u32;
+    loop {
+        let sample = prepared.measure(repeats).await?;
+        // The longer of the two clocks: a broken one must not make the batch run away.
+        let time = sample.time.0.max(sample.host.0 / 4.0);
+        if time >= wanted || repeats >= 1 << 16 {
+            return Ok(repeats);
+        }
+        // At most fourfold a step, so that one bad reading cannot trip a watchdog.
+        let factor = (wanted / time.max(1.0) * 1.1).clamp(1.5, 4.0);
+        repeats = (f64::from(repeats) * factor).ceil() as u32;
+    }
+}

@@ -1,0 +1,183 @@
+//! When to stop: a pure state machine fed with samples and host time, tested with made-up noise.
+
+use crate::stats::{Summary, quantile};
+use crate::units::Nanos;
+
+/// What a case may spend and what it aims for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Stop when the 95 % interval of the median is this narrow (half width over median).
+    pub precision: f64,
+    /// Stop after this much host time, warm-up included.
+    pub budget: Nanos,
+    /// Never stop before so many samples, unless the budget is overrun threefold.
+    pub min_samples: usize,
+    /// Never take more.
+    pub max_samples: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { precision: 0.01, budget: Nanos::from_secs(2.0), min_samples: 10, max_samples: 2000 }
+    }
+}
+
+/// Why sampling ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Stopped {
+    /// The interval is narrow enough.
+    Precise,
+    /// The time is spent.
+    Budget,
+    /// The largest number of samples was reached.
+    Samples,
+}
+
+/// What to do with the next sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Take one and throw it away.
+    WarmUp,
+    /// Take one and keep it.
+    Sample,
+    /// Enough.
+    Stop(Stopped),
+}
+
+/// Decides after every sample.
+#[derive(Debug, Clone)]
+pub struct StopRule {
+    limits: Limits,
+    warm_up: Vec<f64>,
+    warm: bool,
+    samples: Vec<f64>,
+    spent: Nanos,
+}
+
+/// Samples in each half of the warm-up window.
+const WINDOW: usize = 3;
+
+impl StopRule {
+    /// A rule that has seen nothing.
+    pub fn new(limits: Limits) -> Self {
+        StopRule { limits, warm_up: Vec::new(), warm: false, samples: Vec::new(), spent: Nanos(0.0) }
+    }
+
+    /// Add one sample (time per execution) that took `host` of wall time, and say what comes next.
+    pub fn add(&mut self, time: Nanos, host: Nanos) -> Next {
+        self.spent += host;
+        if self.warm {
+            self.samples.push(time.0);
+            return self.next_sample();
+        }
+        self.warm_up.push(time.0);
+        // A quarter of the budget is the most that warming up may take.
+        self.warm = self.steady() || self.spent.0 > self.limits.budget.0 / 4.0;
+        if self.warm { self.next_sample() } else { Next::WarmUp }
+    }
+
+    /// The samples kept.
+    pub fn samples(&self) -> &[f64] {
+        &self.samples
+    }
+
+    /// How many samples were thrown away.
+    pub fn warmed_up_after(&self) -> usize {
+        self.warm_up.len()
+    }
+
+    /// The running median no longer falls: the last few samples are not faster than the few before them.
+    fn steady(&self) -> bool {
+        let n = self.warm_up.len();
+        if n < 2 * WINDOW {
+            return false;
+        }
+        let median = |window: &[f64]| {
+            let mut sorted = window.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            quantile(&sorted, 0.5)
+        };
+        let (before, after) = (median(&self.warm_up[n - 2 * WINDOW..n - WINDOW]), median(&self.warm_up[n - WINDOW..]));
+        (after - before).abs() <= 0.03 * before
+    }
+
+    fn next_sample(&self) -> Next {
+        let n = self.samples.len();
+        let over = |times: f64| self.spent.0 >= self.limits.budget.0 * times;
+        if n >= self.limits.max_samples {
+            return Next::Stop(Stopped::Samples);
+        }
+        if n == 0 || (n < self.limits.min_samples && !over(3.0)) {
+            return Next::Sample;
+        }
+        if over(1.0) {
+            return Next::Stop(Stopped::Budget);
+        }
+        let precise = Summary::of(&self.samples).is_some_and(|s| s.precision() <= self.limits.precision);
+        if precise { Next::Stop(Stopped::Precise) } else { Next::Sample }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feed times (ns) until the rule stops; each sample costs a millisecond of host time.
+    fn run(limits: Limits, time: impl Fn(usize) -> f64) -> (Stopped, usize, usize) {
+        let mut rule = StopRule::new(limits);
+        for i in 0..100_000 {
+            if let Next::Stop(why) = rule.add(Nanos(time(i)), Nanos(1e6)) {
+                return (why, rule.warmed_up_after(), rule.samples().len());
+            }
+        }
+        panic!("never stopped");
+    }
+
+    /// Noise without a generator: the golden ratio's multiples are evenly spread.
+    fn noise(i: usize) -> f64 {
+        (i as f64 * 0.618_033_988_75).fract() - 0.5
+    }
+
+    #[test]
+    fn quiet_times_stop_at_the_minimum() {
+        assert_eq!(run(Limits::default(), |_| 100.0), (Stopped::Precise, 6, 10));
+    }
+
+    #[test]
+    fn settling_times_are_warmed_up_first() {
+        let (why, warm_up, _) = run(Limits::default(), |i| 100.0 + 400.0 * 0.7f64.powi(i as i32));
+        assert_eq!(why, Stopped::Precise);
+        assert!((12..25).contains(&warm_up), "{warm_up}");
+    }
+
+    #[test]
+    fn noise_takes_more_samples_and_wild_noise_spends_the_budget() {
+        let (why, _, few) = run(Limits::default(), |i| 100.0 + 4.0 * noise(i));
+        assert_eq!(why, Stopped::Precise);
+        let (why, _, more) = run(Limits::default(), |i| 100.0 + 20.0 * noise(i));
+        assert_eq!(why, Stopped::Precise);
+        assert!(more > few, "{few} {more}");
+        let (why, ..) = run(Limits { precision: 1e-4, ..Limits::default() }, |i| 100.0 + 150.0 * noise(i));
+        assert_eq!(why, Stopped::Budget);
+    }
+
+    #[test]
+    fn two_modes_do_not_pass_for_precise() {
+        let (why, _, samples) = run(Limits::default(), |i| if i % 2 == 0 { 100.0 } else { 150.0 });
+        assert_eq!((why, samples > 100), (Stopped::Budget, true));
+    }
+
+    #[test]
+    fn one_outlier_changes_nothing() {
+        assert_eq!(run(Limits::default(), |i| if i == 8 { 1e6 } else { 100.0 }), (Stopped::Precise, 6, 10));
+    }
+
+    #[test]
+    fn slow_cases_stop_after_three_budgets_with_what_they_have() {
+        let mut rule = StopRule::new(Limits { budget: Nanos(1.0), ..Limits::default() });
+        assert_eq!(rule.add(Nanos(5.0), Nanos(5.0)), Next::Sample, "at least one sample is kept");
+        assert_eq!(rule.add(Nanos(5.0), Nanos(5.0)), Next::Stop(Stopped::Budget));
+        assert_eq!(rule.samples(), [5.0]);
+    }
+}
