@@ -1,0 +1,144 @@
+// Scaled dot-product attention, forward, with the score matrix in device memory. The definition is in
+// core/src/workloads/attention.rs.
+//
+// attention_scores        S×T products of 16×16 tiles, scores to device memory
+// attention_softmax       one workgroup a row, in place
+// attention_weighted_sum  S×D products of 16×16 tiles
+
+var<workgroup> tile_a: array<f32, TILE * TILE>;
+var<workgroup> tile_b: array<f32, TILE * TILE>;
+
+@compute @workgroup_size(TILE, TILE)
+fn attention_scores(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_id) local: vec3<u32>,
+) {
+    let across = (T + TILE - 1u) / TILE;
+    let down = (S + TILE - 1u) / TILE;
+    let flat = flat_group(group, groups);
+    let head = flat / (across * down);
+    if head >= HEADS {
+        return;
+    }
+    let first_row = flat / across % down * TILE;
+    let first_col = flat % across * TILE;
+    let row = first_row + local.y;
+    let col = first_col + local.x;
+    var sum = 0.0;
+    for (var x = 0u; x < D; x += TILE) {
+        let slot = local.y * TILE + local.x;
+        var a = 0.0;
+        var b = 0.0;
+        if x + local.x < D {
+            if row < S {
+                a = f32(q[(head * S + row) * D + x + local.x]);
+            }
+            // K is read along its rows too, so that neighbours read neighbours.
+            if first_col + local.y < T {
+                b = f32(k[(head * T + first_col + local.y) * D + x + local.x]);
+            }
+        }
+        tile_a[slot] = a;
+        tile_b[slot] = b;
+        workgroupBarrier();
+        for (var i = 0u; i < TILE; i++) {
+            sum += tile_a[local.y * TILE + i] * tile_b[local.x * TILE + i];
+        }
+        workgroupBarrier();
+    }
+    if row < S && col < T {
+        scores[(head * S + row) * T + col] = sum * inverseSqrt(f32(D));
+    }
+}
+
+var<workgroup> partial_row: array<f32, ROW_THREADS>;
+
+@compute @workgroup_size(ROW_THREADS)
+fn attention_softmax(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = flat_group(group, groups);
+    if row >= HEADS * S {
+        return;
+    }
+    let seen = visible(row % S);
+    let base = row * T;
+    var top = -1e30;
+    for (var j = lane; j < seen; j += ROW_THREADS) {
+        top = max(top, scores[base + j]);
+    }
+    partial_row[lane] = top;
+    workgroupBarrier();
+    for (var half = ROW_THREADS / 2u; half > 0u; half /= 2u) {
+        if lane < half {
+            partial_row[lane] = max(partial_row[lane], partial_row[lane + half]);
+        }
+        workgroupBarrier();
+    }
+    top = partial_row[0];
+    workgroupBarrier();
+    var sum = 0.0;
+    for (var j = lane; j < seen; j += ROW_THREADS) {
+        let weight = exp(scores[base + j] - top);
+        scores[base + j] = weight;
+        sum += weight;
+    }
+    partial_row[lane] = sum;
+    workgroupBarrier();
+    for (var half = ROW_THREADS / 2u; half > 0u; half /= 2u) {
+        if lane < half {
+            partial_row[lane] += partial_row[lane + half];
+        }
+        workgroupBarrier();
+    }
+    sum = partial_row[0];
+    for (var j = lane; j < T; j += ROW_THREADS) {
+        if j < seen {
+            scores[base + j] /= sum;
+        } else {
+            scores[base + j] = 0.0;
+        }
+    }
+}
+
+@compute @workgroup_size(TILE, TILE)
+fn attention_weighted_sum(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_id) local: vec3<u32>,
+) {
+    let across = (D + TILE - 1u) / TILE;
+    let down = (S + TILE - 1u) / TILE;
+    let flat = flat_group(group, groups);
+    let head = flat / (across * down);
+    if head >= HEADS {
+        return;
+    }
+    let row = flat / across % down * TILE + local.y;
+    let col = flat % across * TILE + local.x;
+    var sum = 0.0;
+    for (var j = 0u; j < T; j += TILE) {
+        let slot = local.y * TILE + local.x;
+        var a = 0.0;
+        var b = 0.0;
+        if row < S && j + local.x < T {
+            a = scores[(head * S + row) * T + j + local.x];
+        }
+        if j + local.y < T && col < D {
+            b = f32(v[(head * T + j + local.y) * D + col]);
+        }
+        tile_a[slot] = a;
+        tile_b[slot] = b;
+        workgroupBarrier();
+        for (var i = 0u; i < TILE; i++) {
+            sum += tile_a[local.y * TILE + i] * tile_b[i * TILE + local.x];
+        }
+        workgroupBarrier();
+    }
+    if row < S && col < D {
+        out[(head * S + row) * D + col] = elem(sum);
+    }
+}

@@ -1,0 +1,45 @@
+// Hash embedding, one atomic addition per row. The definition is in core/src/workloads/hash_embedding.rs.
+//
+// basic   hash_embedding_zero     clears the output
+//         hash_embedding_scatter  one thread a row; WGSL has no floating-point atomics, so the addition retries a
+//                                 compare-and-exchange on the bits until nobody came between
+
+@group(0) @binding(0) var<storage, read> id: array<u32>;
+@group(0) @binding(1) var<storage, read> group: array<u32>;
+@group(0) @binding(2) var<storage, read> weight: array<f32>;
+@group(0) @binding(3) var<storage, read_write> out: array<atomic<u32>>;
+
+@compute @workgroup_size(THREADS)
+fn hash_embedding_zero(
+    @builtin(workgroup_id) block: vec3<u32>,
+    @builtin(num_workgroups) blocks: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let index = flat_group(block, blocks) * THREADS + lane;
+    if index < GROUPS * DIM {
+        atomicStore(&out[index], 0u);
+    }
+}
+
+@compute @workgroup_size(THREADS)
+fn hash_embedding_scatter(
+    @builtin(workgroup_id) block: vec3<u32>,
+    @builtin(num_workgroups) blocks: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = flat_group(block, blocks) * THREADS + lane;
+    if row >= ROWS {
+        return;
+    }
+    let h = murmur_finalise(id[row]);
+    let at = group[row] * DIM + (h & 0x7fffffffu) % DIM;
+    let term = select(weight[row], -weight[row], h >> 31u == 1u);
+    var seen = atomicLoad(&out[at]);
+    loop {
+        let tried = atomicCompareExchangeWeak(&out[at], seen, bitcast<u32>(bitcast<f32>(seen) + term));
+        if tried.exchanged {
+            break;
+        }
+        seen = tried.old_value;
+    }
+}

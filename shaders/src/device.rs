@@ -1,0 +1,236 @@
+//! Reach a device, or say why there is none.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use parallax_core::case::DType;
+use parallax_core::profiler::{Caps, DeviceInfo, DeviceKind, Dialect};
+use parallax_core::units::Bytes;
+
+use crate::gpu::Gpu;
+use crate::prepared::Wgpu;
+use crate::timing::{Timestamps, examine};
+
+/// How to open a device.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Part of the adapter's name, or its number in [`adapters`]. A page has no choice, and ignores it.
+    pub adapter: Option<String>,
+    /// Keep the shader's run-time checks (index clamping, loop bounding). Browsers always keep them.
+    pub checked: bool,
+}
+
+/// Why there is no device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unavailable {
+    /// The browser has no WebGPU, or not on this page.
+    #[error(
+        "this browser offers no WebGPU here: use a current Chrome, Edge, Firefox or Safari, on https or localhost"
+    )]
+    NoWebGpu,
+    /// No adapter.
+    #[error("no GPU adapter: {0}")]
+    NoAdapter(String),
+    /// The one asked for is not among those that exist.
+    #[error("no adapter matches `{wanted}`; there {}: {}", if .present.len() == 1 { "is" } else { "are" }, list(.present))]
+    NoSuchAdapter {
+        /// What was asked for.
+        wanted: String,
+        /// Names in order.
+        present: Vec<String>,
+    },
+    /// The adapter gave no device.
+    #[error("the adapter {adapter} gave no device: {why}")]
+    NoDevice {
+        /// Its name.
+        adapter: String,
+        /// What it said.
+        why: String,
+    },
+}
+
+fn list(names: &[String]) -> String {
+    names.iter().enumerate().map(|(i, n)| format!("{i}: {n}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Every adapter, best first: name and kind. Empty in a page, which cannot list them.
+pub async fn adapters() -> Vec<(String, DeviceKind)> {
+    found(&instance()).await.iter().map(|a| (a.get_info().name, kind(&a.get_info()))).collect()
+}
+
+fn instance() -> wgpu::Instance {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = wgpu::Backends::PRIMARY;
+    // Validation layers would be timed along with the work.
+    descriptor.flags = wgpu::InstanceFlags::empty();
+    wgpu::Instance::new(descriptor)
+}
+
+async fn found(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
+    let mut adapters = instance.enumerate_adapters(wgpu::Backends::PRIMARY).await;
+    adapters.sort_by_key(|a| match kind(&a.get_info()) {
+        DeviceKind::Discrete => 0,
+        DeviceKind::Integrated => 1,
+        DeviceKind::Virtual => 2,
+        DeviceKind::Unknown => 3,
+        DeviceKind::Software | DeviceKind::Cpu => 4,
+    });
+    adapters
+}
+
+fn kind(info: &wgpu::AdapterInfo) -> DeviceKind {
+    match info.device_type {
+        wgpu::DeviceType::DiscreteGpu => DeviceKind::Discrete,
+        wgpu::DeviceType::IntegratedGpu => DeviceKind::Integrated,
+        wgpu::DeviceType::VirtualGpu => DeviceKind::Virtual,
+        wgpu::DeviceType::Cpu => DeviceKind::Software,
+        wgpu::DeviceType::Other => DeviceKind::Unknown,
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+async fn choose(instance: &wgpu::Instance, options: &Options) -> Result<wgpu::Adapter, Unavailable> {
+    let mut present = found(instance).await;
+    if present.is_empty() {
+        return Err(Unavailable::NoAdapter(
+            "no Vulkan, Metal or DX12 driver was found; install your GPU's driver (on Debian and Ubuntu, \
+             mesa-vulkan-drivers brings open ones and a software adapter)"
+                .to_owned(),
+        ));
+    }
+    let Some(wanted) = &options.adapter else { return Ok(present.remove(0)) };
+    let names: Vec<String> = present.iter().map(|a| a.get_info().name).collect();
+    let by_name = |name: &String| name.to_lowercase().contains(&wanted.to_lowercase());
+    let at = wanted.parse().ok().filter(|i| *i < names.len()).or_else(|| names.iter().position(by_name));
+    match at {
+        Some(i) => Ok(present.remove(i)),
+        None => Err(Unavailable::NoSuchAdapter { wanted: wanted.clone(), present: names }),
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+async fn choose(instance: &wgpu::Instance, _options: &Options) -> Result<wgpu::Adapter, Unavailable> {
+    let gpu = js_sys::Reflect::get(&js_sys::global(), &"navigator".into())
+        .and_then(|navigator| js_sys::Reflect::get(&navigator, &"gpu".into()));
+    if !gpu.is_ok_and(|gpu| gpu.is_object()) {
+        return Err(Unavailable::NoWebGpu);
+    }
+    let wanted =
+        wgpu::RequestAdapterOptions { power_preference: wgpu::PowerPreference::HighPerformance, ..Default::default() };
+    instance.request_adapter(&wanted).await.map_err(|_| {
+        Unavailable::NoAdapter(
+            "the browser has WebGPU but found no usable GPU; its page chrome://gpu (or about:support) says why, and \
+             updating the graphics driver often helps"
+                .to_owned(),
+        )
+    })
+}
+
+/// Open a device with every feature and limit that the kernels can use.
+pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
+    let adapter = choose(&instance(), &options).await?;
+    let info = adapter.get_info();
+    let wanted = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
+    let no_device = |why: String| Unavailable::NoDevice { adapter: info.name.clone(), why };
+    let (device, queue) = adapter
+        .request_device(&wgpu::DeviceDescriptor {
+            label: Some("parallax"),
+            required_features: adapter.features() & wanted,
+            required_limits: adapter.limits(),
+            ..Default::default()
+        })
+        .await
+        .map_err(|e| no_device(e.to_string()))?;
+    let gpu = Rc::new(Gpu::new(device, queue));
+    let timestamps = Timestamps::new(&gpu);
+    let clock = examine(&gpu, timestamps.as_ref()).await.map_err(|e| no_device(e.to_string()))?;
+    let mut device = describe(&info, &gpu.device);
+    what_the_page_knows(&gpu.device, &mut device);
+    Ok(Wgpu::new(gpu, timestamps, clock, device, options.checked || cfg!(target_arch = "wasm32")))
+}
+
+fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
+    let (limits, features) = (device.limits(), device.features());
+    let mut dtypes = vec![DType::F32];
+    if features.contains(wgpu::Features::SHADER_F16) {
+        dtypes.push(DType::F16);
+    }
+    let subgroups = features.contains(wgpu::Features::SUBGROUP);
+    let caps = Caps {
+        dialect: Dialect::Wgsl,
+        dtypes,
+        subgroup: subgroups.then_some((info.subgroup_min_size, info.subgroup_max_size)),
+        shared_bytes: limits.max_compute_workgroup_storage_size,
+        max_invocations: limits.max_compute_invocations_per_workgroup,
+        max_workgroup: [
+            limits.max_compute_workgroup_size_x,
+            limits.max_compute_workgroup_size_y,
+            limits.max_compute_workgroup_size_z,
+        ],
+        max_grid: [limits.max_compute_workgroups_per_dimension; 3],
+        max_binding: Bytes(limits.max_storage_buffer_binding_size.min(limits.max_buffer_size)),
+        memory: None,
+        compute_capability: None,
+        units: None,
+    };
+    DeviceInfo {
+        name: if info.name.is_empty() { "unnamed GPU".to_owned() } else { info.name.clone() },
+        vendor: vendor(info.vendor),
+        kind: kind(info),
+        api: match info.backend {
+            wgpu::Backend::BrowserWebGpu => "WebGPU".to_owned(),
+            other => format!("{other:?}"),
+        },
+        driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
+        caps,
+        limits: limits_by_name(&limits),
+        features: features.iter_names().map(|(name, _)| name.to_lowercase().replace('_', "-")).collect(),
+    }
+}
+
+/// In a page, `wgpu` passes on only the description, which most browsers leave empty; vendor and architecture are there.
+#[cfg(target_arch = "wasm32")]
+fn what_the_page_knows(device: &wgpu::Device, info: &mut DeviceInfo) {
+    use js_sys::Reflect;
+    let Some(device) = device.as_webgpu() else { return };
+    let text = |key: &str| {
+        let adapter = Reflect::get(device.as_ref(), &"adapterInfo".into()).ok()?;
+        Reflect::get(&adapter, &key.into()).ok()?.as_string().filter(|s| !s.is_empty())
+    };
+    let (vendor, architecture) = (text("vendor").unwrap_or_default(), text("architecture").unwrap_or_default());
+    if let Some(name) = text("description").or_else(|| text("device")) {
+        info.name = name;
+    } else if !(vendor.is_empty() && architecture.is_empty()) {
+        info.name = format!("{vendor} {architecture}").trim().to_owned();
+    }
+    if architecture.contains("swiftshader") {
+        info.kind = DeviceKind::Software;
+    }
+    info.vendor = vendor;
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+fn what_the_page_knows(_device: &wgpu::Device, _info: &mut DeviceInfo) {}
+
+/// Names of the PCI vendors that make GPUs; others are given as their number.
+fn vendor(id: u32) -> String {
+    match id {
+        0 => String::new(),
+        0x10DE => "NVIDIA".to_owned(),
+        0x1002 => "AMD".to_owned(),
+        0x8086 => "Intel".to_owned(),
+        0x106B => "Apple".to_owned(),
+        0x13B5 => "ARM".to_owned(),
+        0x5143 => "Qualcomm".to_owned(),
+        0x1_0005 => "Mesa".to_owned(),
+        other => format!("{other:#06x}"),
+    }
+}
+
+/// Every limit under WebGPU's own name. `wgpu` serialises them, so none is forgotten when a version adds one.
+fn limits_by_name(limits: &wgpu::Limits) -> BTreeMap<String, u64> {
+    let value = serde_json::to_value(limits).expect("limits are plain numbers");
+    let entries = value.as_object().expect("a struct").iter();
+    entries.filter_map(|(name, number)| Some((name.clone(), number.as_u64()?))).collect()
+}

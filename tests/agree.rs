@@ -1,0 +1,58 @@
+//! Every variant of every workload agrees with the reference at awkward shapes, on each target this machine has.
+
+use parallax_core::case::{CPU_VARIANT, Case};
+use parallax_core::check::{WORK, check};
+use parallax_core::input::Inputs;
+use parallax_core::profiler::{DeviceKind, Profiler};
+use parallax_tests::{awkward_problems, kernel_cases};
+
+/// Prepare, poison, run twice (a second run must not build on the first), check; collect what is wrong.
+fn agree(profiler: &mut dyn Profiler, cases: Vec<Case>) {
+    assert!(!cases.is_empty(), "nothing to check on {}", profiler.device().name);
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let result = pollster::block_on(async {
+            let inputs = Inputs::seeded(&case.problem, 42);
+            let mut prepared = profiler.prepare(case, &inputs).await?;
+            prepared.poison().await?;
+            prepared.measure(2).await?;
+            check(profiler, &mut *prepared, &case.problem, &inputs, WORK).await
+        });
+        match result {
+            Ok(result) if result.right && result.compared == result.elements => {}
+            Ok(result) => wrong.push(format!("{case}: {}", result.sentence())),
+            Err(error) => wrong.push(format!("{case}: {error}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    println!("{} cases agree on {}", cases.len(), profiler.device().name);
+}
+
+#[test]
+fn wgsl_with_checks_agrees_with_the_reference() {
+    wgsl(true);
+}
+
+#[test]
+fn wgsl_without_checks_agrees_with_the_reference() {
+    wgsl(false);
+}
+
+fn wgsl(checked: bool) {
+    let options = parallax_shaders::Options { adapter: None, checked };
+    let mut profiler = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
+    let caps = profiler.device().caps.clone();
+    if profiler.device().kind == DeviceKind::Software {
+        assert_eq!(caps.dtypes.len(), 2, "llvmpipe computes with f32 and f16");
+    }
+    let cases = kernel_cases(awkward_problems(&caps), &caps);
+    agree(&mut profiler, cases);
+}
+
+#[test]
+fn the_host_implementation_agrees_with_the_reference() {
+    let mut profiler = parallax::cpu::Cpu::open();
+    let problems = awkward_problems(&profiler.device().caps.clone());
+    let cases = problems.into_iter().map(|problem| Case { problem, variant: CPU_VARIANT }).collect();
+    agree(&mut profiler, cases);
+}

@@ -1,0 +1,40 @@
+//! The lists that the tests walk.
+
+use parallax_core::case::{Case, Direction, Problem};
+use parallax_core::profiler::Caps;
+use parallax_core::workload::{self, How, Workload};
+
+/// Every workload with every problem made of its awkward shapes and of the given device's element types.
+pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for workload in workload::all() {
+        for direction in workload.directions {
+            for dtype in workload.dtypes.iter().filter(|d| caps.dtypes.contains(d)) {
+                problems.extend(awkward(workload, *direction).map(|shape| {
+                    Problem::new(workload, *direction, shape, *dtype)
+                        .unwrap_or_else(|e| panic!("awkward shape of {}: {e}", workload.name))
+                }));
+            }
+        }
+    }
+    problems
+}
+
+fn awkward(workload: &'static Workload, _direction: Direction) -> impl Iterator<Item = &'static str> {
+    workload.awkward.iter().copied()
+}
+
+/// Every kernel variant in a dialect of these problems that says it is available.
+pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
+    let variants = |problem: Problem| {
+        let offered = problem.workload.variants.iter().filter_map(|variant| match variant.how {
+            How::Kernel { dialects, available, .. } if dialects.contains(&caps.dialect) => {
+                available(&problem, caps).ok().map(|()| variant.name)
+            }
+            _ => None,
+        });
+        offered.map(|variant| Case { problem: problem.clone(), variant }).collect::<Vec<_>>()
+    };
+    problems.into_iter().flat_map(variants).collect()
+}
+

@@ -1,0 +1,3 @@
+//! One test binary over all crates, so that they are linked once.
+
+mod agree;
