@@ -10,7 +10,7 @@ use crate::profiler::{BackendError, Prepared, Profiler};
 use crate::record::{CheckResult, Mismatch};
 use crate::workload::{Role, Tolerance};
 
-/// How much reference work a check may do, in multiply-adds; about a second on one core.
+/// How much reference work a check may do, in multiply-adds; a fraction of a second on one core.
 pub const WORK: u64 = 100_000_000;
 
 /// Bytes read back at a time, which bounds host memory.
@@ -27,7 +27,7 @@ pub async fn check(
     let mut comparison = Comparison::new((problem.workload.tolerance)(problem));
     let specs = problem.buffers();
     for (output, buffer) in problem.outputs().into_iter().enumerate() {
-        let spec = specs[buffer];
+        let spec = &specs[buffer];
         let Role::Output { row_len } = spec.role else { continue };
         let storage = spec.elem.storage(problem.dtype);
         let rows = Rows::choose(spec.len / row_len, reference_cost(problem, spec.len / row_len), work);

@@ -4,6 +4,8 @@
 //! anywhere without making the rest, and a 10 GB tensor needs no 10 GB on the host. Only integer arithmetic and single
 //! correctly rounded multiplications are used, never a transcendental function, whose last bit differs between platforms.
 
+use std::cell::OnceCell;
+
 use half::{bf16, f16};
 
 use crate::case::{DType, Problem};
@@ -64,8 +66,18 @@ fn stream(seed: u64, name: &str) -> u64 {
 pub struct Inputs {
     problem: Problem,
     /// One entry per buffer of the problem; `None` for outputs and scratch.
-    sources: Vec<Option<(BufferSpec, Source)>>,
+    sources: Vec<Option<Input>>,
 }
+
+struct Input {
+    spec: BufferSpec,
+    source: Source,
+    /// Values of a buffer that is small enough to keep, made when the first one is asked for one by one.
+    kept: OnceCell<Vec<f64>>,
+}
+
+/// Buffers of up to so many elements are kept (32 MiB as doubles): a reference reads each element many times.
+const KEEP: u64 = 4 << 20;
 
 enum Source {
     Seeded { stream: u64, fill: Fill },
@@ -87,35 +99,45 @@ pub struct WrongLength {
 impl Inputs {
     /// Inputs from a seed.
     pub fn seeded(problem: &Problem, seed: u64) -> Inputs {
-        let source = |spec: BufferSpec| match spec.role {
-            Role::Input(fill) => Some((spec, Source::Seeded { stream: stream(seed, spec.name), fill })),
+        let input = |spec: BufferSpec| match spec.role {
+            Role::Input(fill) => {
+                let source = Source::Seeded { stream: stream(seed, spec.name), fill };
+                Some(Input { spec, source, kept: OnceCell::new() })
+            }
             _ => None,
         };
-        Inputs { problem: problem.clone(), sources: problem.buffers().into_iter().map(source).collect() }
+        Inputs { problem: problem.clone(), sources: problem.buffers().into_iter().map(input).collect() }
     }
 
     /// Replace one input by the caller's own little-endian bytes, in the buffer's storage type.
     pub fn replace(&mut self, buffer: usize, bytes: Vec<u8>) -> Result<(), WrongLength> {
         let dtype = self.problem.dtype;
-        let (spec, source) = self.sources[buffer].as_mut().expect("an input buffer");
-        let want = spec.bytes(dtype).0;
+        let input = self.sources[buffer].as_mut().expect("an input buffer");
+        let want = input.spec.bytes(dtype).0;
         if bytes.len() as u64 != want {
-            return Err(WrongLength { name: spec.name, got: bytes.len() as u64, want });
+            return Err(WrongLength { name: input.spec.name, got: bytes.len() as u64, want });
         }
-        *source = Source::Given(bytes);
+        input.source = Source::Given(bytes);
+        input.kept = OnceCell::new();
         Ok(())
     }
 
-    fn source(&self, buffer: usize) -> (&BufferSpec, &Source) {
-        let (spec, source) = self.sources[buffer].as_ref().expect("an input buffer");
-        (spec, source)
+    fn input(&self, buffer: usize) -> &Input {
+        self.sources[buffer].as_ref().expect("an input buffer")
     }
 
     /// One element as the device sees it: rounded to the storage type, then widened.
     pub fn at(&self, buffer: usize, index: u64) -> f64 {
-        let (spec, source) = self.source(buffer);
-        let storage = spec.elem.storage(self.problem.dtype);
-        match source {
+        let input = self.input(buffer);
+        if input.spec.len > KEEP {
+            return self.make(input, index);
+        }
+        input.kept.get_or_init(|| (0..input.spec.len).map(|i| self.make(input, i)).collect())[index as usize]
+    }
+
+    fn make(&self, input: &Input, index: u64) -> f64 {
+        let storage = input.spec.elem.storage(self.problem.dtype);
+        match &input.source {
             Source::Seeded { stream, fill } => round_to(storage, fill(&self.problem, Draw::new(*stream, index))),
             Source::Given(bytes) => {
                 let size = storage.bytes() as usize;
@@ -126,7 +148,7 @@ impl Inputs {
 
     /// Write elements `start..` as little-endian bytes into `out`, as many as fit.
     pub fn write(&self, buffer: usize, start: u64, out: &mut [u8]) {
-        let (spec, source) = self.source(buffer);
+        let Input { spec, source, .. } = self.input(buffer);
         let storage = spec.elem.storage(self.problem.dtype);
         let size = storage.bytes() as usize;
         match source {
@@ -143,7 +165,7 @@ impl Inputs {
 
     /// A whole input, widened to f32 or u32.
     pub fn host(&self, buffer: usize) -> HostBuffer {
-        let (spec, _) = self.source(buffer);
+        let spec = &self.input(buffer).spec;
         match spec.elem.storage(self.problem.dtype) {
             Storage::U32 => HostBuffer::U32((0..spec.len).map(|i| self.at(buffer, i) as u32).collect()),
             _ => HostBuffer::F32((0..spec.len).map(|i| self.at(buffer, i) as f32).collect()),

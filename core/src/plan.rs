@@ -91,7 +91,7 @@ fn from_preset(spec: &Spec, caps: &Caps) -> Vec<Case> {
     let mut cases = Vec::new();
     for workload in workload::all() {
         for direction in workload.directions {
-            for shape in (workload.shapes)(spec.preset) {
+            for shape in workload.preset(spec.preset) {
                 for dtype in workload.dtypes {
                     cases.extend(of_problem(spec, caps, workload, *direction, shape, *dtype));
                 }
@@ -115,8 +115,8 @@ fn of_problem(
     if !dtype_wanted || dtype_silent {
         return Vec::new();
     }
-    let problem = Problem::new(workload, direction, shape, dtype)
-        .unwrap_or_else(|e| panic!("preset of {}: {e}", workload.name));
+    let problem =
+        Problem::new(workload, direction, shape, dtype).unwrap_or_else(|e| panic!("preset of {}: {e}", workload.name));
     let names: Vec<&'static str> = match caps.dialect {
         Dialect::Cpu => vec![CPU_VARIANT],
         _ => workload.variants.iter().map(|v| v.name).collect(),
@@ -193,7 +193,10 @@ fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Result<()
             return Err(format!("not run: buffer `{name}` needs {bytes}, the largest binding is {}", caps.max_binding));
         }
         if buffer.len > u64::from(u32::MAX) && caps.dialect == Dialect::Wgsl {
-            return Err(format!("not run: buffer `{}` has {} elements, WGSL indices end at 2^32", buffer.name, buffer.len));
+            return Err(format!(
+                "not run: buffer `{}` has {} elements, WGSL indices end at 2^32",
+                buffer.name, buffer.len
+            ));
         }
         total += bytes.0;
     }
@@ -220,4 +223,83 @@ fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Result<()
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mock::caps;
+
+    fn planned(pairs: &[(&str, &str)], caps: &Caps) -> Plan {
+        plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), caps).expect("cases")
+    }
+
+    #[test]
+    fn a_preset_plans_every_variant_and_each_skip_has_a_reason() {
+        for preset in ["quick", "standard", "full"] {
+            let plan = planned(&[("preset", preset)], &caps());
+            assert!(plan.cases.len() > 10, "{preset}");
+            assert!(plan.skips.iter().all(|s| !s.reason.is_empty()));
+            assert!(plan.skips.iter().any(|s| s.reason == "owner needs rows sorted by group"));
+            let mut strings: Vec<String> = plan.cases.iter().map(|p| p.case.to_string()).collect();
+            let all = strings.len();
+            strings.sort();
+            strings.dedup();
+            assert_eq!(strings.len(), all, "{preset}: no case twice");
+        }
+    }
+
+    #[test]
+    fn limits_are_named_with_what_was_needed() {
+        let big = "attention/fwd/b1,h1,s16384,d64/f32/manual";
+        let tile = "depthwise_conv2d/fwd/n1,c1,h512,k9,s4,p1,nchw/f32/tiled";
+        for (case, part) in [
+            (big, "buffer `scores` needs 1.07 GB, the largest binding is 134 MB"),
+            (tile, "bytes of workgroup memory, the limit is 16384"),
+            ("attention/fwd/b1,h1,s4,d300/f32/flash", "head_dim 300 > 256"),
+            ("attention/fwd/b1,h1,s4,d4/bf16/flash", "does not compute with bf16"),
+            ("attention/fwd/b1,h1,s4,d4/f32/host", "exists on the target cpu only"),
+        ] {
+            let spec =
+                Spec::from_pairs([("case", case), ("case", "attention/fwd/b1,h1,s1,d1/f32/manual")]).expect("valid");
+            let plan = plan(&spec, &caps()).expect("cases");
+            let reasons: Vec<&str> = plan
+                .skips
+                .iter()
+                .map(|s| s.reason.as_str())
+                .chain(plan.cases.iter().filter_map(|p| p.actual.as_ref().map(|a| a.reason.as_str())))
+                .collect();
+            assert!(reasons.iter().any(|r| r.contains(part)), "{case}: {reasons:?}");
+        }
+    }
+
+    #[test]
+    fn an_explicit_case_falls_back_and_says_so() {
+        let plan = planned(&[("case", "attention/fwd/b1,h1,s4,d300/f32/flash")], &caps());
+        let actual = plan.cases[0].actual.as_ref().expect("falls back");
+        assert_eq!(actual.variant, "manual");
+        assert!(actual.reason.starts_with("fallback from flash: "), "{}", actual.reason);
+        assert_eq!(plan.cases[0].runs().to_string(), "attention/fwd/b1,h1,s4,d300/f32/manual");
+    }
+
+    #[test]
+    fn the_host_plans_its_own_implementation_only() {
+        let caps = Caps { dialect: Dialect::Cpu, dtypes: vec![DType::F32], ..caps() };
+        let plan = planned(&[], &caps);
+        assert!(plan.cases.iter().all(|p| p.case.variant == CPU_VARIANT));
+    }
+
+    #[test]
+    fn bf16_is_planned_where_it_exists_or_is_asked_for() {
+        let mentions = |plan: &Plan| plan.skips.iter().filter(|s| s.case.problem.dtype == DType::BF16).count();
+        assert_eq!(mentions(&planned(&[], &caps())), 0);
+        assert!(mentions(&planned(&[("dtype", "bf16")], &caps())) > 0);
+    }
+
+    #[test]
+    fn nothing_to_do_is_an_error_that_names_the_filter() {
+        let spec = Spec::from_pairs([("filter", "atention")]).expect("valid");
+        let error = plan(&spec, &caps()).expect_err("nothing matches").to_string();
+        assert!(error.contains("filter `atention`"), "{error}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::record::{Outcome, Record, Run};
 use crate::units::{Nanos, percent, scaled};
+use crate::workload::Rate;
 
 /// One line of a run's table; every field is ready to print.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,14 +25,13 @@ pub struct Row {
     pub note: String,
 }
 
-/// Operations per byte above which a case is reported by its arithmetic. Below it every GPU is limited by memory.
-const ARITHMETIC: f64 = 8.0;
-
-/// The rate of a case at a time: arithmetic for cases that do much with each byte, bandwidth for the others.
+/// The rate of a case at a time, in the unit that its workload is about.
 pub fn rate(record: &Record, time: Nanos) -> String {
-    let (flops, moved) = (record.cost.flops, record.cost.moved());
-    let dense = flops.0 as f64 >= ARITHMETIC * moved.0 as f64;
-    if dense { scaled(flops.per(time), "FLOP/s") } else { scaled(moved.per(time), "B/s") }
+    // A workload of a newer version is told in bytes, which every case moves.
+    match crate::workload::find(&record.parts.workload).map(|w| w.rate) {
+        Some(Rate::Flops) => scaled(record.cost.flops.per(time), "FLOP/s"),
+        _ => scaled(record.cost.moved().per(time), "B/s"),
+    }
 }
 
 /// One record as a line of its run's table.
@@ -108,6 +108,10 @@ pub fn device_line(run: &Run) -> String {
 /// The clock in one line, with the error that its step puts on a single reading.
 pub fn clock_line(run: &Run) -> String {
     let note = run.clock.note.as_deref().map(|n| format!(" ({n})")).unwrap_or_default();
-    format!("{} clock, steps of {}; host clock, steps of {}{note}", run.clock.clock.label(), run.clock.step, run.clock.host_step)
+    format!(
+        "{} clock, steps of {}; host clock, steps of {}{note}",
+        run.clock.clock.label(),
+        run.clock.step,
+        run.clock.host_step
+    )
 }
-

@@ -200,11 +200,7 @@ const LONGEST_BATCH: Nanos = Nanos(100e6);
 /// A batch shorter than this measures the interface's noise.
 const SHORTEST_BATCH: Nanos = Nanos(2e6);
 
-async fn sample(
-    prepared: &mut dyn Prepared,
-    profiler: &dyn Profiler,
-    limits: Limits,
-) -> Result<Timing, BackendError> {
+async fn sample(prepared: &mut dyn Prepared, profiler: &dyn Profiler, limits: Limits) -> Result<Timing, BackendError> {
     let repeats = batch(prepared, profiler.clock().step).await?;
     let mut rule = StopRule::new(limits);
     let mut host_samples = Vec::new();
@@ -247,5 +243,105 @@ async fn batch(prepared: &mut dyn Prepared, step: Nanos) -> Result<u32, BackendE
         // At most fourfold a step, so that one bad reading cannot trip a watchdog.
         let factor = (wanted / time.max(1.0) * 1.1).clamp(1.5, 4.0);
         repeats = (f64::from(repeats) * factor).ceil() as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mock::{Fault, Mock, Script, caps};
+    use crate::plan::plan;
+
+    const CASES: [&str; 3] = [
+        "attention/fwd/b1,h1,s5,d3/f32/flash",
+        "depthwise_conv2d/fwd/n1,c2,h5,k3,p1,nchw/f16/tiled",
+        "hash_embedding/fwd/r20,g3,d7,sorted/f32/auto",
+    ];
+
+    fn spec() -> Spec {
+        Spec { case: CASES.map(str::to_owned).to_vec(), ..Spec::default() }
+    }
+
+    fn records(mode: Mode, time: Script, fault: Fault) -> (Ended, Vec<Record>) {
+        let mut records = Vec::new();
+        let plan = plan(&spec(), &caps()).expect("cases");
+        let mut mock = Mock::new(time, fault);
+        let ended = pollster::block_on(run(&plan, &spec(), mode, &mut mock, 0, |event| {
+            if let Event::Finished(record) = event {
+                records.push(record.clone());
+            }
+            Flow::Continue
+        }));
+        (ended, records)
+    }
+
+    #[test]
+    fn right_cases_are_timed_and_traced() {
+        let (ended, records) = records(Mode::Measure, |_| 1e5, Fault::None);
+        assert_eq!(ended, Ended::Complete);
+        assert_eq!(records.iter().map(|r| r.case.as_str()).collect::<Vec<_>>(), CASES);
+        for record in &records {
+            let timing = record.timing().unwrap_or_else(|| panic!("{} has no time: {record:?}", record.case));
+            assert_eq!(timing.summary.median, Nanos(1e5));
+            assert!(timing.repeats >= 20, "2 ms batches of 0.1 ms, not {}", timing.repeats);
+            assert_eq!(timing.samples.len(), timing.host_samples.len());
+            let measured = record.measured().expect("right");
+            let phases: Vec<&str> = measured.phases.iter().map(|p| p.name.as_str()).collect();
+            assert_eq!(phases, ["prepare", "check", "sample", "trace", "recheck"]);
+            assert!(measured.trace.as_ref().is_some_and(|t| t.spans.len() == 3));
+        }
+        let auto = records[2].actual.as_ref().expect("a selection is recorded");
+        assert_eq!((auto.variant.as_str(), auto.reason.as_str()), ("owner", "rows are sorted by group"));
+    }
+
+    #[test]
+    fn verify_times_nothing() {
+        let (_, records) = records(Mode::Verify, |_| 1e5, Fault::None);
+        assert!(records.iter().all(|r| r.verdict() == "right" && r.timing().is_none()));
+    }
+
+    #[test]
+    fn wrong_or_unwritten_outputs_have_no_figure() {
+        for fault in [Fault::WrongElement, Fault::UnwrittenElement] {
+            let (ended, records) = records(Mode::Measure, |_| 1e5, fault);
+            assert_eq!(ended, Ended::Complete);
+            assert!(records.iter().all(|r| r.verdict() == "WRONG" && r.timing().is_none()), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_lost_device_ends_the_run_and_keeps_finished_records() {
+        let (ended, records) = records(Mode::Measure, |_| 1e7, Fault::LostAt(30));
+        assert_eq!(ended, Ended::DeviceLost(CASES[1].to_owned()));
+        let verdicts: Vec<&str> = records.iter().map(|r| r.verdict()).collect();
+        assert_eq!(verdicts, ["right", "FAILED"]);
+    }
+
+    #[test]
+    fn a_run_goes_on_where_a_lost_one_ended() {
+        let plan = plan(&spec(), &caps()).expect("cases");
+        let mut mock = Mock::new(|_| 1e5, Fault::None);
+        let mut seen = Vec::new();
+        let ended = pollster::block_on(run(&plan, &spec(), Mode::Verify, &mut mock, 2, |event| {
+            if let Event::Started { case, index, total } = event {
+                seen.push((case.to_owned(), index, total));
+            }
+            Flow::Continue
+        }));
+        assert_eq!((ended, seen), (Ended::Complete, vec![(CASES[2].to_owned(), 2, 3)]));
+    }
+
+    #[test]
+    fn a_clock_stuck_at_zero_gives_a_failure_and_no_figure() {
+        let (_, records) = records(Mode::Measure, |_| 0.0, Fault::None);
+        assert!(records.iter().all(|r| r.verdict() == "FAILED" && r.timing().is_none()), "{records:?}");
+    }
+
+    #[test]
+    fn stopping_is_heard_at_once() {
+        let plan = plan(&spec(), &caps()).expect("cases");
+        let mut mock = Mock::new(|_| 1e5, Fault::None);
+        let ended = pollster::block_on(run(&plan, &spec(), Mode::Verify, &mut mock, 0, |_| Flow::Stop));
+        assert_eq!(ended, Ended::Stopped);
     }
 }

@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn mistakes_name_the_key_and_what_would_do() {
         for (key, value, part) in [
-            ("preset", "fast", "unknown preset `fast`: choose one of quick, standard, full"),
+            ("preset", "fast", "unknown preset `fast`: choose one of quick, standard, full, awkward"),
             ("dtype", "f8", "unknown dtype"),
             ("variant", "flush", "unknown variant `flush`: choose one of auto, basic"),
             ("seed", "-1", "whole number"),

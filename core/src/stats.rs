@@ -91,7 +91,10 @@ mod tests {
     fn a_summary_of_known_samples() {
         let samples: Vec<f64> = (1..=101).rev().map(f64::from).collect();
         let s = Summary::of(&samples).expect("samples");
-        assert_eq!((s.median, s.q1, s.q3, s.min, s.max), (Nanos(51.0), Nanos(26.0), Nanos(76.0), Nanos(1.0), Nanos(101.0)));
+        assert_eq!(
+            (s.median, s.q1, s.q3, s.min, s.max),
+            (Nanos(51.0), Nanos(26.0), Nanos(76.0), Nanos(1.0), Nanos(101.0))
+        );
         // Tables of the sign test give order statistics 41 and 61 for n = 101.
         assert_eq!((s.low, s.high), (Nanos(41.0), Nanos(61.0)));
         assert!((s.spread - 50.0 / 51.0).abs() < 1e-12);

@@ -22,7 +22,9 @@ pub struct Workload {
     pub directions: &'static [Direction],
     /// Element types that are defined (a device may support fewer).
     pub dtypes: &'static [DType],
-    /// Shapes to measure, each as the shape part of a case string.
+    /// What its speed is told in.
+    pub rate: Rate,
+    /// Shapes to measure, each as the shape part of a case string; asked for the presets that are meant for figures.
     pub shapes: fn(Preset) -> &'static [&'static str],
     /// Small shapes that are awkward for every tile: ones, primes, non-multiples.
     pub awkward: &'static [&'static str],
@@ -47,6 +49,15 @@ pub struct Workload {
     pub fallback: &'static [&'static str],
 }
 
+/// What the speed of a workload is told in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rate {
+    /// Operations per second: each byte is used many times.
+    Flops,
+    /// Bytes per second, counting the least that must move.
+    Bytes,
+}
+
 /// A ready-made choice of shapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -58,12 +69,18 @@ pub enum Preset {
     Standard,
     /// Everything, for a large GPU.
     Full,
+    /// Small shapes that are awkward for every tile: for `verify`, not for figures.
+    Awkward,
 }
 
 impl Preset {
     /// Every preset with its name.
-    pub const ALL: [(&'static str, Preset); 3] =
-        [("quick", Preset::Quick), ("standard", Preset::Standard), ("full", Preset::Full)];
+    pub const ALL: [(&'static str, Preset); 4] = [
+        ("quick", Preset::Quick),
+        ("standard", Preset::Standard),
+        ("full", Preset::Full),
+        ("awkward", Preset::Awkward),
+    ];
 
     /// The name used in flags and URL queries.
     pub fn name(self) -> &'static str {
@@ -132,32 +149,38 @@ pub enum Role {
 }
 
 /// One buffer of a workload.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct BufferSpec {
     /// Name in the WGSL binding, the CUDA parameter and the NumPy file.
     pub name: &'static str,
     /// What it holds.
     pub elem: Elem,
-    /// Length in elements.
+    /// Extents of the array, slowest first; dense and row-major.
+    pub dims: Vec<u64>,
+    /// Length in elements: the product of the extents.
     pub len: u64,
     /// Who writes it.
     pub role: Role,
 }
 
 impl BufferSpec {
-    /// An input filled by `fill`.
-    pub fn input(name: &'static str, elem: Elem, len: u64, fill: Fill) -> Self {
-        BufferSpec { name, elem, len, role: Role::Input(fill) }
+    fn new(name: &'static str, elem: Elem, dims: &[u64], role: Role) -> Self {
+        BufferSpec { name, elem, dims: dims.to_vec(), len: dims.iter().product(), role }
     }
 
-    /// A checked output in rows of `row_len` elements.
-    pub fn output(name: &'static str, elem: Elem, len: u64, row_len: u64) -> Self {
-        BufferSpec { name, elem, len, role: Role::Output { row_len } }
+    /// An input filled by `fill`.
+    pub fn input(name: &'static str, elem: Elem, dims: &[u64], fill: Fill) -> Self {
+        BufferSpec::new(name, elem, dims, Role::Input(fill))
+    }
+
+    /// An output, checked in rows along its fastest extent.
+    pub fn output(name: &'static str, elem: Elem, dims: &[u64]) -> Self {
+        BufferSpec::new(name, elem, dims, Role::Output { row_len: *dims.last().expect("at least one extent") })
     }
 
     /// Scratch memory.
-    pub fn scratch(name: &'static str, elem: Elem, len: u64) -> Self {
-        BufferSpec { name, elem, len, role: Role::Scratch }
+    pub fn scratch(name: &'static str, elem: Elem, dims: &[u64]) -> Self {
+        BufferSpec::new(name, elem, dims, Role::Scratch)
     }
 
     /// Size in a case of element type `dtype`.
@@ -336,6 +359,14 @@ pub fn find(name: &str) -> Option<&'static Workload> {
 }
 
 impl Workload {
+    /// The shapes of a preset.
+    pub fn preset(&self, preset: Preset) -> &'static [&'static str] {
+        match preset {
+            Preset::Awkward => self.awkward,
+            figures => (self.shapes)(figures),
+        }
+    }
+
     /// The variant of that name.
     pub fn variant(&self, name: &str) -> Option<&'static Variant> {
         self.variants.iter().find(|v| v.name == name)

@@ -1,1 +1,38 @@
-//! x
+//! The CUDA backend of Parallax.
+//!
+//! It builds and starts on machines without CUDA: the driver and the compiler (NVRTC) are loaded at run time, and
+//! [`open`] answers with a sentence when one of them is missing. The path of a case:
+//!
+//! ```text
+//! Program (plain data, from the workload) ─► text ─► NVRTC or its cache ─► module ─► launches on one stream
+//! ```
+//!
+//! * [`text`]: the final kernel text, assembled from data; needs neither device nor compiler.
+//! * [`nvrtc`]: finds the compiler library and speaks to it.
+//! * [`compile`]: text to a binary for one architecture, through a cache keyed by everything that goes in.
+//! * [`device`]: opens a device and describes it.
+//! * [`profiler`]: the [`Profiler`](parallax_core::profiler::Profiler) itself: memory, launches, events.
+
+#[cfg(target_arch = "wasm32")]
+compile_error!("parallax-cuda is native only; the page uses parallax-shaders");
+
+pub mod compile;
+pub mod device;
+mod errors;
+mod memory;
+pub mod nvrtc;
+pub mod profiler;
+pub mod text;
+
+pub use compile::{Arch, compile_text};
+pub use device::Unavailable;
+pub use profiler::{Cuda, Options};
+
+/// Open a CUDA device, or say why that is not possible here.
+///
+/// # Errors
+/// When the driver, a device or the compiler is missing, too old or broken. The message says what was looked for and
+/// what to do. Never panics for lack of CUDA.
+pub fn open(options: Options) -> Result<Cuda, Unavailable> {
+    Cuda::open(options)
+}

@@ -13,7 +13,7 @@ use crate::profiler::{Caps, Dialect};
 use crate::units::{Bytes, Flops};
 use crate::workload::Access::{Read, Write};
 use crate::workload::{
-    BufferSpec, Cost, Elem, HostBuffer, How, Preset, Program, Stage, Tolerance, Variant, Workload, spread,
+    BufferSpec, Cost, Elem, HostBuffer, How, Preset, Program, Rate, Stage, Tolerance, Variant, Workload, spread,
 };
 use rayon::prelude::*;
 
@@ -38,6 +38,7 @@ pub fn workload() -> Workload {
         },
         directions: &[Direction::Fwd],
         dtypes: &[DType::F32, DType::F16, DType::BF16],
+        rate: Rate::Flops,
         shapes,
         awkward: &[
             "b1,h1,s1,d1",
@@ -75,7 +76,9 @@ pub fn workload() -> Workload {
                         dialects: &[Dialect::Wgsl, Dialect::Cuda],
                         available: |p, _| match p["d"] {
                             d if d <= MAX_FLASH_DIM => Ok(()),
-                            d => Err(format!("flash keeps a row of the output in registers: head_dim {d} > {MAX_FLASH_DIM}")),
+                            d => Err(format!(
+                                "flash keeps a row of the output in registers: head_dim {d} > {MAX_FLASH_DIM}"
+                            )),
                         },
                         program: flash,
                     },
@@ -98,7 +101,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b1,h16,s2048,d128,causal",
             "b1,h16,s256,t2048,d128",
         ],
-        Preset::Full => &[
+        _ => &[
             "b1,h8,s512,d64",
             "b1,h16,s2048,d64",
             "b1,h16,s4096,d128",
@@ -117,15 +120,14 @@ fn normal(_: &Problem, draw: Draw) -> f64 {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let heads = p["b"] * p["h"];
-    let (s, t, d) = (p["s"], p["t"], p["d"]);
+    let (b, h, s, t, d) = (p["b"], p["h"], p["s"], p["t"], p["d"]);
     vec![
-        BufferSpec::input("q", Elem::Real, heads * s * d, normal),
-        BufferSpec::input("k", Elem::Real, heads * t * d, normal),
-        BufferSpec::input("v", Elem::Real, heads * t * d, normal),
-        BufferSpec::output("out", Elem::Real, heads * s * d, d),
+        BufferSpec::input("q", Elem::Real, &[b, h, s, d], normal),
+        BufferSpec::input("k", Elem::Real, &[b, h, t, d], normal),
+        BufferSpec::input("v", Elem::Real, &[b, h, t, d], normal),
+        BufferSpec::output("out", Elem::Real, &[b, h, s, d]),
         // Only `manual` uses it; a variant's scratch is allocated when one of its stages names it.
-        BufferSpec::scratch("scores", Elem::F32, heads * s * t),
+        BufferSpec::scratch("scores", Elem::F32, &[b, h, s, t]),
     ]
 }
 

@@ -14,7 +14,7 @@ use crate::profiler::{Caps, Dialect};
 use crate::units::{Bytes, Flops};
 use crate::workload::Access::{Read, Write};
 use crate::workload::{
-    BufferSpec, Cost, Elem, HostBuffer, How, Preset, Program, Stage, Tolerance, Variant, Workload, spread,
+    BufferSpec, Cost, Elem, HostBuffer, How, Preset, Program, Rate, Stage, Tolerance, Variant, Workload, spread,
 };
 use rayon::prelude::*;
 
@@ -48,6 +48,7 @@ pub fn workload() -> Workload {
         },
         directions: &[Direction::Fwd],
         dtypes: &[DType::F32, DType::F16, DType::BF16],
+        rate: Rate::Bytes,
         shapes,
         awkward: &[
             "n1,c1,h1,k1,nchw",
@@ -97,7 +98,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "n8,c96,h56,k7,p3,nhwc",
             "n8,c144,h56,k3,s2,p1,nchw",
         ],
-        Preset::Full => &[
+        _ => &[
             "n8,c8,h128,k3,p1,nchw",
             "n8,c8,h128,k3,p1,nhwc",
             "n8,c32,h256,k3,p1,nchw",
@@ -129,12 +130,16 @@ fn normal(_: &Problem, draw: Draw) -> f64 {
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (oh, ow) = out_size(&p.shape);
-    let planes = p["n"] * p["c"];
-    let row_len = if p.shape.has("nhwc") { p["c"] } else { ow };
+    let (n, c, h, w, k, kw) = (p["n"], p["c"], p["h"], p["w"], p["k"], p["kw"]);
+    let (x, filter, out) = if p.shape.has("nhwc") {
+        ([n, h, w, c], [k, kw, c], [n, oh, ow, c])
+    } else {
+        ([n, c, h, w], [c, k, kw], [n, c, oh, ow])
+    };
     vec![
-        BufferSpec::input("x", Elem::Real, planes * p["h"] * p["w"], normal),
-        BufferSpec::input("w", Elem::Real, p["c"] * p["k"] * p["kw"], normal),
-        BufferSpec::output("out", Elem::Real, planes * oh * ow, row_len),
+        BufferSpec::input("x", Elem::Real, &x, normal),
+        BufferSpec::input("w", Elem::Real, &filter, normal),
+        BufferSpec::output("out", Elem::Real, &out),
     ]
 }
 
@@ -258,7 +263,12 @@ fn extents(p: &Problem) -> Vec<(&'static str, u32)> {
     ]
     .map(named)
     .to_vec();
-    consts.extend([("OH", oh as u32), ("OW", ow as u32), ("NHWC", u32::from(p.shape.has("nhwc"))), ("THREADS", THREADS)]);
+    consts.extend([
+        ("OH", oh as u32),
+        ("OW", ow as u32),
+        ("NHWC", u32::from(p.shape.has("nhwc"))),
+        ("THREADS", THREADS),
+    ]);
     consts
 }
 
@@ -292,19 +302,10 @@ fn tiled(p: &Problem, _caps: &Caps) -> Program {
     let (patch_h, patch_w) = (patch(height, p["k"]), patch(width, p["kw"]));
     let mut consts = extents(p);
     consts.extend(
-        [
-            ("TILE_C", channels),
-            ("TILE_H", height),
-            ("TILE_W", width),
-            ("PATCH_H", patch_h),
-            ("PATCH_W", patch_w),
-        ]
-        .map(|(name, value)| (name, value as u32)),
+        [("TILE_C", channels), ("TILE_H", height), ("TILE_W", width), ("PATCH_H", patch_h), ("PATCH_W", patch_w)]
+            .map(|(name, value)| (name, value as u32)),
     );
     let tiles = p["n"] * p["c"].div_ceil(channels) * oh.div_ceil(height) * ow.div_ceil(width);
     let shared = u32::try_from(4 * patch_h * patch_w * channels).unwrap_or(u32::MAX);
-    Program {
-        consts,
-        stages: vec![Stage::new("depthwise_conv2d_tiled", USES, [THREADS, 1, 1], spread(tiles), shared)],
-    }
+    Program { consts, stages: vec![Stage::new("depthwise_conv2d_tiled", USES, [THREADS, 1, 1], spread(tiles), shared)] }
 }

@@ -12,7 +12,7 @@ use crate::profiler::{Caps, Dialect};
 use crate::units::{Bytes, Flops};
 use crate::workload::Access::{Read, Write};
 use crate::workload::{
-    BufferSpec, Cost, Elem, HostBuffer, How, Preset, Program, Stage, Tolerance, Variant, Workload, spread,
+    BufferSpec, Cost, Elem, HostBuffer, How, Preset, Program, Rate, Stage, Tolerance, Variant, Workload, spread,
 };
 use rayon::prelude::*;
 
@@ -35,6 +35,7 @@ pub fn workload() -> Workload {
         },
         directions: &[Direction::Fwd],
         dtypes: &[DType::F32],
+        rate: Rate::Bytes,
         shapes,
         awkward: &[
             "r1,g1,d1,sorted",
@@ -79,11 +80,7 @@ pub fn workload() -> Workload {
                         program: owner,
                     },
                 },
-                Variant {
-                    name: "auto",
-                    about: "owner for sorted rows, basic otherwise",
-                    how: How::Select(select),
-                },
+                Variant { name: "auto", about: "owner for sorted rows, basic otherwise", how: How::Select(select) },
             ]
         },
         fallback: &["owner", "basic"],
@@ -100,7 +97,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "r100000,g8333,d64,sorted",
             "r1000000,g83333,d64,sorted",
         ],
-        Preset::Full => &[
+        _ => &[
             "r10000,g100,d256,unsorted",
             "r100000,g1000,d512,unsorted",
             "r1000000,g10000,d1024,unsorted",
@@ -133,10 +130,10 @@ fn normal(_: &Problem, draw: Draw) -> f64 {
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (rows, groups, dim) = (p["r"], p["g"], p["d"]);
     vec![
-        BufferSpec::input("id", Elem::U32, rows, any_id),
-        BufferSpec::input("group", Elem::U32, rows, group_of_row),
-        BufferSpec::input("weight", Elem::F32, rows, normal),
-        BufferSpec::output("out", Elem::F32, groups * dim, dim),
+        BufferSpec::input("id", Elem::U32, &[rows], any_id),
+        BufferSpec::input("group", Elem::U32, &[rows], group_of_row),
+        BufferSpec::input("weight", Elem::F32, &[rows], normal),
+        BufferSpec::output("out", Elem::F32, &[groups, dim]),
     ]
 }
 
@@ -209,12 +206,7 @@ fn cpu(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 const THREADS: u64 = 256;
 
 fn extents(p: &Problem) -> Vec<(&'static str, u32)> {
-    vec![
-        ("ROWS", p["r"] as u32),
-        ("GROUPS", p["g"] as u32),
-        ("DIM", p["d"] as u32),
-        ("THREADS", THREADS as u32),
-    ]
+    vec![("ROWS", p["r"] as u32), ("GROUPS", p["g"] as u32), ("DIM", p["d"] as u32), ("THREADS", THREADS as u32)]
 }
 
 fn basic(p: &Problem, _caps: &Caps) -> Program {

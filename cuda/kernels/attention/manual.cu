@@ -1,0 +1,78 @@
+// Scaled dot-product attention, forward, with the score matrix in device memory. The definition is in
+// core/src/workloads/attention.rs.
+//
+// attention_scores        scores = scale * Q K^T in 16 x 16 tiles staged in shared memory. Masked scores are computed too.
+// attention_softmax       each row of scores becomes weights, in place; keys that the query does not see get weight 0.
+// attention_weighted_sum  out = weights * V, tiled as the scores are.
+
+extern "C" __global__ void attention_scores(const elem* __restrict__ q, const elem* __restrict__ k,
+                                            float* __restrict__ scores) {
+    __shared__ float q_tile[TILE][TILE];
+    __shared__ float k_tile[TILE][TILE];
+    constexpr unsigned across = (T + TILE - 1) / TILE;
+    constexpr unsigned down = (S + TILE - 1) / TILE;
+    const u64 tile = flat_workgroup();
+    if (tile >= (u64)HEADS * down * across) return;
+    const u64 head = tile / ((u64)down * across);
+    const unsigned row = (unsigned)(tile / across % down) * TILE + threadIdx.y;
+    const unsigned first_key = (unsigned)(tile % across) * TILE;
+    const unsigned key = first_key + threadIdx.x;
+
+    float acc = 0.0f;
+    for (unsigned d0 = 0; d0 < D; d0 += TILE) {
+        const unsigned d = d0 + threadIdx.x;
+        const unsigned staged_key = first_key + threadIdx.y;
+        q_tile[threadIdx.y][threadIdx.x] = row < S && d < D ? load(q[(head * S + row) * D + d]) : 0.0f;
+        // Transposed, so that in the product neighbouring threads read neighbouring words.
+        k_tile[threadIdx.x][threadIdx.y] = staged_key < T && d < D ? load(k[(head * T + staged_key) * D + d]) : 0.0f;
+        __syncthreads();
+#pragma unroll
+        for (unsigned x = 0; x < TILE; x++) acc = fmaf(q_tile[threadIdx.y][x], k_tile[x][threadIdx.x], acc);
+        __syncthreads();
+    }
+    if (row < S && key < T) scores[(head * S + row) * T + key] = acc * (1.0f / sqrtf((float)D));
+}
+
+extern "C" __global__ void attention_softmax(float* __restrict__ scores) {
+    __shared__ float partial[ROW_THREADS / 32];
+    const u64 row = flat_workgroup();
+    if (row >= (u64)HEADS * S) return;
+    float* const weights = scores + row * T;
+    const unsigned seen = visible_keys((unsigned)(row % S));
+
+    float max = negative_infinity();
+    for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) max = fmaxf(max, weights[j]);
+    max = block_max(max, partial);
+    float sum = 0.0f;
+    for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) sum += expf(weights[j] - max);
+    sum = block_sum(sum, partial);
+    for (unsigned j = threadIdx.x; j < T; j += ROW_THREADS) {
+        weights[j] = j < seen ? expf(weights[j] - max) / sum : 0.0f;
+    }
+}
+
+extern "C" __global__ void attention_weighted_sum(const elem* __restrict__ v, elem* __restrict__ out,
+                                                  float* __restrict__ scores) {
+    __shared__ float w_tile[TILE][TILE];
+    __shared__ float v_tile[TILE][TILE];
+    constexpr unsigned across = (D + TILE - 1) / TILE;
+    constexpr unsigned down = (S + TILE - 1) / TILE;
+    const u64 tile = flat_workgroup();
+    if (tile >= (u64)HEADS * down * across) return;
+    const u64 head = tile / ((u64)down * across);
+    const unsigned row = (unsigned)(tile / across % down) * TILE + threadIdx.y;
+    const unsigned d = (unsigned)(tile % across) * TILE + threadIdx.x;
+
+    float acc = 0.0f;
+    for (unsigned key0 = 0; key0 < T; key0 += TILE) {
+        const unsigned w_key = key0 + threadIdx.x;
+        const unsigned v_key = key0 + threadIdx.y;
+        w_tile[threadIdx.y][threadIdx.x] = row < S && w_key < T ? scores[(head * S + row) * T + w_key] : 0.0f;
+        v_tile[threadIdx.y][threadIdx.x] = v_key < T && d < D ? load(v[(head * T + v_key) * D + d]) : 0.0f;
+        __syncthreads();
+#pragma unroll
+        for (unsigned x = 0; x < TILE; x++) acc = fmaf(w_tile[threadIdx.y][x], v_tile[x][threadIdx.x], acc);
+        __syncthreads();
+    }
+    if (row < S && d < D) out[(head * S + row) * D + d] = to_elem(acc);
+}

@@ -1,0 +1,201 @@
+//! Kernel text to a binary for one architecture, through a cache on disk.
+//!
+//! A cached binary is found by a hash of everything that goes into it: text, options (the architecture is one of them)
+//! and the compiler's version. So an entry is never wrong, only unused, and nothing ever needs to be invalidated. It is
+//! written under another name and renamed into place, so that a reader sees a whole file or none.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use parallax_core::profiler::{BackendError, Compiled};
+use parallax_core::units::Nanos;
+use sha2::{Digest, Sha256};
+
+use crate::nvrtc::{self, Nvrtc, NvrtcError};
+use crate::text::Text;
+
+/// Names the folder of the cache, instead of the user's cache folder. Empty: no cache.
+pub const CACHE_VARIABLE: &str = "PARALLAX_CACHE";
+
+/// A compute capability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arch {
+    /// Generation.
+    pub major: u32,
+    /// Member of the generation.
+    pub minor: u32,
+}
+
+impl Arch {
+    /// From the two numbers.
+    pub const fn new(major: u32, minor: u32) -> Arch {
+        Arch { major, minor }
+    }
+
+    /// What to compile for so that it runs here: this architecture, or where the compiler does not know it yet, the
+    /// nearest older member of the same generation, whose binaries run here too.
+    fn supported_by(self, nvrtc: &Nvrtc) -> Option<Arch> {
+        let known = nvrtc.archs().iter().map(|arch| Arch::new(arch / 10, arch % 10));
+        known.filter(|known| known.major == self.major && *known <= self).max()
+    }
+}
+
+/// The compiler's name. 9.0 has instructions (`wgmma`, `setmaxnreg`) that exist only under its own name, with an `a`:
+/// binaries for `sm_90a` run on 9.0 alone, which is where they are made for.
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let suffix = if *self == Arch::new(9, 0) { "a" } else { "" };
+        write!(f, "sm_{}{}{suffix}", self.major, self.minor)
+    }
+}
+
+/// Options for an architecture.
+///
+/// `--use_fast_math` is not among them: it would flush denormals, and take `expf` and division to a precision that the
+/// tolerances of the workloads do not allow for. Kernels say where the fast instruction is good enough (`exp2f`).
+pub fn options(arch: Arch) -> Vec<String> {
+    // Line information costs nothing at run time and lets a profiler show the source.
+    [&format!("--gpu-architecture={arch}"), "-std=c++17", "-default-device", "-lineinfo"].map(str::to_owned).into()
+}
+
+/// Compile a text without a cache. Needs the compiler, but no device.
+///
+/// # Errors
+/// When the compiler is missing, does not know the architecture, or rejects the text.
+pub fn compile_text(text: &Text, arch: Arch) -> Result<Vec<u8>, BackendError> {
+    let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
+    let arch = known(nvrtc, arch)?;
+    compile(nvrtc, text, &options(arch))
+}
+
+/// Compile a text for the device at hand, or take it from the cache in `cache`.
+pub(crate) fn compile_cached(
+    text: &Text,
+    arch: Arch,
+    cache: Option<&Path>,
+) -> Result<(Vec<u8>, Compiled), BackendError> {
+    let begin = Instant::now();
+    let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
+    let options = options(known(nvrtc, arch)?);
+    let entry = cache.map(|folder| folder.join(key(&text.source, &options, nvrtc.version())).with_extension("cubin"));
+    let found = entry.as_deref().and_then(|file| std::fs::read(file).ok()).filter(|cubin| is_binary(cubin));
+    let cached = found.is_some();
+    let cubin = match found {
+        Some(cubin) => cubin,
+        None => {
+            let cubin = compile(nvrtc, text, &options)?;
+            if let Some(file) = &entry {
+                // A cache that cannot be written (full disk, read-only home) only costs time.
+                let _ = store(file, &cubin);
+            }
+            cubin
+        }
+    };
+    let compiled = Compiled {
+        time: Nanos::from_secs(begin.elapsed().as_secs_f64()),
+        cached,
+        text_hash: hex(&Sha256::digest(&text.source)),
+        options: options.into_iter().chain([format!("NVRTC {}.{}", nvrtc.version().0, nvrtc.version().1)]).collect(),
+    };
+    Ok((cubin, compiled))
+}
+
+/// The folder of the cache: `PARALLAX_CACHE`, or `parallax/nvrtc` in the user's cache folder.
+pub fn default_cache() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name);
+    if let Some(folder) = variable(CACHE_VARIABLE) {
+        return (!folder.is_empty()).then(|| folder.into());
+    }
+    let home = || variable("HOME").map(|home| Path::new(&home).join(".cache"));
+    let caches = match cfg!(windows) {
+        true => variable("LOCALAPPDATA").map(PathBuf::from),
+        false => variable("XDG_CACHE_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from).or_else(home),
+    };
+    caches.map(|folder| folder.join("parallax").join("nvrtc"))
+}
+
+fn known(nvrtc: &Nvrtc, arch: Arch) -> Result<Arch, BackendError> {
+    arch.supported_by(nvrtc).ok_or_else(|| {
+        let (major, minor) = nvrtc.version();
+        BackendError::Unsupported(format!(
+            "NVRTC {major}.{minor} ({}) cannot compile for compute capability {}.{}; it knows {:?}: install a CUDA \
+             version that does",
+            nvrtc.origin(),
+            arch.major,
+            arch.minor,
+            nvrtc.archs()
+        ))
+    })
+}
+
+fn compile(nvrtc: &Nvrtc, text: &Text, options: &[String]) -> Result<Vec<u8>, BackendError> {
+    nvrtc.cubin(&text.file, &text.source, options).map_err(|error| match error {
+        NvrtcError::Rejected { log } => BackendError::Compile { file: text.file.clone(), log },
+        other => BackendError::Device(other.to_string()),
+    })
+}
+
+/// The name of a cache entry. Every part is preceded by its length, so that no two lists of parts look alike.
+fn key(source: &str, options: &[String], (major, minor): (u32, u32)) -> String {
+    let mut hash = Sha256::new();
+    let version = format!("NVRTC {major}.{minor}");
+    for part in [version.as_str(), source].into_iter().chain(options.iter().map(String::as_str)) {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hex(&hash.finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Binaries are ELF files; anything else in the cache was damaged by somebody.
+fn is_binary(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x7fELF")
+}
+
+fn store(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let mut partial = tempfile::NamedTempFile::new_in(folder)?;
+    std::io::Write::write_all(&mut partial, bytes)?;
+    partial.persist(file)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_hopper_gets_its_own_name() {
+        let names = [Arch::new(8, 0), Arch::new(9, 0), Arch::new(10, 0)].map(|arch| arch.to_string());
+        assert_eq!(names, ["sm_80", "sm_90a", "sm_100"]);
+    }
+
+    #[test]
+    fn every_ingredient_changes_the_key() {
+        let base = key("text", &options(Arch::new(8, 0)), (13, 0));
+        assert_eq!(base, key("text", &options(Arch::new(8, 0)), (13, 0)));
+        assert_ne!(base, key("texts", &options(Arch::new(8, 0)), (13, 0)));
+        assert_ne!(base, key("text", &options(Arch::new(9, 0)), (13, 0)));
+        assert_ne!(base, key("text", &options(Arch::new(8, 0)), (13, 1)));
+        assert_ne!(base, key("text", &[], (13, 0)));
+        let split = |parts: [&str; 2]| key("", &parts.map(str::to_owned), (13, 0));
+        assert_ne!(split(["ab", "c"]), split(["a", "bc"]));
+    }
+
+    #[test]
+    fn entries_are_written_whole_and_damaged_ones_are_not_used() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let file = folder.path().join("below").join("x.cubin");
+        store(&file, b"\x7fELF and more").expect("writable");
+        assert!(is_binary(&std::fs::read(&file).expect("written")));
+        let names = std::fs::read_dir(folder.path().join("below")).expect("a folder").count();
+        assert_eq!(names, 1, "no partial file stays behind");
+        assert!(!is_binary(b""));
+        assert!(!is_binary(b"\x7fEL"));
+    }
+}

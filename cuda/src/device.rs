@@ -1,0 +1,203 @@
+//! Opens a device and describes it, or says why there is none.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::{CudaContext, DriverError, sys};
+use parallax_core::case::DType;
+use parallax_core::profiler::{Caps, DeviceInfo, DeviceKind, Dialect};
+use parallax_core::units::Bytes;
+
+use crate::compile::Arch;
+use crate::errors::describe;
+use crate::nvrtc::NvrtcError;
+
+/// Why CUDA cannot be used here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unavailable {
+    /// The driver's library is not installed.
+    #[error(
+        "no NVIDIA driver: the CUDA driver library (libcuda.so.1, on Windows nvcuda.dll) is not on the loader's path. \
+             Install the driver of an NVIDIA GPU; in a container, pass the GPU through (`--gpus all`)"
+    )]
+    NoDriver,
+    /// The driver is older than the calls that are made.
+    #[error("the NVIDIA driver supports CUDA {0}.{1}, at least 12.8 is needed: update the driver")]
+    OldDriver(u32, u32),
+    /// There is a driver and no such device.
+    #[error(
+        "CUDA device {wanted} was asked for, the driver shows {count}: check `nvidia-smi` and CUDA_VISIBLE_DEVICES"
+    )]
+    NoDevice {
+        /// Number of the device that was asked for.
+        wanted: usize,
+        /// Devices that exist.
+        count: usize,
+    },
+    /// The compiler cannot be loaded.
+    #[error(transparent)]
+    NoCompiler(#[from] NvrtcError),
+    /// The driver refused.
+    #[error("the CUDA driver failed while {doing}: {message}")]
+    Driver {
+        /// What was tried.
+        doing: &'static str,
+        /// What the driver said.
+        message: String,
+    },
+}
+
+/// The first driver that has every call made here (`cuEventElapsedTime_v2`). Asking for a missing call would panic.
+const OLDEST_DRIVER: i32 = 12_080;
+
+/// An open device.
+pub(crate) struct Device {
+    pub(crate) context: Arc<CudaContext>,
+    pub(crate) arch: Arch,
+    pub(crate) info: DeviceInfo,
+}
+
+/// Name a driver call for [`Unavailable::Driver`].
+pub(crate) fn failed(doing: &'static str) -> impl Fn(DriverError) -> Unavailable {
+    move |error| Unavailable::Driver { doing, message: describe(error) }
+}
+
+impl Device {
+    pub(crate) fn open(ordinal: usize) -> Result<Device, Unavailable> {
+        // SAFETY: only loads and unloads the library.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(Unavailable::NoDriver);
+        }
+        let mut version = 0;
+        // SAFETY: the argument outlives the call, which needs no initialisation.
+        unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(failed("asking for its version"))?;
+        let (major, minor) = ((version / 1000) as u32, (version % 1000 / 10) as u32);
+        if version < OLDEST_DRIVER {
+            return Err(Unavailable::OldDriver(major, minor));
+        }
+        let count = match CudaContext::device_count() {
+            Ok(count) => count.max(0) as usize,
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => 0,
+            Err(error) => return Err(failed("counting devices")(error)),
+        };
+        if ordinal >= count {
+            return Err(Unavailable::NoDevice { wanted: ordinal, count });
+        }
+        let context = CudaContext::new(ordinal).map_err(failed("opening the device"))?;
+        let (arch, info) = describe_device(&context, (major, minor)).map_err(failed("describing the device"))?;
+        Ok(Device { context, arch, info })
+    }
+}
+
+/// Static shared memory that one block can declare, on every architecture.
+const STATIC_SHARED_BYTES: u32 = 49_152;
+
+fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<(Arch, DeviceInfo), DriverError> {
+    let attribute = |attribute| context.attribute(attribute).map(|value| value.max(0) as u32);
+    let (cc_major, cc_minor) = context.compute_capability()?;
+    let arch = Arch::new(cc_major.max(0) as u32, cc_minor.max(0) as u32);
+    let memory = Bytes(context.total_mem()? as u64);
+    let mut dtypes = vec![DType::F32, DType::F16];
+    if arch.major >= 8 {
+        dtypes.push(DType::BF16);
+    }
+    let warp = attribute(Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE)?;
+    let caps = Caps {
+        dialect: Dialect::Cuda,
+        dtypes,
+        subgroup: Some((warp, warp)),
+        shared_bytes: STATIC_SHARED_BYTES,
+        max_invocations: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        max_workgroup: [
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+        ],
+        max_grid: [
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+            attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+        ],
+        max_binding: memory,
+        memory: Some(memory),
+        compute_capability: Some((arch.major, arch.minor)),
+        units: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?),
+    };
+    // A driver that does not know one of the attributes below has a shorter list, and works all the same.
+    let limits: BTreeMap<String, u64> = LIMITS
+        .iter()
+        .filter_map(|(name, which)| Some(((*name).to_owned(), u64::try_from(context.attribute(*which).ok()?).ok()?)))
+        .collect();
+    let on = |(_, which): &&(&str, Attribute)| context.attribute(*which).is_ok_and(|value| value != 0);
+    let features = FEATURES.iter().filter(on).map(|(name, _)| (*name).to_owned()).collect();
+    let integrated = attribute(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED)? != 0;
+    let info = DeviceInfo {
+        name: context.name()?,
+        vendor: "NVIDIA".to_owned(),
+        kind: if integrated { DeviceKind::Integrated } else { DeviceKind::Discrete },
+        api: format!("CUDA {major}.{minor}"),
+        driver: driver_version().unwrap_or_else(|| "unknown".to_owned()),
+        caps,
+        limits,
+        features,
+    };
+    Ok((arch, info))
+}
+
+/// The driver interface tells the CUDA version only; the driver's own is in a file, on Linux.
+fn driver_version() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    version_in(&text).map(str::to_owned)
+}
+
+/// The first word that looks like a version: digits, a point, digits.
+fn version_in(text: &str) -> Option<&str> {
+    text.split_whitespace().find(|word| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.'))
+}
+
+const LIMITS: &[(&str, Attribute)] = &[
+    ("clock_rate_khz", Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+    ("global_memory_bus_width_bits", Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH),
+    ("l2_cache_bytes", Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE),
+    ("max_blocks_per_multiprocessor", Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR),
+    ("max_persisting_l2_cache_bytes", Attribute::CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE),
+    ("max_registers_per_block", Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK),
+    ("max_registers_per_multiprocessor", Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR),
+    ("max_shared_memory_per_block", Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK),
+    ("max_shared_memory_per_block_optin", Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
+    ("max_shared_memory_per_multiprocessor", Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+    ("max_threads_per_block", Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+    ("max_threads_per_multiprocessor", Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR),
+    ("memory_clock_rate_khz", Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
+    ("multiprocessor_count", Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+    ("total_constant_memory", Attribute::CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY),
+    ("warp_size", Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE),
+];
+
+const FEATURES: &[(&str, Attribute)] = &[
+    ("cluster_launch", Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH),
+    ("compute_preemption", Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED),
+    ("concurrent_kernels", Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_KERNELS),
+    ("cooperative_launch", Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH),
+    ("ecc_enabled", Attribute::CU_DEVICE_ATTRIBUTE_ECC_ENABLED),
+    ("managed_memory", Attribute::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY),
+    ("memory_pools", Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED),
+    ("tensor_map_access", Attribute::CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED),
+    ("unified_addressing", Attribute::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_driver_version_is_found_in_both_wordings() {
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\n";
+        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs-builder)\n";
+        assert_eq!(version_in(closed), Some("550.54.15"));
+        assert_eq!(version_in(open), Some("580.65.06"));
+        assert_eq!(version_in("no version here."), None);
+    }
+}

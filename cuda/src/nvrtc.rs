@@ -1,0 +1,370 @@
+//! NVIDIA's run-time compiler: where it is found, and the few calls that are needed.
+//!
+//! The library is loaded by its full path where one is known, and called through its own symbols: which file it is then
+//! does not depend on names that the loader happens to know, and any major version will do. Looked for, in order:
+//!
+//! 1. `PARALLAX_NVRTC_DIR`, a folder that holds the library; nothing else is tried when it is set;
+//! 2. the loader's own path;
+//! 3. `lib64` and `lib` below `CUDA_HOME` and `CUDA_PATH` (on Windows `bin` and `bin/x64`), then `/usr/local/cuda/lib64`;
+//! 4. Python wheels: `nvidia/cu13/lib` and `nvidia/cuda_nvrtc/lib` in every folder on `python3`'s path.
+//!
+//! Kernels include no header, so no include folder is needed: `pip install nvidia-cuda-nvrtc` alone is enough.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use libloading::Library;
+
+/// Names a folder that holds the library, instead of the search.
+pub const DIR_VARIABLE: &str = "PARALLAX_NVRTC_DIR";
+
+/// The loaded compiler.
+pub struct Nvrtc {
+    api: Api,
+    /// Major and minor version.
+    version: (u32, u32),
+    /// Architectures that it can compile for: 90 is `sm_90`.
+    archs: Vec<u32>,
+    /// Where it came from, for people.
+    origin: String,
+}
+
+/// The compiler is missing or broken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NvrtcError {
+    /// Not found, or found and not loadable.
+    #[error(
+        "NVRTC, the CUDA compiler library, could not be loaded (tried: {tried}). Install the CUDA toolkit, or run \
+         `pip install nvidia-cuda-nvrtc`, or set PARALLAX_NVRTC_DIR to the folder that holds libnvrtc"
+    )]
+    Missing {
+        /// Every place that was tried, and what happened there.
+        tried: String,
+    },
+    /// A call failed.
+    #[error("{call} failed: {message}")]
+    Call {
+        /// The function.
+        call: &'static str,
+        /// What the library says about it.
+        message: String,
+    },
+    /// The text was rejected.
+    #[error("{log}")]
+    Rejected {
+        /// What the compiler said.
+        log: String,
+    },
+}
+
+type Program = *mut c_void;
+
+/// The calls, resolved once. The library stays loaded as long as the pointers exist.
+struct Api {
+    create: unsafe extern "C" fn(
+        *mut Program,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> c_int,
+    compile: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int,
+    destroy: unsafe extern "C" fn(*mut Program) -> c_int,
+    log_size: unsafe extern "C" fn(Program, *mut usize) -> c_int,
+    log: unsafe extern "C" fn(Program, *mut c_char) -> c_int,
+    cubin_size: unsafe extern "C" fn(Program, *mut usize) -> c_int,
+    cubin: unsafe extern "C" fn(Program, *mut c_char) -> c_int,
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int,
+    arch_count: unsafe extern "C" fn(*mut c_int) -> c_int,
+    archs: unsafe extern "C" fn(*mut c_int) -> c_int,
+    error_string: unsafe extern "C" fn(c_int) -> *const c_char,
+    _library: Library,
+    /// The compiler opens its built-in definitions by name; having them loaded is how it finds them in any folder.
+    _builtins: Vec<Library>,
+}
+
+/// What `nvrtcCompileProgram` returns for a text that it rejects (`NVRTC_ERROR_COMPILATION`).
+const REJECTED: c_int = 6;
+
+/// The compiler of this process, loaded at the first call.
+///
+/// # Errors
+/// When it is not found or too old to describe itself.
+pub fn get() -> Result<&'static Nvrtc, NvrtcError> {
+    static NVRTC: OnceLock<Result<Nvrtc, NvrtcError>> = OnceLock::new();
+    NVRTC.get_or_init(Nvrtc::load).as_ref().map_err(Clone::clone)
+}
+
+impl Nvrtc {
+    fn load() -> Result<Nvrtc, NvrtcError> {
+        let mut tried = Vec::new();
+        for place in Places::new() {
+            let (origin, loaded) = match &place {
+                Place::Loader(name) => (name.clone(), load_library(Path::new(name), None)),
+                Place::Folder(folder) => match library_in(folder) {
+                    Some(file) => (file.display().to_string(), load_library(&file, Some(folder))),
+                    None => {
+                        tried.push(format!("no libnvrtc in {}", folder.display()));
+                        continue;
+                    }
+                },
+            };
+            match loaded {
+                Ok(api) => return Nvrtc::describe(api, origin),
+                Err(error) => tried.push(match place {
+                    // The loader's message for a name that it does not know repeats the name and says nothing more.
+                    Place::Loader(name) => format!("no {name} on the loader's path"),
+                    Place::Folder(_) => format!("{origin}: {error}"),
+                }),
+            }
+        }
+        Err(NvrtcError::Missing { tried: tried.join("; ") })
+    }
+
+    fn describe(api: Api, origin: String) -> Result<Nvrtc, NvrtcError> {
+        let (mut major, mut minor, mut count) = (0, 0, 0);
+        // SAFETY: the signatures are NVRTC's, and the arguments outlive the calls.
+        api.check("nvrtcVersion", unsafe { (api.version)(&mut major, &mut minor) })?;
+        // SAFETY: as above.
+        api.check("nvrtcGetNumSupportedArchs", unsafe { (api.arch_count)(&mut count) })?;
+        let mut archs: Vec<c_int> = vec![0; count.max(0) as usize];
+        // SAFETY: as above; the array has the length that the library asked for.
+        api.check("nvrtcGetSupportedArchs", unsafe { (api.archs)(archs.as_mut_ptr()) })?;
+        let archs = archs.into_iter().filter_map(|arch| u32::try_from(arch).ok()).collect();
+        Ok(Nvrtc { api, version: (major as u32, minor as u32), archs, origin })
+    }
+
+    /// Major and minor version.
+    pub fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// Architectures that it can compile for: 90 is `sm_90`.
+    pub fn archs(&self) -> &[u32] {
+        &self.archs
+    }
+
+    /// The file or name that it was loaded from.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Compile a text to a binary for the architecture that the options name.
+    ///
+    /// # Errors
+    /// [`NvrtcError::Rejected`] with the compiler's log when the text is wrong.
+    pub fn cubin(&self, file: &str, source: &str, options: &[String]) -> Result<Vec<u8>, NvrtcError> {
+        let c_string = |text: &str| {
+            CString::new(text).map_err(|_| NvrtcError::Rejected { log: format!("{file} holds a zero byte") })
+        };
+        let (name, source) = (c_string(file)?, c_string(source)?);
+        let options = options.iter().map(|option| c_string(option)).collect::<Result<Vec<_>, _>>()?;
+        let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+
+        let mut program = OwnedProgram { api: &self.api, handle: std::ptr::null_mut() };
+        let no_headers = std::ptr::null();
+        // SAFETY: all strings outlive the program, which is destroyed at the end of this function.
+        let created = unsafe {
+            (self.api.create)(&mut program.handle, source.as_ptr(), name.as_ptr(), 0, no_headers, no_headers)
+        };
+        self.api.check("nvrtcCreateProgram", created)?;
+        // SAFETY: the program exists, and the options are as many as said.
+        let code = unsafe { (self.api.compile)(program.handle, options.len() as c_int, options.as_ptr()) };
+        if code == REJECTED {
+            return Err(NvrtcError::Rejected { log: program.log()? });
+        }
+        self.api.check("nvrtcCompileProgram", code)?;
+        program.bytes("nvrtcGetCUBIN", self.api.cubin_size, self.api.cubin)
+    }
+}
+
+struct OwnedProgram<'a> {
+    api: &'a Api,
+    handle: Program,
+}
+
+impl OwnedProgram<'_> {
+    fn log(&self) -> Result<String, NvrtcError> {
+        let bytes = self.bytes("nvrtcGetProgramLog", self.api.log_size, self.api.log)?;
+        Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim_end().to_owned())
+    }
+
+    /// The library's way of handing out bytes: ask for the size, then for the contents.
+    fn bytes(
+        &self,
+        call: &'static str,
+        size: unsafe extern "C" fn(Program, *mut usize) -> c_int,
+        get: unsafe extern "C" fn(Program, *mut c_char) -> c_int,
+    ) -> Result<Vec<u8>, NvrtcError> {
+        let mut length = 0;
+        // SAFETY: the program exists, and the argument outlives the call.
+        self.api.check(call, unsafe { size(self.handle, &mut length) })?;
+        let mut bytes = vec![0u8; length];
+        // SAFETY: as above; the array has the length that the library asked for.
+        self.api.check(call, unsafe { get(self.handle, bytes.as_mut_ptr().cast()) })?;
+        Ok(bytes)
+    }
+}
+
+impl Drop for OwnedProgram<'_> {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: created by `nvrtcCreateProgram` and destroyed only here. Nothing can be done about a failure.
+            let _ = unsafe { (self.api.destroy)(&mut self.handle) };
+        }
+    }
+}
+
+impl Api {
+    fn check(&self, call: &'static str, code: c_int) -> Result<(), NvrtcError> {
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: the library answers every code with a static string.
+        let message = unsafe {
+            let text = (self.error_string)(code);
+            if text.is_null() { format!("code {code}") } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+        };
+        Err(NvrtcError::Call { call, message })
+    }
+}
+
+fn load_library(path: &Path, folder: Option<&Path>) -> Result<Api, libloading::Error> {
+    let builtins = folder.map(builtins_in).unwrap_or_default();
+    // SAFETY: NVRTC's initialisers touch nothing of ours.
+    let builtins = builtins.into_iter().filter_map(|file| unsafe { Library::new(file) }.ok()).collect();
+    // SAFETY: as above, and every symbol is given the signature of NVRTC's header.
+    unsafe {
+        let library = Library::new(path)?;
+        Ok(Api {
+            create: *library.get(c"nvrtcCreateProgram")?,
+            compile: *library.get(c"nvrtcCompileProgram")?,
+            destroy: *library.get(c"nvrtcDestroyProgram")?,
+            log_size: *library.get(c"nvrtcGetProgramLogSize")?,
+            log: *library.get(c"nvrtcGetProgramLog")?,
+            cubin_size: *library.get(c"nvrtcGetCUBINSize")?,
+            cubin: *library.get(c"nvrtcGetCUBIN")?,
+            version: *library.get(c"nvrtcVersion")?,
+            arch_count: *library.get(c"nvrtcGetNumSupportedArchs")?,
+            archs: *library.get(c"nvrtcGetSupportedArchs")?,
+            error_string: *library.get(c"nvrtcGetErrorString")?,
+            _library: library,
+            _builtins: builtins,
+        })
+    }
+}
+
+/// Somewhere to look.
+enum Place {
+    /// A name that the loader may know.
+    Loader(String),
+    /// A folder that may hold the library.
+    Folder(PathBuf),
+}
+
+/// Places in order. The last ones cost a process (asking Python for its path), so they are made only when reached.
+struct Places {
+    queue: std::vec::IntoIter<Place>,
+    ask_python: bool,
+}
+
+impl Places {
+    fn new() -> Places {
+        if let Some(folder) = std::env::var_os(DIR_VARIABLE) {
+            return Places { queue: vec![Place::Folder(folder.into())].into_iter(), ask_python: false };
+        }
+        let names: &[&str] = if cfg!(windows) {
+            &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
+        } else {
+            &["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]
+        };
+        let mut queue: Vec<Place> = names.iter().map(|name| Place::Loader((*name).to_owned())).collect();
+        let below = if cfg!(windows) { ["bin", "bin/x64"] } else { ["lib64", "lib"] };
+        for root in ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os) {
+            queue.extend(below.map(|folder| Place::Folder(Path::new(&root).join(folder))));
+        }
+        if cfg!(unix) {
+            queue.push(Place::Folder("/usr/local/cuda/lib64".into()));
+        }
+        Places { queue: queue.into_iter(), ask_python: true }
+    }
+}
+
+impl Iterator for Places {
+    type Item = Place;
+
+    fn next(&mut self) -> Option<Place> {
+        if self.queue.len() == 0 && std::mem::take(&mut self.ask_python) {
+            self.queue = python_folders().into_iter().map(Place::Folder).collect::<Vec<_>>().into_iter();
+        }
+        self.queue.next()
+    }
+}
+
+/// Library folders of the compiler's wheels. Empty where there is no Python or no such wheel.
+fn python_folders() -> Vec<PathBuf> {
+    let python = if cfg!(windows) { "python" } else { "python3" };
+    let output = Command::new(python).args(["-c", r"import sys; print('\n'.join(filter(None, sys.path)))"]).output();
+    let Ok(output) = output else { return Vec::new() };
+    let below = ["nvidia/cu13/lib", "nvidia/cu13/bin/x86_64", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/bin"];
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .flat_map(|site| below.map(|folder| Path::new(site).join(folder)))
+        .filter(|folder| folder.is_dir())
+        .collect()
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| !is_alternative(name))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Wheels carry a second build of each library beside the first (`libnvrtc.alt.so.13`).
+fn is_alternative(name: &str) -> bool {
+    name.contains(".alt.")
+}
+
+/// The compiler in a folder; of several versions, the last by name.
+fn library_in(folder: &Path) -> Option<PathBuf> {
+    let is_library =
+        |name: &String| name.starts_with("libnvrtc.so") || name.starts_with("nvrtc64_") && name.ends_with(".dll");
+    names_in(folder).into_iter().rfind(is_library).map(|name| folder.join(name))
+}
+
+fn builtins_in(folder: &Path) -> Vec<PathBuf> {
+    let is_builtins = |name: &String| name.starts_with("libnvrtc-builtins.so") || name.starts_with("nvrtc-builtins64_");
+    names_in(folder).into_iter().filter(is_builtins).map(|name| folder.join(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_plain_build_in_a_folder_is_taken() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        assert_eq!(library_in(folder.path()), None);
+        for name in ["libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0", "libnvrtc.so.12", "libnvrtc.so.13"] {
+            std::fs::write(folder.path().join(name), "").expect("writable");
+        }
+        assert_eq!(library_in(folder.path()), Some(folder.path().join("libnvrtc.so.13")));
+        assert_eq!(builtins_in(folder.path()), [folder.path().join("libnvrtc-builtins.so.13.0")]);
+    }
+
+    #[test]
+    fn an_empty_file_is_an_error_and_not_a_crash() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let file = folder.path().join("libnvrtc.so.13");
+        std::fs::write(&file, "").expect("writable");
+        assert!(load_library(&file, Some(folder.path())).is_err());
+    }
+}

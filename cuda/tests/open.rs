@@ -1,0 +1,23 @@
+//! Opening a device works or explains itself, on every machine.
+
+use parallax_core::profiler::Profiler;
+use parallax_cuda::{Options, open};
+
+#[test]
+fn opening_works_or_says_what_is_missing() {
+    match open(Options { cache: None, ..Options::default() }) {
+        Ok(cuda) => {
+            assert!(!cuda.device().name.is_empty());
+            assert!(cuda.clock().step.0 > 0.0);
+        }
+        Err(error) => {
+            let sentence = error.to_string();
+            assert!(sentence.len() > 40, "not a sentence: {sentence}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_cannot_exist_is_an_error() {
+    assert!(open(Options { ordinal: 1_000_000, cache: None }).is_err());
+}
