@@ -1,3 +1,12 @@
 //! The native command line of Parallax, as a library so that tests can reach it.
 
+pub mod args;
+pub mod browser;
+pub mod commands;
 pub mod cpu;
+pub mod eval;
+pub mod output;
+pub mod progress;
+pub mod session;
+pub mod table;
+pub mod targets;

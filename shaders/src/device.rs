@@ -25,9 +25,7 @@ pub struct Options {
 #[non_exhaustive]
 pub enum Unavailable {
     /// The browser has no WebGPU, or not on this page.
-    #[error(
-        "this browser offers no WebGPU here: use a current Chrome, Edge, Firefox or Safari, on https or localhost"
-    )]
+    #[error("this browser offers no WebGPU here: use a current Chrome, Edge, Firefox or Safari, on https or localhost")]
     NoWebGpu,
     /// No adapter.
     #[error("no GPU adapter: {0}")]

@@ -189,13 +189,7 @@ struct Launch {
 }
 
 impl Launch {
-    fn new(
-        gpu: &Gpu,
-        case: &Case,
-        stage: &Stage,
-        pipeline: wgpu::ComputePipeline,
-        buffers: &[Option<Held>],
-    ) -> Launch {
+    fn new(gpu: &Gpu, case: &Case, stage: &Stage, pipeline: wgpu::ComputePipeline, buffers: &[Option<Held>]) -> Launch {
         let specs = case.problem.buffers();
         let entries: Vec<_> = stage
             .uses

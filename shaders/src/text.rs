@@ -22,6 +22,11 @@ impl Text {
     }
 }
 
+/// Name of every embedded text but the prelude: NAME, NAME/VARIANT or NAME/common.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TEXTS.iter().map(|(name, _)| *name).filter(|name| *name != "prelude")
+}
+
 fn find(name: &str) -> Option<&'static str> {
     TEXTS.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
 }

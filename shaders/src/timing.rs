@@ -58,10 +58,16 @@ impl Timestamps {
 
     /// The first `count` stamps in nanoseconds since the first of them; waits for the work.
     pub async fn read(&self, gpu: &Gpu, count: u32) -> Result<Vec<f64>, BackendError> {
+        let ticks = self.ticks(gpu, count).await?;
+        Ok(ticks.iter().map(|t| *t as f64 * self.period).collect())
+    }
+
+    /// The same in ticks. Differences are taken as integers: a stamp itself may not fit into a double without loss.
+    async fn ticks(&self, gpu: &Gpu, count: u32) -> Result<Vec<i64>, BackendError> {
         let bytes = gpu.map(&self.readable.buffer, 0..u64::from(count) * 8).await?;
-        let ticks: Vec<u64> = bytes.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().expect("8 bytes"))).collect();
-        // Differences first: a stamp itself may not fit into a double without loss.
-        Ok(ticks.iter().map(|t| (*t as i128 - ticks[0] as i128) as f64 * self.period).collect())
+        let stamps: Vec<u64> =
+            bytes.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().expect("8 bytes"))).collect();
+        Ok(stamps.iter().map(|s| s.wrapping_sub(stamps[0]) as i64).collect())
     }
 }
 
@@ -82,27 +88,29 @@ pub async fn examine(gpu: &Gpu, timestamps: Option<&Timestamps>) -> Result<Clock
         }
         timestamps.resolve(&mut encoder, STAMPS);
         gpu.queue.submit([encoder.finish()]);
-        let read = timestamps.read(gpu, STAMPS).await?;
+        let read = timestamps.ticks(gpu, STAMPS).await?;
         negative += read.chunks(2).filter(|pair| pair[1] < pair[0]).count();
         stamps.push(read);
     }
     if negative > 0 {
         return Ok(host("timestamps run backwards on this device"));
     }
-    match smallest_step(&stamps) {
-        Some(step) => Ok(ClockInfo { clock: Clock::GpuTimestamps, step: Nanos(step), host_step, note: None }),
+    match common_step(&stamps) {
+        Some(ticks) => {
+            let step = Nanos(ticks as f64 * timestamps.period);
+            Ok(ClockInfo { clock: Clock::GpuTimestamps, step, host_step, note: None })
+        }
         None => Ok(host("timestamps never advance on this device")),
     }
 }
 
-/// The smallest difference between distinct stamps of one submission.
-fn smallest_step(submissions: &[Vec<f64>]) -> Option<f64> {
-    let differences = submissions.iter().flat_map(|stamps| {
-        let mut sorted = stamps.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted.windows(2).map(|w| w[1] - w[0]).collect::<Vec<_>>()
-    });
-    differences.filter(|d| *d > 0.0).min_by(f64::total_cmp)
+/// The largest step of which every difference is a multiple: what is left of a clock whose low bits are masked.
+fn common_step(submissions: &[Vec<i64>]) -> Option<u64> {
+    fn gcd(a: u64, b: u64) -> u64 {
+        if b == 0 { a } else { gcd(b, a % b) }
+    }
+    let step = submissions.iter().flatten().fold(0, |step, ticks| gcd(step, ticks.unsigned_abs()));
+    (step > 0).then_some(step)
 }
 
 /// The smallest difference that the host clock shows.
@@ -156,10 +164,8 @@ impl TinyWork {
     }
 
     fn encode(&self, encoder: &mut wgpu::CommandEncoder, stamps: wgpu::ComputePassTimestampWrites<'_>, times: u32) {
-        let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor {
-            label: None,
-            timestamp_writes: Some(stamps),
-        });
+        let mut pass =
+            encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes: Some(stamps) });
         pass.set_pipeline(&self.pipeline);
         pass.set_bind_group(0, &self.group, &[]);
         for _ in 0..times {
@@ -173,9 +179,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_step_is_the_smallest_real_difference() {
-        let quantised = vec![vec![0.0, 0.0, 65_536.0, 65_536.0, 196_608.0], vec![0.0, 131_072.0]];
-        assert_eq!(smallest_step(&quantised), Some(65_536.0));
-        assert_eq!(smallest_step(&[vec![0.0, 0.0], vec![0.0]]), None);
+    fn the_step_divides_every_difference() {
+        let quantised = [vec![0, 0, 131_072, 196_608], vec![0, 327_680]];
+        assert_eq!(common_step(&quantised), Some(65_536));
+        assert_eq!(common_step(&[vec![0, 1_000], vec![0, 1_001]]), Some(1));
+        assert_eq!(common_step(&[vec![0, 0], vec![0]]), None);
     }
 }

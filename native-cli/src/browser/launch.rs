@@ -1,0 +1,204 @@
+//! Finding a browser, starting it without a window and a past, and ending it with all its children.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::BrowserError;
+
+/// Names to look for on the search path. Only browsers of the Chromium family take these flags.
+const NAMES: [&str; 8] = [
+    "google-chrome",
+    "google-chrome-stable",
+    "chromium",
+    "chromium-browser",
+    "chromium-headless-shell",
+    "microsoft-edge",
+    "msedge",
+    "chrome",
+];
+
+/// Where applications live on macOS and Windows, which put none on the search path.
+const PLACES: [&str; 6] = [
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+    r"C:\Program Files\Google\Chrome\Application\chrome.exe",
+    r"C:\Program Files (x86)\Google\Chrome\Application\chrome.exe",
+    r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
+];
+
+/// Flags for every start: no window, no traffic of the browser's own, no throttling, WebGPU on.
+const FLAGS: [&str; 15] = [
+    "--headless",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-extensions",
+    "--disable-quic",
+    "--metrics-recording-only",
+    "--mute-audio",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
+    // Offers WebGPU on platforms where it is still behind a flag.
+    "--enable-unsafe-webgpu",
+    // Names the device and takes the rounding off timestamps; the measured step is recorded with every run.
+    "--enable-webgpu-developer-features",
+];
+
+/// The browser to use.
+pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
+    let named = asked.map(Path::to_owned).or_else(|| std::env::var_os("PARALLAX_BROWSER").map(PathBuf::from));
+    if let Some(named) = named {
+        // A bare name is looked up on the search path, as a shell would.
+        let found = which::which(&named).ok();
+        return found.ok_or_else(|| BrowserError::NoBrowser { looked: named.display().to_string() });
+    }
+    let on_path = NAMES.iter().find_map(|name| which::which(name).ok());
+    let installed = || PLACES.iter().map(PathBuf::from).find(|p| p.is_file());
+    on_path.or_else(installed).ok_or_else(|| BrowserError::NoBrowser {
+        looked: format!("{} on the PATH and the usual places of applications", NAMES.join(", ")),
+    })
+}
+
+/// A running browser with a profile of its own; dropping it ends it and removes the profile.
+pub struct Browser {
+    child: Child,
+    profile: TempDir,
+}
+
+/// File in the profile's folder that takes what the browser writes.
+const LOG: &str = "parallax-browser.log";
+
+/// Lines of that file worth showing.
+const LAST_LINES: usize = 8;
+
+impl Browser {
+    /// Start a browser at a page.
+    pub fn start(executable: &Path, flags: &[String], software: bool, url: &str) -> Result<Browser, BrowserError> {
+        let failed = |source| BrowserError::Start { browser: executable.to_owned(), source };
+        let profile = tempfile::Builder::new().prefix("parallax-browser-").tempdir().map_err(failed)?;
+        let log = File::create(profile.path().join(LOG)).map_err(failed)?;
+        let mut command = Command::new(executable);
+        command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display()));
+        if software {
+            command.arg("--use-webgpu-adapter=swiftshader");
+        }
+        if is_root() {
+            // The sandbox refuses to start for root, which is what containers usually run as.
+            command.arg("--no-sandbox");
+        }
+        command.args(merge_features(flags)).arg(url);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let child = command.spawn().map_err(failed)?;
+        Ok(Browser { child, profile })
+    }
+
+    /// How the browser ended, if it did.
+    pub fn ended(&mut self) -> Option<String> {
+        match self.child.try_wait() {
+            Ok(None) => None,
+            Ok(Some(status)) => Some(status.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// The end of the browser's log, each line on a line of its own; empty when it wrote nothing.
+    pub fn last_words(&self) -> String {
+        let log = std::fs::read(self.profile.path().join(LOG)).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().filter(|l| !l.trim().is_empty()).collect();
+        let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+        if last.is_empty() { String::new() } else { format!("; it last said:\n  {}", last.join("\n  ")) }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        end_group(&self.child);
+        // Both fail only for a browser that has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        // The browser's children may write to the profile for another moment while they die.
+        for _ in 0..20 {
+            if std::fs::remove_dir_all(self.profile.path()).is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Of several `--enable-features=` flags a browser heeds only the last, so they become one. Order is kept otherwise.
+fn merge_features(flags: &[String]) -> Vec<String> {
+    const MERGED: [&str; 3] = ["--enable-features=", "--disable-features=", "--enable-dawn-features="];
+    let mut merged: Vec<String> = Vec::new();
+    for flag in flags {
+        let prefix = MERGED.iter().find(|p| flag.starts_with(**p));
+        let earlier = prefix.and_then(|p| merged.iter_mut().find(|m| m.starts_with(*p)).zip(Some(p)));
+        match earlier {
+            Some((earlier, prefix)) => {
+                earlier.push(',');
+                earlier.push_str(&flag[prefix.len()..]);
+            }
+            None => merged.push(flag.clone()),
+        }
+    }
+    merged
+}
+
+#[cfg(unix)]
+fn is_root() -> bool {
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+#[cfg(not(unix))]
+fn is_root() -> bool {
+    false
+}
+
+/// End the browser and the processes that it started.
+#[cfg(unix)]
+fn end_group(child: &Child) {
+    if let Ok(group) = i32::try_from(child.id()) {
+        // SAFETY: the child leads a process group of its own and has not been waited for since it was last seen, or
+        // its group is empty and the call fails, which is fine.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
+}
+
+/// End the browser and the processes that it started.
+#[cfg(windows)]
+fn end_group(child: &Child) {
+    let id = child.id().to_string();
+    let quiet = |c: &mut Command| c.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    // Without taskkill the browser itself is still ended by the caller.
+    let _ = quiet(Command::new("taskkill").args(["/T", "/F", "/PID", &id]));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn feature_lists_are_joined_and_nothing_else_changes() {
+        let flags =
+            ["--enable-features=A", "--x", "--enable-features=B,C", "--enable-dawn-features=d"].map(str::to_owned);
+        assert_eq!(merge_features(&flags), ["--enable-features=A,B,C", "--x", "--enable-dawn-features=d"]);
+    }
+
+    #[test]
+    fn an_unknown_browser_is_named_in_the_error() {
+        let error = find(Some(Path::new("no-such-browser"))).expect_err("absent").to_string();
+        assert!(error.contains("no-such-browser") && error.contains("--browser"), "{error}");
+    }
+}

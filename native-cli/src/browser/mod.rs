@@ -1,0 +1,258 @@
+//! The target `browser`: serve the page to a browser on this machine, and listen to what it measures.
+//!
+//! The page runs by itself and posts every event, so a browser that dies takes no finished record with it.
+
+mod event;
+mod launch;
+mod server;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use parallax_core::runner::{Flow, Mode};
+use parallax_core::spec::Spec;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+pub use event::RemoteEvent;
+
+/// How to run the page.
+#[derive(Debug, Clone, Default)]
+pub struct BrowserOptions {
+    /// The browser's executable; otherwise `PARALLAX_BROWSER`, otherwise one is looked for.
+    pub browser: Option<PathBuf>,
+    /// Further flags for the browser.
+    pub flags: Vec<String>,
+    /// Use the browser's software adapter: for machines without a GPU, and for tests.
+    pub software: bool,
+    /// The built page; otherwise `PARALLAX_PAGE`, otherwise `dist` in the usual places.
+    pub page: Option<PathBuf>,
+}
+
+/// Why the browser gave no, or not all, results. Records delivered before the error stand.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BrowserError {
+    /// No folder holds a built page.
+    #[error(
+        "the page is not built: no index.html in {looked}; build it with `./x page`, or name its folder with PARALLAX_PAGE"
+    )]
+    NoPage {
+        /// Where it was looked for.
+        looked: String,
+    },
+    /// No browser.
+    #[error(
+        "no browser: looked for {looked}; install Chrome or Chromium, or name one with --browser PATH or PARALLAX_BROWSER"
+    )]
+    NoBrowser {
+        /// What was looked for.
+        looked: String,
+    },
+    /// The browser could not be started.
+    #[error("{browser} does not start: {source}")]
+    Start {
+        /// Its path.
+        browser: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The browser ended before the run did.
+    #[error("the browser ended early ({status}){said}")]
+    Died {
+        /// How it ended.
+        status: String,
+        /// The last lines of its log, each on a line of its own.
+        said: String,
+    },
+    /// The browser lives and says nothing.
+    #[error("the page has said nothing for {seconds} s{said}")]
+    Silent {
+        /// For how long.
+        seconds: u64,
+        /// The last lines of the browser's log, each on a line of its own.
+        said: String,
+    },
+    /// The page could not be served.
+    #[error("the page cannot be served on this machine: {0}")]
+    Serve(String),
+}
+
+/// How often the caller hears that nothing has happened.
+const TICK: Duration = Duration::from_millis(250);
+/// How long a page may be silent beyond the time that sampling one case may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// A case may overrun its share of the budget so many times; the runner's stop rule sees to that.
+const OVERRUN: f64 = 3.0;
+
+/// Whether a run could start: the browser that it would use, or what is missing.
+pub fn ready(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
+    server::find_page(options.page.as_deref())?;
+    launch::find(options.browser.as_deref())
+}
+
+/// Run a spec in a browser and hand over its events until the page is done or the receiver has had enough.
+///
+/// The end arrives as [`RemoteEvent::End`] or [`RemoteEvent::Unavailable`]; both are results, not errors.
+pub fn run(
+    options: &BrowserOptions,
+    spec: &Spec,
+    mode: Mode,
+    on_event: &mut dyn FnMut(RemoteEvent) -> Flow,
+) -> Result<(), BrowserError> {
+    let page = server::find_page(options.page.as_deref())?;
+    let executable = launch::find(options.browser.as_deref())?;
+    let (sender, events) = mpsc::channel();
+    let server = server::Server::start(page, sender)?;
+    let url = format!("{}?{}", server.address(), query(spec, mode));
+    let mut browser = launch::Browser::start(&executable, &options.flags, options.software, &url)?;
+
+    let patience = patience(spec);
+    let mut heard = Instant::now();
+    loop {
+        let event = match events.recv_timeout(TICK) {
+            Ok(event) => event,
+            Err(RecvTimeoutError::Timeout) => RemoteEvent::Waiting,
+            Err(RecvTimeoutError::Disconnected) => return Err(BrowserError::Serve("the server stopped".to_owned())),
+        };
+        let waiting = matches!(event, RemoteEvent::Waiting);
+        let last = matches!(event, RemoteEvent::End { .. } | RemoteEvent::Unavailable { .. });
+        if on_event(event) == Flow::Stop || last {
+            return Ok(());
+        }
+        if !waiting {
+            heard = Instant::now();
+            continue;
+        }
+        // Only when the queue is empty: what a dying browser still said comes first.
+        if let Some(status) = browser.ended() {
+            return Err(BrowserError::Died { status, said: browser.last_words() });
+        }
+        if heard.elapsed() > patience {
+            return Err(BrowserError::Silent { seconds: heard.elapsed().as_secs(), said: browser.last_words() });
+        }
+    }
+}
+
+/// The longest silence that is not suspicious.
+fn patience(spec: &Spec) -> Duration {
+    // The plan is the page's, so the number of cases is not known here: as if one case had the whole budget. A day is
+    // the ceiling, far inside what a Duration holds.
+    PATIENCE + Duration::from_secs_f64((OVERRUN * spec.budget).clamp(0.0, 86_400.0))
+}
+
+/// Characters of a value that mean something else in a query.
+const SPECIAL: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'&').add(b'+').add(b'<').add(b'>');
+
+/// The page's query: the spec in its own words, and where to report.
+fn query(spec: &Spec, mode: Mode) -> String {
+    let mut query = format!("report={}", server::EVENTS);
+    if mode == Mode::Verify {
+        query.push_str("&mode=verify");
+    }
+    for (key, value) in spec.to_pairs() {
+        query.push_str(&format!("&{key}={}", utf8_percent_encode(&value, SPECIAL)));
+    }
+    query
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_query_carries_spec_and_mode() {
+        let spec = Spec::from_pairs([("filter", "a*b & 100 %"), ("case", "attention/fwd/b1,h1,s1,d1/f32/flash")]);
+        assert_eq!(
+            query(&spec.expect("valid"), Mode::Verify),
+            "report=/api/events&mode=verify&filter=a*b%20%26%20100%20%25&case=attention/fwd/b1,h1,s1,d1/f32/flash"
+        );
+        assert_eq!(query(&Spec::default(), Mode::Measure), "report=/api/events");
+    }
+
+    #[test]
+    fn patience_grows_with_the_budget_and_is_finite() {
+        let of = |budget| patience(&Spec { budget, ..Spec::default() }).as_secs();
+        assert_eq!((of(2.0), of(45.0), of(1e300)), (126, 255, 86_520));
+    }
+
+    #[test]
+    fn a_missing_page_says_how_to_build_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = BrowserOptions { page: Some(folder.path().to_owned()), ..Default::default() };
+        let error = run(&options, &Spec::default(), Mode::Verify, &mut |_| Flow::Continue).expect_err("no page");
+        assert!(error.to_string().contains("./x page"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_browser_says_what_was_looked_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("index.html"), "").expect("written");
+        let browser = folder.path().join("no-such-browser");
+        let options = BrowserOptions {
+            browser: Some(browser.clone()),
+            page: Some(folder.path().to_owned()),
+            ..Default::default()
+        };
+        let error = run(&options, &Spec::default(), Mode::Verify, &mut |_| Flow::Continue).expect_err("no browser");
+        let text = error.to_string();
+        assert!(text.contains(&browser.display().to_string()) && text.contains("PARALLAX_BROWSER"), "{text}");
+    }
+
+    /// A shell script in the place of a browser.
+    #[cfg(unix)]
+    fn run_fake(script: &str) -> (Result<(), BrowserError>, Vec<RemoteEvent>) {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("index.html"), "").expect("written");
+        let browser = folder.path().join("fake-browser");
+        std::fs::write(&browser, format!("#!/bin/sh\n{script}\n")).expect("written");
+        std::fs::set_permissions(&browser, std::fs::Permissions::from_mode(0o755)).expect("executable");
+        let options =
+            BrowserOptions { browser: Some(browser), page: Some(folder.path().to_owned()), ..Default::default() };
+        let mut seen = Vec::new();
+        let ended = run(&options, &Spec::default(), Mode::Verify, &mut |event| {
+            seen.push(event);
+            Flow::Continue
+        });
+        (ended, seen)
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_browser_that_dies_is_reported_with_its_last_words() {
+        let (ended, seen) = run_fake("echo out of everything >&2; exit 7");
+        let error = ended.expect_err("died").to_string();
+        assert!(error.contains("exit status: 7") && error.contains("out of everything"), "{error}");
+        assert!(seen.iter().all(|e| matches!(e, RemoteEvent::Waiting)));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn stopping_ends_the_browser_and_its_children() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let page = folder.path();
+        std::fs::write(page.join("index.html"), "").expect("written");
+        let pids = page.join("pids");
+        let script = format!("#!/bin/sh\nsleep 1000 &\necho $! > {0}.part\nmv {0}.part {0}\nwait\n", pids.display());
+        let browser = page.join("fake-browser");
+        std::fs::write(&browser, script).expect("written");
+        std::fs::set_permissions(&browser, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
+        let options = BrowserOptions { browser: Some(browser), page: Some(page.to_owned()), ..Default::default() };
+        let begun = Instant::now();
+        run(&options, &Spec::default(), Mode::Verify, &mut |_| {
+            if pids.exists() || begun.elapsed().as_secs() > 20 { Flow::Stop } else { Flow::Continue }
+        })
+        .expect("stopped");
+        let child: i32 = std::fs::read_to_string(&pids).expect("a child").trim().parse().expect("a number");
+        let alive = || {
+            // A killed child may stay as a zombie until whoever adopts it collects it.
+            std::fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|stat| !stat.contains(") Z"))
+        };
+        let killed = Instant::now();
+        while alive() && killed.elapsed().as_secs() < 5 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!alive(), "the browser's child outlived the run");
+    }
+}

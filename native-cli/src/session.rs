@@ -1,0 +1,198 @@
+//! One plan on one target: events to the progress bar and to the run's file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use parallax_core::plan::plan;
+use parallax_core::profiler::Profiler;
+use parallax_core::record::{Run, SCHEMA, Suite, VERSION};
+use parallax_core::runner::{self, Ended, Event, Flow, Mode};
+use parallax_core::spec::Spec;
+
+use crate::args::Device;
+use crate::browser::{self, BrowserOptions, RemoteEvent};
+use crate::output::RunFile;
+use crate::progress::Progress;
+use crate::targets::{Opened, TARGETS};
+
+/// Set by Ctrl-C: end after the case in hand.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// The first Ctrl-C ends the run after the case in hand; the second ends the program, whose files are whole anyway.
+pub fn listen_for_interrupts() -> anyhow::Result<()> {
+    ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+        eprintln!("\nending after the case in hand; press Ctrl-C again to end at once");
+    })
+    .context("cannot listen for Ctrl-C")
+}
+
+/// Whether Ctrl-C was pressed.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::SeqCst)
+}
+
+fn flow() -> Flow {
+    if interrupted() { Flow::Stop } else { Flow::Continue }
+}
+
+/// Losses of one device after which a run gives up.
+const LOSSES: usize = 3;
+
+/// Run the spec on a target, keep its file current, and return the finished file.
+pub fn session(
+    target: &'static str,
+    opened: Opened,
+    spec: &Spec,
+    mode: Mode,
+    device: &Device,
+    out: &Path,
+) -> anyhow::Result<RunFile> {
+    match opened {
+        Opened::Here(profiler) => here(target, profiler, spec, mode, device, out),
+        Opened::Browser(options) => remote(&options, spec, mode, out),
+    }
+}
+
+/// A run without records, on this machine.
+pub fn begin(target: &str, profiler: &dyn Profiler, spec: &Spec, planned: Vec<String>) -> Run {
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    Run {
+        schema: SCHEMA.to_owned(),
+        version: VERSION,
+        suite: Suite { version: env!("CARGO_PKG_VERSION").to_owned(), commit: env!("PARALLAX_COMMIT").to_owned() },
+        target: target.to_owned(),
+        started,
+        device: profiler.device().clone(),
+        environment: BTreeMap::from([
+            ("os".to_owned(), os()),
+            ("architecture".to_owned(), std::env::consts::ARCH.to_owned()),
+        ]),
+        clock: profiler.clock().clone(),
+        spec: spec.clone(),
+        planned,
+        records: Vec::new(),
+        interrupted: None,
+    }
+}
+
+/// Name of the operating system, with its release where a file tells.
+fn os() -> String {
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let name = release.lines().find_map(|l| l.strip_prefix("PRETTY_NAME="));
+    name.map_or_else(|| std::env::consts::OS.to_owned(), |n| n.trim_matches('"').to_owned())
+}
+
+fn here(
+    target: &'static str,
+    mut profiler: Box<dyn Profiler>,
+    spec: &Spec,
+    mode: Mode,
+    device: &Device,
+    out: &Path,
+) -> anyhow::Result<RunFile> {
+    let plan = plan(spec, &profiler.device().caps)?;
+    let skips = plan.skips.iter().map(|s| s.case.to_string());
+    let planned: Vec<String> = skips.chain(plan.cases.iter().map(|p| p.case.to_string())).collect();
+    let progress = Progress::new(target, planned.len());
+    let mut file = RunFile::begin(out, begin(target, &*profiler, spec, planned))?;
+    let mut failure = None;
+    for losses in 1.. {
+        let skip_to = file.run.records.len();
+        let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut *profiler, skip_to, |event| {
+            match event {
+                Event::Started { case, .. } => progress.started(case),
+                Event::Finished(record) => {
+                    progress.finished();
+                    if let Err(error) = file.push(record.clone()) {
+                        failure = Some(error);
+                        return Flow::Stop;
+                    }
+                }
+            }
+            flow()
+        }));
+        match ended {
+            Ended::Complete => break,
+            Ended::Stopped => {
+                file.run.interrupted = Some("stopped on request".to_owned());
+                break;
+            }
+            Ended::DeviceLost(case) => {
+                let open = TARGETS.iter().find(|t| t.name == target).expect("it was opened before").open;
+                drop(profiler);
+                match open(device) {
+                    Ok(Opened::Here(fresh)) if losses < LOSSES => profiler = fresh,
+                    _ => {
+                        file.run.interrupted = Some(format!("the device was lost during {case}"));
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    progress.clear();
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(file),
+    }
+}
+
+fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Path) -> anyhow::Result<RunFile> {
+    let mut file: Option<RunFile> = None;
+    let mut progress = None;
+    let mut failure: Option<anyhow::Error> = None;
+    let result = browser::run(options, spec, mode, &mut |event| {
+        let outcome = match event {
+            RemoteEvent::Begin { run } => {
+                progress = Some(Progress::new("browser", run.planned.len()));
+                RunFile::begin(out, *run).map(|begun| file = Some(begun))
+            }
+            RemoteEvent::Record { record } => {
+                progress.iter().for_each(Progress::finished);
+                file.as_mut().map_or(Ok(()), |f| f.push(*record))
+            }
+            RemoteEvent::Started { case } => {
+                progress.iter().for_each(|p| p.started(&case));
+                Ok(())
+            }
+            RemoteEvent::End { interrupted, environment } => {
+                if let Some(file) = &mut file {
+                    file.run.interrupted = interrupted;
+                    file.run.environment.extend(environment);
+                }
+                Ok(())
+            }
+            RemoteEvent::Unavailable { reason } => Err(anyhow::anyhow!("target browser: {reason}")),
+            RemoteEvent::Waiting => Ok(()),
+        };
+        match outcome {
+            Ok(()) => flow(),
+            Err(error) => {
+                failure = Some(error);
+                Flow::Stop
+            }
+        }
+    });
+    progress.iter().for_each(Progress::clear);
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    match (file, result) {
+        (Some(mut file), result) => {
+            if let Err(error) = result {
+                file.run.interrupted = Some(error.to_string());
+            } else if file.run.interrupted.is_none() && file.run.missing().next().is_some() {
+                file.run.interrupted = Some("stopped on request".to_owned());
+            }
+            Ok(file)
+        }
+        (None, Err(error)) => Err(anyhow::anyhow!("target browser: {error}")),
+        (None, Ok(())) => Err(anyhow::anyhow!("target browser: the page ended without a word")),
+    }
+}

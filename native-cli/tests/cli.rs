@@ -1,0 +1,192 @@
+//! The program as its user meets it: what it writes, and what it says when it cannot.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use npyz::WriterBuilder;
+
+fn parallax(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_parallax")).args(args).current_dir(folder).output().expect("the program starts")
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder for temporary files")
+}
+
+/// A mistake gives exit code 2 and one line that names the thing and the remedy.
+fn mistake(folder: &Path, args: &[&str], parts: &[&str]) {
+    let output = parallax(folder, args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 1, "{args:?}: {said}");
+    for part in parts {
+        assert!(lines[0].contains(part), "{args:?}: {said} lacks {part}");
+    }
+}
+
+const TINY: &str = "attention/fwd/b1,h1,s3,d2/f32/host";
+
+fn save(path: &Path, shape: &[u64], values: &[f32]) {
+    let file = std::fs::File::create(path).expect("writable");
+    let mut writer = npyz::WriteOptions::new().default_dtype().shape(shape).writer(file).begin_nd().expect("header");
+    writer.extend(values.iter().copied()).expect("values");
+    writer.finish().expect("whole");
+}
+
+#[test]
+fn a_run_writes_its_json_and_its_trace() {
+    let dir = folder();
+    let args = ["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--out", "out"];
+    let output = parallax(dir.path(), &args);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("right") && said.contains("host"), "{said}");
+    let files: Vec<String> = said.lines().skip_while(|l| *l != "written:").skip(1).map(str::to_owned).collect();
+    assert_eq!(files.len(), 2, "{said}");
+    let text = std::fs::read_to_string(dir.path().join(&files[0])).expect("the run");
+    let run = parallax_core::record::Run::parse(&text).expect("of the schema");
+    assert_eq!(run.planned, [TINY]);
+    assert!(run.records[0].timing().is_some());
+    let trace = std::fs::read_to_string(dir.path().join(&files[1])).expect("the trace");
+    let trace: serde_json::Value = serde_json::from_str(&trace).expect("JSON");
+    assert!(trace["traceEvents"].as_array().is_some_and(|e| e.len() > 5));
+
+    let again =
+        parallax(dir.path(), &["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--json", "--out", "out"]);
+    let run = parallax_core::record::Run::parse(&String::from_utf8_lossy(&again.stdout)).expect("JSON on stdout");
+    assert_eq!(run.records.len(), 1);
+    let mut jsons: Vec<String> = std::fs::read_dir(dir.path().join("out"))
+        .expect("the folder")
+        .map(|e| e.expect("readable").path().display().to_string())
+        .filter(|p| p.ends_with(".json") && !p.ends_with(".trace.json"))
+        .collect();
+    jsons.sort();
+    assert_eq!(jsons.len(), 2, "runs never overwrite each other");
+    let compared = parallax(dir.path(), &["compare", &jsons[0], &jsons[1]]);
+    assert!(compared.status.success() && String::from_utf8_lossy(&compared.stdout).contains(TINY));
+    let json = parallax(dir.path(), &["compare", "--json", &jsons[0], &jsons[1]]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["pairs"][0]["case"], TINY);
+}
+
+#[test]
+fn plans_verdicts_devices_and_schema_are_shown() {
+    let dir = folder();
+    for (args, part) in [
+        (&["list", "--target", "cpu"][..], "attention/fwd/b1,h8,s512,d64/f32/host"),
+        (&["list", "--target", "wgpu", "--dtype", "bf16"], "skip: this device does not compute with bf16"),
+        (&["verify", "--target", "cpu", "--case", TINY], "6 of 6 elements compared"),
+        (&["verify", "--target", "wgpu", "--case", "attention/fwd/b1,h1,s3,d2/f32/flash"], "1 right"),
+        (&["devices"], "cpu  "),
+        (&["schema"], "Parallax run"),
+        (&["--help"], "compare"),
+    ] {
+        let output = parallax(dir.path(), args);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains(part), "{args:?}: {said} lacks {part}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).expect("the folder").count(), 0, "only run leaves files");
+}
+
+#[test]
+fn eval_computes_the_users_arrays() {
+    let dir = folder();
+    let at = |name: &str| dir.path().join(name);
+    // All keys equal, so every query sees the mean of the values.
+    save(&at("q.npy"), &[1, 1, 3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    save(&at("k.npy"), &[1, 1, 3, 2], &[1.0; 6]);
+    save(&at("v.npy"), &[1, 1, 3, 2], &[0.0, 3.0, 3.0, 6.0, 6.0, 9.0]);
+    let inputs = ["--input", "q=q.npy", "--input", "k=k.npy", "--input", "v=v.npy", "--output-dir", "out"];
+    for (target, variant) in [("cpu", "host"), ("wgpu", "flash"), ("wgpu", "manual")] {
+        let case = format!("attention/fwd/b1,h1,s3,d2/f32/{variant}");
+        let args = [&["eval", case.as_str(), "--target", target], &inputs[..]].concat();
+        let output = parallax(dir.path(), &args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let file = std::fs::File::open(at("out/out.npy")).expect("the output");
+        let npy = npyz::NpyFile::new(std::io::BufReader::new(file)).expect("NumPy's format");
+        assert_eq!(npy.shape(), [1, 1, 3, 2]);
+        let values: Vec<f32> = npy.into_vec().expect("f32");
+        for (got, want) in values.iter().zip([3.0, 6.0, 3.0, 6.0, 3.0, 6.0]) {
+            assert!((got - want).abs() < 1e-5, "{target}/{variant}: {values:?}");
+        }
+    }
+}
+
+#[test]
+fn mistakes_in_cases_and_settings() {
+    let dir = folder();
+    for (args, parts) in [
+        (&["run", "--case", "attention/fwd/b1/f32/flash"][..], &["`h` (heads) is missing", "the form is bN,hN,sN"][..]),
+        (&["run", "--case", "nothing"], &["`nothing` is not a case", "parallax list"]),
+        (
+            &["eval", "atention/fwd/b1,h1,s1,d1/f32/host", "--output-dir", "o"],
+            &["unknown workload `atention`", "attention"],
+        ),
+        (&["list", "--target", "cpu", "--filter", "zebra"], &["filter `zebra`", "parallax list"]),
+        (&["list", "--preset", "huge"], &["unknown preset `huge`", "quick, standard, full, awkward"]),
+        (&["list", "--target", "gpu"], &["unknown target `gpu`", "cuda, wgpu, browser, cpu"]),
+        (&["list", "--adapter", "Voodoo 2"], &["no adapter matches `Voodoo 2`", "0: "]),
+        (&["run", "--budget", "0"], &["budget", "seconds above 0"]),
+    ] {
+        mistake(dir.path(), args, parts);
+    }
+}
+
+#[test]
+fn an_absent_driver_is_a_reason() {
+    let dir = folder();
+    if parallax_cuda::open(parallax_cuda::Options::default()).is_ok() {
+        return;
+    }
+    mistake(dir.path(), &["run", "--target", "cuda"], &["target cuda: ", "driver"]);
+    mistake(dir.path(), &["run", "--target", "browser", "--browser", "/no/such/browser"], &["target browser: "]);
+}
+
+#[test]
+fn mistakes_in_files() {
+    let dir = folder();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("writable");
+    write("broken.json", "{\"schema\": ");
+    write("foreign.json", "{\"schema\": \"something.else\"}");
+    write("newer.json", "{\"schema\": \"parallax.run\", \"version\": 2}");
+    save(&dir.path().join("q.npy"), &[3, 2], &[0.0; 6]);
+    save(&dir.path().join("right.npy"), &[1, 1, 3, 2], &[0.0; 6]);
+    let file = std::fs::File::create(dir.path().join("double.npy")).expect("writable");
+    let mut writer =
+        npyz::WriteOptions::<f64>::new().default_dtype().shape(&[1, 1, 3, 2]).writer(file).begin_nd().expect("header");
+    writer.extend([0.0f64; 6]).expect("values");
+    writer.finish().expect("whole");
+    for (args, parts) in [
+        (&["compare", "broken.json", "newer.json"][..], &["broken.json", "not a Parallax run"][..]),
+        (&["compare", "foreign.json", "newer.json"], &["foreign.json", "something.else"]),
+        (&["compare", "newer.json", "foreign.json"], &["newer.json", "newer version", "update it"]),
+        (&["compare", "absent.json", "newer.json"], &["cannot read absent.json"]),
+        (&["eval", TINY, "--output-dir", "o"], &["input `q` is missing", "[1, 1, 3, 2]"]),
+        (&["eval", TINY, "--output-dir", "o", "--input", "q=q.npy"], &["q.npy: shape is [3, 2]", "[1, 1, 3, 2]"]),
+        (&["eval", TINY, "--output-dir", "o", "--input", "q=double.npy"], &["dtype is <f8", "needs <f4"]),
+        (&["eval", TINY, "--output-dir", "o", "--input", "q=broken.json"], &["broken.json is not a NumPy array"]),
+        (&["eval", TINY, "--output-dir", "o", "--input", "x=q.npy"], &["no such input", "q, k, v"]),
+        (&["eval", TINY, "--output-dir", "o", "--input", "q"], &["write NAME=FILE.npy"]),
+        (&["run", "--target", "cpu", "--case", TINY, "--out", "broken.json/results"], &["cannot write to the folder"]),
+    ] {
+        mistake(dir.path(), args, parts);
+    }
+}
+
+#[test]
+fn runs_with_nothing_in_common_cannot_be_compared() {
+    let dir = folder();
+    for (out, case) in [("a", TINY), ("b", "attention/fwd/b1,h1,s4,d2/f32/host")] {
+        let output = parallax(dir.path(), &["run", "--target", "cpu", "--case", case, "--budget", "1", "--out", out]);
+        assert!(output.status.success());
+    }
+    let file = |out: &str| {
+        let mut entries = std::fs::read_dir(dir.path().join(out)).expect("the folder");
+        let is_run = |p: &std::path::PathBuf| !p.to_string_lossy().ends_with(".trace.json");
+        entries.find_map(|e| Some(e.expect("readable").path()).filter(is_run)).expect("a run").display().to_string()
+    };
+    mistake(dir.path(), &["compare", &file("a"), &file("b")], &["no timed case in common", "--preset"]);
+    mistake(dir.path(), &["compare", &file("a")], &["at least two runs"]);
+}
