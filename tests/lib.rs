@@ -37,4 +37,3 @@ pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
     };
     problems.into_iter().flat_map(variants).collect()
 }
-
