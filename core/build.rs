@@ -5,7 +5,7 @@ include!("build/table.rs");
 fn main() {
     let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let mut modules = String::new();
-    let mut table = String::from("static TABLE: &[(&str, fn() -> Workload)] = &[\n");
+    let mut table = String::from("static TABLE: &[(&str, Make)] = &[\n");
     for (stem, path) in list_folder(&root.join("src/workloads"), "rs") {
         let file = if path.is_dir() { path.join("mod.rs") } else { path };
         modules += &format!("#[path = {file:?}]\npub mod {stem};\n");

@@ -123,8 +123,7 @@ impl Comparison {
                     self.result.bound = bound;
                 }
             }
-            // Written so that NaN is wrong.
-            if !(error <= bound) {
+            if error.is_nan() || error > bound {
                 self.wrong(output, first + i as u64, got, *want);
             }
         }

@@ -52,7 +52,12 @@ impl Ratio {
     /// cautious for it.
     fn of(base: &Record, other: &Record) -> Option<Ratio> {
         let (a, b) = (base.timing()?.summary, other.timing()?.summary);
-        Some(Ratio { value: b.median.0 / a.median.0, low: b.low.0 / a.high.0, high: b.high.0 / a.low.0 })
+        let value = b.median.0 / a.median.0;
+        // Too few samples for an interval: nothing can be said of the ratio's.
+        if !(a.precision().is_finite() && b.precision().is_finite()) {
+            return Some(Ratio { value, low: 0.0, high: f64::INFINITY });
+        }
+        Some(Ratio { value, low: b.low.0 / a.high.0, high: b.high.0 / a.low.0 })
     }
 
     /// What can be said with the interval in mind.
@@ -129,6 +134,10 @@ impl std::fmt::Display for Ratio {
             Direction::Unclear => "unclear",
         };
         let digits = crate::units::three_digits;
-        f.pad(&format!("{}× [{}, {}] {word}", digits(self.value), digits(self.low), digits(self.high)))
+        let interval = match self.high.is_finite() {
+            true => format!("[{}, {}]", digits(self.low), digits(self.high)),
+            false => "[too few samples]".to_owned(),
+        };
+        f.pad(&format!("{}× {interval} {word}", digits(self.value)))
     }
 }

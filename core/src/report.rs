@@ -52,7 +52,10 @@ pub fn row(record: &Record, run: &Run) -> Row {
         problem: problem.to_owned(),
         variant,
         median: timing.map_or_else(dash, |t| t.summary.median.to_string()),
-        interval: timing.map_or_else(dash, |t| format!("± {}", percent(t.summary.precision()))),
+        interval: timing
+            .map(|t| t.summary.precision())
+            .filter(|p| p.is_finite())
+            .map_or_else(dash, |p| format!("± {}", percent(p))),
         rate: timing.map_or_else(dash, |t| rate(record, t.summary.median)),
         verdict: record.verdict().to_owned(),
         clock: timing.map_or_else(dash, |_| run.clock.clock.label().to_owned()),

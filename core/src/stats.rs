@@ -8,6 +8,8 @@ use crate::units::Nanos;
 /// What a set of samples says. Derived from the samples and recomputable at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
+    /// Number of samples.
+    pub n: u32,
     /// Half the samples are at most this.
     pub median: Nanos,
     /// 95 % interval of the median, low end.
@@ -35,6 +37,7 @@ impl Summary {
         let (low, high) = median_interval(&sorted);
         let [q1, median, q3] = [0.25, 0.5, 0.75].map(|p| quantile(&sorted, p));
         Some(Summary {
+            n: sorted.len() as u32,
             median: Nanos(median),
             low: Nanos(low),
             high: Nanos(high),
@@ -46,11 +49,19 @@ impl Summary {
         })
     }
 
-    /// Half the width of the interval over the median: the figure's precision.
+    /// Half the width of the interval over the median: the figure's precision. Infinite when there are too few samples
+    /// for any interval to cover 95 %.
     pub fn precision(&self) -> f64 {
-        if self.median.0 > 0.0 { (self.high.0 - self.low.0) / 2.0 / self.median.0 } else { f64::INFINITY }
+        if self.median.0 > 0.0 && self.n >= FEWEST {
+            (self.high.0 - self.low.0) / 2.0 / self.median.0
+        } else {
+            f64::INFINITY
+        }
     }
 }
+
+/// With fewer samples even the whole range covers the median less often than 95 % of the time: 1 - 2·2⁻⁵ is 93.8 %.
+const FEWEST: u32 = 6;
 
 /// Quantile `p` of ascending samples, interpolated linearly (Hyndman and Fan's type 7).
 pub fn quantile(sorted: &[f64], p: f64) -> f64 {
@@ -104,6 +115,7 @@ mod tests {
     fn few_samples_give_the_whole_range() {
         let s = Summary::of(&[3.0, 1.0, 2.0]).expect("samples");
         assert_eq!((s.low, s.high), (Nanos(1.0), Nanos(3.0)));
+        assert_eq!(s.precision(), f64::INFINITY, "which is no 95 % interval");
         let s = Summary::of(&[5.0, 1.0, 2.0, 3.0, 4.0, 6.0]).expect("samples");
         assert_eq!((s.low, s.high), (Nanos(1.0), Nanos(6.0)), "n = 6 is the first that reaches 95 %");
         assert_eq!(Summary::of(&[]), None);

@@ -107,7 +107,7 @@ pub fn scaled(value: f64, unit: &str) -> String {
 /// About three significant digits, without an exponent.
 pub fn three_digits(value: f64) -> String {
     match value.abs() {
-        v if v == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         v if v < 0.0995 => format!("{value:.3}"),
         v if v < 9.995 => format!("{value:.2}"),
         v if v < 99.95 => format!("{value:.1}"),

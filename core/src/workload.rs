@@ -345,6 +345,9 @@ pub fn spread(count: u64) -> [u32; 3] {
     [count.div_ceil(rows) as u32, u32::try_from(rows).unwrap_or(u32::MAX), 1]
 }
 
+/// A workload file's function that fills in the form.
+type Make = fn() -> Workload;
+
 include!(concat!(env!("OUT_DIR"), "/workloads.rs"));
 
 /// Every workload, in name order.

@@ -9,7 +9,7 @@ use parallax_core::spec::{Spec, SpecError};
 ///
 /// Without a command: measures the quick preset on the best device there is.
 #[derive(Debug, Parser)]
-#[command(name = "parallax", version, about, max_term_width = 110)]
+#[command(name = "parallax", version, about, max_term_width = 110, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// What to do; `run` when left out.
     #[command(subcommand)]

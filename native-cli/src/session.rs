@@ -149,7 +149,9 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Path) -> anyh
     let mut failure: Option<anyhow::Error> = None;
     let result = browser::run(options, spec, mode, &mut |event| {
         let outcome = match event {
-            RemoteEvent::Begin { run } => {
+            RemoteEvent::Begin { mut run } => {
+                let flags = options.flags.join(" ");
+                run.environment.insert("browser_flags".to_owned(), flags);
                 progress = Some(Progress::new("browser", run.planned.len()));
                 RunFile::begin(out, *run).map(|begun| file = Some(begun))
             }

@@ -69,7 +69,7 @@ pub fn workload() -> Workload {
                 },
                 Variant {
                     name: "owner",
-                    about: "sorted rows only: each output row has one owner that finds its rows by binary search, sums \
+                    about: "sorted rows only: each output row has one owner that finds its rows by search, sums \
                             in registers and writes once; no atomics, no zero-fill, deterministic",
                     how: How::Kernel {
                         dialects: &[Dialect::Wgsl, Dialect::Cuda],
