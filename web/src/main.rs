@@ -1,1 +1,27 @@
-fn main(){}
+//! The page: a thin edge around [`parallax_core`]. A URL query becomes a spec, the browser's GPU a profiler, and the
+//! runner's events a picture.
+//!
+//! [`app`] holds the flow, [`view`] alone touches the document, and the other files each hold one idea.
+
+mod app;
+mod environment;
+mod progress;
+mod query;
+mod remote;
+mod share;
+mod view;
+
+fn main() {
+    let search = environment::window().location().search().unwrap_or_default();
+    let request = query::parse(&search);
+    let report = request.report.clone();
+    std::panic::set_hook(Box::new(move |info| {
+        console_error_panic_hook::hook(info);
+        let what = format!("the page hit a bug of its own: {info}");
+        view::crashed(&what);
+        if let Some(path) = &report {
+            remote::last_words(path, &what);
+        }
+    }));
+    wasm_bindgen_futures::spawn_local(app::start(request));
+}

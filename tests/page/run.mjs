@@ -1,0 +1,333 @@
+// The built page in a real browser, on the browser's software adapter.
+//
+//   node run.mjs DIST_DIR ARTEFACT_DIR
+//
+// PARALLAX_BROWSER names the browser; otherwise one is looked for on the PATH. Nothing is downloaded.
+
+import { strict as assert } from "node:assert";
+import { accessSync, constants } from "node:fs";
+import { mkdir, readFile } from "node:fs/promises";
+import { delimiter, join, resolve } from "node:path";
+import { chromium } from "playwright-core";
+import { serve } from "./serve.mjs";
+
+const [dist = "dist", artefacts = "tests/page/artefacts"] = process.argv.slice(2).map((p) => resolve(p));
+
+const CASES = [
+  "attention/fwd/b1,h1,s17,d8/f32/flash",
+  "depthwise_conv2d/fwd/n1,c3,h9,k3,p1,nchw/f32/tiled",
+  "hash_embedding/fwd/r100,g7,d16,sorted/f32/owner",
+];
+const TINY = `?${CASES.map((c) => `case=${c}`).join("&")}&budget=2`;
+const RUN_TIMEOUT = 180_000;
+
+function findBrowser() {
+  if (process.env.PARALLAX_BROWSER) return process.env.PARALLAX_BROWSER;
+  const names = ["google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chromium-headless-shell"];
+  for (const folder of (process.env.PATH ?? "").split(delimiter)) {
+    for (const name of names) {
+      try {
+        accessSync(join(folder, name), constants.X_OK);
+        return join(folder, name);
+      } catch {
+        // Not this one.
+      }
+    }
+  }
+  throw new Error(`no browser: looked for ${names.join(", ")} on the PATH; set PARALLAX_BROWSER`);
+}
+
+const server = await serve(dist);
+const browser = await chromium.launch({
+  executablePath: findBrowser(),
+  args: [
+    "--no-sandbox",
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+  ],
+});
+await mkdir(artefacts, { recursive: true });
+
+/// A fresh page at a query, after an optional script that runs before the page's own. Collects what goes wrong in it.
+let opened;
+async function open(query, before) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true });
+  const page = await context.newPage();
+  opened = page;
+  page.setDefaultTimeout(30_000);
+  page.problems = [];
+  page.on("pageerror", (error) => page.problems.push(String(error)));
+  page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
+  if (before) await page.addInitScript(before);
+  await page.goto(server.address + query);
+  return page;
+}
+
+const enabledRun = (page) => page.locator("#run:enabled").waitFor();
+const finished = (page) => page.locator("#share").waitFor({ timeout: RUN_TIMEOUT });
+
+async function download(page, button) {
+  const [file] = await Promise.all([page.waitForEvent("download"), page.click(button)]);
+  return { name: file.suggestedFilename(), data: JSON.parse(await readFile(await file.path(), "utf8")) };
+}
+
+async function pictures(page, name) {
+  for (const [size, width, height] of [["desktop", 1280, 900], ["phone", 390, 844]]) {
+    for (const colorScheme of ["light", "dark"]) {
+      await page.setViewportSize({ width, height });
+      await page.emulateMedia({ colorScheme });
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(overflow <= 0, `${name} on a ${size} is ${overflow} px too wide`);
+      await page.screenshot({ path: join(artefacts, `${name}-${size}-${colorScheme}.png`), fullPage: true });
+    }
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+}
+
+const tests = {
+  async "measures a tiny plan, stays responsive, and hands out both files"() {
+    const page = await open(TINY);
+    await enabledRun(page);
+    assert.equal(await page.title(), "Parallax");
+    assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+    assert.match(await page.innerText("#device"), /software adapter/);
+    assert.match(await page.innerText("#notices"), /software adapter, not a GPU/);
+    assert.match(await page.innerText("#plan-line"), /3 cases/);
+    await pictures(page, "before");
+
+    await page.evaluate(() => {
+      window.largestGap = 0;
+      let last = performance.now();
+      window.ticker = setInterval(() => {
+        const now = performance.now();
+        window.largestGap = Math.max(window.largestGap, now - last);
+        last = now;
+      }, 50);
+    });
+    await page.click("#run");
+    await page.locator("#stop:visible").waitFor();
+    await finished(page);
+    const gap = await page.evaluate(() => (clearInterval(window.ticker), window.largestGap));
+    console.log(`    largest gap of a 50 ms timer: ${gap.toFixed(0)} ms`);
+    assert.ok(gap < 1000, `the page did not answer for ${gap} ms`);
+
+    for (const name of CASES) {
+      const verdict = page.locator(`tr[data-case="${name}"] .verdict`);
+      assert.equal(await verdict.innerText(), "right", name);
+      assert.match(await page.locator(`tr[data-case="${name}"] .median`).innerText(), /\d.* [nµm]?s/);
+    }
+    assert.match(await page.innerText("#summary"), /3 right/);
+    await pictures(page, "after");
+
+    const run = await download(page, "#download-json");
+    assert.match(run.name, /^parallax-browser-.*\.json$/);
+    assert.equal(run.data.schema, "parallax.run");
+    assert.equal(run.data.target, "browser");
+    assert.equal(run.data.interrupted, null);
+    assert.deepEqual(run.data.planned, CASES);
+    assert.deepEqual(run.data.records.map((r) => [r.case, r.outcome]), CASES.map((c) => [c, "ok"]));
+    assert.ok(run.data.records.every((r) => r.timing.samples.length > 0));
+
+    const trace = await download(page, "#download-trace");
+    assert.match(trace.name, /\.trace\.json$/);
+    assert.ok(trace.data.traceEvents.length > 0);
+    for (const name of CASES) assert.ok(JSON.stringify(trace.data).includes(name), `${name} is not in the trace`);
+    assert.deepEqual(page.problems, []);
+    return page;
+  },
+
+  async "hands the trace to the Perfetto UI through the page that is not isolated"(page) {
+    // A stand-in that answers as the Perfetto UI does: PING with PONG, and keeps the trace.
+    await page.context().route("https://ui.perfetto.dev/**", (route) =>
+      route.fulfill({
+        contentType: "text/html",
+        body: `<script>addEventListener("message", (e) => {
+          if (e.data === "PING") e.source.postMessage("PONG", e.origin);
+          else { window.title2 = e.data.perfetto.title; window.text = new TextDecoder().decode(e.data.perfetto.buffer); }
+        })</script>`,
+      }),
+    );
+    const [second] = await Promise.all([page.context().waitForEvent("page"), page.click("#open-trace")]);
+    await second.locator("#open:enabled").waitFor();
+    assert.equal(await second.evaluate(() => crossOriginIsolated), false);
+    const [ui] = await Promise.all([page.context().waitForEvent("page"), second.click("#open")]);
+    await ui.waitForFunction(() => window.text);
+    assert.match(await ui.evaluate(() => window.title2), /^Parallax/);
+    assert.ok(JSON.parse(await ui.evaluate(() => window.text)).traceEvents.length > 0);
+    await second.getByText("Perfetto has the trace").waitFor();
+    assert.match(await page.innerText("#share-line"), /second page/);
+  },
+
+  async "mirrors the controls in the address, and says when nothing matches"() {
+    const page = await open("?budget=7");
+    await enabledRun(page);
+    await pictures(page, "plan");
+    assert.equal(await page.inputValue("#budget"), "7");
+    await page.locator("input[value=standard]").check({ force: true });
+    await page.locator("input[value=f32]").check({ force: true });
+    await page.fill("#filter", "attention*flash");
+    assert.equal(await page.evaluate(() => location.search), "?preset=standard&filter=attention*flash&dtype=f32&budget=7");
+    assert.equal(await page.locator("#plan details").first().locator("summary b").innerText(), "attention");
+    await page.fill("#filter", "nothing-like-this");
+    await page.getByText("No case matches these settings").waitFor();
+    assert.ok(await page.locator("#run").isDisabled());
+    await page.fill("#filter", "hash");
+    await enabledRun(page);
+    assert.equal(await page.getByText("No case matches").count(), 0);
+    await page.fill("#budget", "0");
+    await page.getByText("budget: `0` is not a number of seconds above 0").waitFor();
+    await page.reload();
+    await enabledRun(page);
+    assert.equal(await page.inputValue("#filter"), "hash");
+    assert.deepEqual(page.problems, []);
+  },
+
+  async "compares the variants of a problem while it runs"() {
+    const page = await open("?filter=hash_embedding&dtype=f32&budget=12");
+    await enabledRun(page);
+    await page.click("#run");
+    await page.locator("tr[data-case]").nth(1).waitFor({ timeout: RUN_TIMEOUT });
+    await pictures(page, "during");
+    await finished(page);
+    assert.ok((await page.locator(".meter.best").count()) > 0);
+    assert.equal(await page.locator(".verdict:not(.right)").count(), 0);
+    await pictures(page, "compared");
+    assert.deepEqual(page.problems, []);
+  },
+
+  async "stops on request and keeps what it has"() {
+    const page = await open(`${TINY}0`);
+    await enabledRun(page);
+    await page.click("#run");
+    await page.click("#stop");
+    await finished(page);
+    assert.match(await page.innerText("#summary"), /ended early.*stopped by the user/);
+    const { data } = await download(page, "#download-json");
+    assert.equal(data.interrupted, "stopped by the user");
+    assert.ok(data.records.length < 3, `${data.records.length} records`);
+    assert.deepEqual(page.problems, []);
+  },
+
+  async "goes on after a lost device"() {
+    const page = await open(`${TINY}0`, () => {
+      // A device destroyed by script counts as given up, not as lost: report another reason, as a driver reset would.
+      const request = GPUAdapter.prototype.requestDevice;
+      GPUAdapter.prototype.requestDevice = async function (...args) {
+        const device = await request.apply(this, args);
+        const lost = new Promise((resolve) => {
+          window.lose = () => {
+            resolve({ reason: "unknown", message: "lost by the test" });
+            setTimeout(() => device.destroy());
+          };
+        });
+        Object.defineProperty(device, "lost", { value: lost });
+        return device;
+      };
+    });
+    await enabledRun(page);
+    await page.click("#run");
+    await page.locator("tr.busy").waitFor();
+    await page.waitForTimeout(1500);
+    await page.evaluate(() => window.lose());
+    await page.getByText("The browser took the device away").waitFor();
+    await finished(page);
+    const { data } = await download(page, "#download-json");
+    assert.equal(data.interrupted, null);
+    assert.deepEqual(data.records.map((r) => r.outcome).sort(), ["failed", "ok", "ok"]);
+  },
+
+  async "notes a hidden tab in the page and in the file"() {
+    const page = await open(TINY);
+    await enabledRun(page);
+    await page.click("#run");
+    await page.locator("tr.busy").waitFor();
+    await page.evaluate(() => {
+      Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
+    await page.getByText("This tab was hidden during the run").waitFor();
+    await finished(page);
+    const { data } = await download(page, "#download-json");
+    assert.equal(data.environment.hidden_during_run, "true");
+  },
+
+  async "reports every event in remote mode"() {
+    server.events.length = 0;
+    const page = await open(`${TINY}&report=/api/events&mode=verify`);
+    await finished(page);
+    await page.waitForTimeout(300);
+    const [begin, ...rest] = server.events;
+    assert.equal(begin.event, "begin");
+    assert.deepEqual(begin.run.planned, CASES);
+    assert.deepEqual(begin.run.records, []);
+    const end = rest.pop();
+    assert.equal(end.event, "end");
+    assert.equal(end.interrupted, null);
+    assert.deepEqual(
+      rest.map((e) => e.case ?? e.record.case),
+      CASES.flatMap((c) => [c, c]),
+    );
+    assert.ok(rest.filter((e) => e.record).every((e) => e.record.outcome === "ok" && e.record.timing === null));
+    assert.deepEqual(page.problems, []);
+  },
+
+  async "explains a bad address, and reports it in remote mode"() {
+    server.events.length = 0;
+    const page = await open("?presett=quick&report=/api/events");
+    await page.getByText("unknown setting `presett`").waitFor();
+    await page.getByRole("link", { name: "Start with the default settings" }).waitFor();
+    await pictures(page, "bad-query");
+    assert.equal(server.events[0].event, "unavailable");
+    server.events.length = 0;
+    const nothing = await open("?filter=nothing-like-this&report=/api/events");
+    await nothing.getByText("No case matches these settings").waitFor();
+    await nothing.waitForTimeout(300);
+    assert.equal(server.events[0].event, "unavailable");
+    assert.match(server.events[0].reason, /nothing-like-this/);
+    const foreign = await open("?report=https://elsewhere.example/");
+    await foreign.getByText("is not a path that begins with /").waitFor();
+  },
+
+  async "explains a browser without WebGPU"() {
+    const page = await open("", () => {
+      Object.defineProperty(Navigator.prototype, "gpu", { get: () => undefined, configurable: true });
+    });
+    await page.getByText("This browser does not offer WebGPU").waitFor();
+    await pictures(page, "no-webgpu");
+    assert.deepEqual(page.problems, []);
+  },
+
+  async "explains a browser without an adapter"() {
+    const page = await open("", () => {
+      GPU.prototype.requestAdapter = async () => null;
+    });
+    await page.getByText("No device.").waitFor();
+    assert.match(await page.innerText("#notices"), /adapter/);
+    assert.deepEqual(page.problems, []);
+  },
+};
+
+let passed = 0;
+let failed = 0;
+let left;
+for (const [name, test] of Object.entries(tests)) {
+  try {
+    left = (await test(left)) ?? left;
+    passed += 1;
+    console.log(`ok    ${name}`);
+  } catch (error) {
+    failed += 1;
+    await opened?.screenshot({ path: join(artefacts, `failed-${failed}.png`), fullPage: true }).catch(() => {});
+    if (opened?.problems.length) console.log(`      the page said: ${opened.problems.join("\n      ")}`);
+    console.log(`FAIL  ${name}\n      ${String(error.stack ?? error).replaceAll("\n", "\n      ")}`);
+  }
+}
+await browser.close();
+server.close();
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed === 0 ? 0 : 1;

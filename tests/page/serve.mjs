@@ -1,0 +1,49 @@
+// Serves the built page as the native command line does: isolated, except the page that opens traces.
+
+import { createServer } from "node:http";
+import { readFile } from "node:fs/promises";
+import { extname, join, normalize, sep } from "node:path";
+
+const TYPES = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".wasm": "application/wasm",
+  ".css": "text/css; charset=utf-8",
+};
+
+/// Resolves to { address, events, close }; `events` collects what the page posts.
+export async function serve(folder) {
+  const events = [];
+  const server = createServer(async (request, response) => {
+    const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname);
+    if (request.method === "POST" && path === "/api/events") {
+      let body = "";
+      for await (const part of request) body += part;
+      events.push(JSON.parse(body));
+      response.writeHead(200).end();
+      return;
+    }
+    const file = normalize(join(folder, path.endsWith("/") ? `${path}index.html` : path));
+    const headers = { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream", "Cache-Control": "no-store" };
+    if (!file.endsWith("open-trace.html")) {
+      headers["Cross-Origin-Opener-Policy"] = "same-origin";
+      headers["Cross-Origin-Embedder-Policy"] = "require-corp";
+    }
+    try {
+      if (!file.startsWith(normalize(folder + sep))) throw new Error("outside");
+      const bytes = await readFile(file);
+      response.writeHead(200, headers).end(bytes);
+    } catch {
+      response.writeHead(404, headers).end();
+    }
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    address: `http://127.0.0.1:${server.address().port}/`,
+    events,
+    close: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}

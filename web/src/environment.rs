@@ -1,0 +1,89 @@
+//! What surrounds the run: browser, visibility, screen lock, clocks of the page.
+
+use std::collections::BTreeMap;
+
+use js_sys::{Function, Promise, Reflect};
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
+use web_sys::VisibilityState;
+
+/// The page's window. There always is one: the page does not run in a worker.
+pub fn window() -> web_sys::Window {
+    web_sys::window().expect("a page has a window")
+}
+
+/// Seconds on the page's monotonic clock.
+pub fn seconds() -> f64 {
+    window().performance().map_or(0.0, |p| p.now() / 1e3)
+}
+
+/// Seconds since 1970 (UTC).
+pub fn unix_time() -> u64 {
+    (js_sys::Date::now() / 1e3) as u64
+}
+
+/// Why there is no WebGPU to ask for a device, or `None` when there is.
+pub fn webgpu_missing() -> Option<&'static str> {
+    let present = Reflect::get(&window().navigator(), &"gpu".into()).is_ok_and(|gpu| gpu.is_object());
+    if present {
+        None
+    } else if !window().is_secure_context() {
+        Some("Browsers offer WebGPU to secure pages only. Open this page over https, or from localhost.")
+    } else {
+        Some(
+            "This browser does not offer WebGPU. Use a current Chrome, Edge, Safari or Firefox, keep graphics \
+             acceleration on in its settings, and update it; on Linux, Chrome may need the flag \
+             chrome://flags/#enable-unsafe-webgpu.",
+        )
+    }
+}
+
+/// Whether the page is cross-origin isolated: finer host clock, but no tie to windows that it opens.
+pub fn isolated() -> bool {
+    Reflect::get(&window(), &"crossOriginIsolated".into()).is_ok_and(|flag| flag.is_truthy())
+}
+
+/// Whether the tab cannot be seen right now.
+pub fn hidden() -> bool {
+    window().document().is_some_and(|d| d.visibility_state() == VisibilityState::Hidden)
+}
+
+/// Operating system and browser as far as the page may know them. Nothing here identifies a person.
+pub fn describe() -> BTreeMap<String, String> {
+    let navigator = window().navigator();
+    let mut known = BTreeMap::new();
+    let mut add = |key: &str, value: String| {
+        if !value.is_empty() {
+            known.insert(key.to_owned(), value);
+        }
+    };
+    add("user_agent", navigator.user_agent().unwrap_or_default());
+    add("platform", navigator.platform().unwrap_or_default());
+    add("host_threads", navigator.hardware_concurrency().to_string());
+    add("cross_origin_isolated", isolated().to_string());
+    known
+}
+
+/// Keeps the screen on while it lives, where the browser can.
+pub struct ScreenLock(JsValue);
+
+impl ScreenLock {
+    /// Ask for the lock; `None` where there is none to have. Not having it is no error.
+    pub async fn hold() -> Option<ScreenLock> {
+        // By name, because web-sys still counts this interface among the unstable ones.
+        let locks = Reflect::get(&window().navigator(), &"wakeLock".into()).ok()?;
+        let request: Function = Reflect::get(&locks, &"request".into()).ok()?.dyn_into().ok()?;
+        let promise: Promise = request.call1(&locks, &"screen".into()).ok()?.dyn_into().ok()?;
+        JsFuture::from(promise).await.ok().map(ScreenLock)
+    }
+}
+
+impl Drop for ScreenLock {
+    fn drop(&mut self) {
+        let release = Reflect::get(&self.0, &"release".into()).ok().and_then(|f| f.dyn_into::<Function>().ok());
+        if let Some(release) = release {
+            // A lock that the browser has already taken back cannot be released again, which is just as well.
+            let _ = release.call0(&self.0);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The URL query: a spec in the words of the command line, plus two keys that only a page has.
+
+use parallax_core::runner::Mode;
+use parallax_core::spec::Spec;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+/// What a URL asks of the page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// What to run, or why the query cannot be understood.
+    pub spec: Result<Spec, String>,
+    /// `mode`: time the cases, or only verify them.
+    pub mode: Mode,
+    /// `report`: start at once and post events to this path of the same server.
+    pub report: Option<String>,
+}
+
+/// Characters of a value that mean something else in a query.
+const SPECIAL: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'&').add(b'+').add(b'<').add(b'>');
+
+/// Read a query, with or without its question mark.
+pub fn parse(query: &str) -> Request {
+    let mut request = Request { spec: Ok(Spec::default()), mode: Mode::Measure, report: None };
+    let mut pairs = Vec::new();
+    let mut mistake = None;
+    for part in query.trim_start_matches('?').split('&').filter(|p| !p.is_empty()) {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let (key, value) = (decode(key), decode(value));
+        match (key.as_str(), value.as_str()) {
+            ("mode", "measure") => request.mode = Mode::Measure,
+            ("mode", "verify") => request.mode = Mode::Verify,
+            ("mode", _) => mistake = Some(format!("unknown mode `{value}`: choose one of measure, verify")),
+            // Results may only go where the page came from: a path, never another host.
+            ("report", path) if path.starts_with('/') && !path.starts_with("//") && !path.contains('\\') => {
+                request.report = Some(value);
+            }
+            ("report", _) => mistake = Some(format!("report: `{value}` is not a path that begins with /")),
+            _ => pairs.push((key, value)),
+        }
+    }
+    let spec = Spec::from_pairs(pairs.iter().map(|(k, v)| (k.as_str(), v.as_str())));
+    request.spec = match mistake {
+        Some(mistake) => Err(mistake),
+        None => spec.map_err(|e| e.to_string()),
+    };
+    request
+}
+
+/// The query that gives a spec and a mode; empty when both are the default.
+pub fn write(spec: &Spec, mode: Mode) -> String {
+    let mut pairs = spec.to_pairs();
+    if mode == Mode::Verify {
+        pairs.push(("mode", "verify".to_owned()));
+    }
+    let parts: Vec<String> =
+        pairs.iter().map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, SPECIAL))).collect();
+    parts.join("&")
+}
+
+fn decode(text: &str) -> String {
+    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_query_reads_back() {
+        let pairs = [
+            ("preset", "full"),
+            ("filter", "attention*f16 & 100 % + #"),
+            ("case", "attention/fwd/b1,h1,s17,d8/f32/flash"),
+            ("budget", "2.5"),
+        ];
+        let spec = Spec::from_pairs(pairs).expect("valid");
+        let query = write(&spec, Mode::Verify);
+        let back = parse(&format!("?{query}"));
+        assert_eq!(back, Request { spec: Ok(spec), mode: Mode::Verify, report: None });
+        assert_eq!(write(&Spec::default(), Mode::Measure), "");
+    }
+
+    #[test]
+    fn case_strings_stay_readable_in_links() {
+        let spec = Spec::from_pairs([("case", "attention/fwd/b1,h1,s17,d8/f32/flash")]).expect("valid");
+        assert_eq!(write(&spec, Mode::Measure), "case=attention/fwd/b1,h1,s17,d8/f32/flash");
+    }
+
+    #[test]
+    fn reports_go_to_a_path_of_the_same_server_only() {
+        assert_eq!(parse("report=/api/events&budget=2").report.as_deref(), Some("/api/events"));
+        for foreign in ["https://elsewhere.example/x", "//elsewhere.example/x", "/\\elsewhere.example", "x"] {
+            let request = parse(&format!("report={foreign}"));
+            assert_eq!(request.report, None, "{foreign}");
+            assert!(request.spec.is_err(), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_said_and_the_report_path_survives_them() {
+        let request = parse("report=/api/events&presett=quick");
+        assert_eq!(request.report.as_deref(), Some("/api/events"));
+        assert!(request.spec.expect_err("wrong key").contains("unknown setting `presett`"));
+        assert!(parse("mode=fast").spec.expect_err("wrong mode").contains("measure, verify"));
+    }
+}

@@ -1,0 +1,105 @@
+//! What leaves the page, and only when asked: files, a link, and a trace handed to the Perfetto UI.
+
+use js_sys::{Array, Uint8Array};
+use parallax_core::record::Run;
+use parallax_core::trace;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{Blob, BlobPropertyBag, HtmlAnchorElement, Url};
+
+use crate::environment::{isolated, window};
+
+#[wasm_bindgen(module = "/src/perfetto.js")]
+extern "C" {
+    #[wasm_bindgen(js_name = openInPerfetto)]
+    fn open_in_perfetto(bytes: &Uint8Array, title: &str, tell: JsValue) -> bool;
+    #[wasm_bindgen(js_name = handOver, catch)]
+    async fn hand_over(bytes: &Uint8Array, title: &str) -> Result<JsValue, JsValue>;
+}
+
+/// The run as the JSON file that every part of Parallax reads.
+pub fn json(run: &Run) -> String {
+    serde_json::to_string_pretty(run).expect("a run is JSON")
+}
+
+/// The run as Chrome trace events.
+pub fn chrome_trace(run: &Run) -> String {
+    trace::chrome(run).to_string()
+}
+
+/// A file name without its ending: target, device and start, in characters that every system takes.
+pub fn file_stem(run: &Run) -> String {
+    let mut device = String::new();
+    for c in run.device.name.to_lowercase().chars() {
+        match c {
+            'a'..='z' | '0'..='9' => device.push(c),
+            _ if device.ends_with('-') || device.is_empty() => {}
+            _ => device.push('-'),
+        }
+    }
+    let device: String = device.chars().take(40).collect();
+    let parts = ["parallax", &run.target, device.trim_matches('-'), &run.started.to_string()];
+    parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+/// Save text as a file.
+pub fn download(name: &str, text: &str) -> Result<(), JsValue> {
+    let options = BlobPropertyBag::new();
+    options.set_type("application/json");
+    let blob = Blob::new_with_str_sequence_and_options(&Array::of1(&text.into()), &options)?;
+    let url = Url::create_object_url_with_blob(&blob)?;
+    let document = window().document().ok_or("no document")?;
+    let link: HtmlAnchorElement = document.create_element("a")?.dyn_into()?;
+    link.set_href(&url);
+    link.set_download(name);
+    link.click();
+    // The browser reads the blob after this call; a minute is plenty, and then its memory is free.
+    let revoke = Closure::once_into_js(move || Url::revoke_object_url(&url));
+    window().set_timeout_with_callback_and_timeout_and_arguments_0(revoke.unchecked_ref(), 60_000)?;
+    Ok(())
+}
+
+/// Open the trace in the Perfetto UI. Must be called from a click. `tell` gets every sentence for the user.
+pub fn open_trace(run: &Run, tell: impl Fn(&str) + Clone + 'static) {
+    let bytes = Uint8Array::from(chrome_trace(run).as_bytes());
+    let title = format!("Parallax · {} · {}", run.target, run.device.name);
+    if isolated() {
+        let wait = tell.clone();
+        wasm_bindgen_futures::spawn_local(async move {
+            match hand_over(&bytes, &title).await {
+                Ok(_) => open_second_page(&tell),
+                Err(_) => {
+                    tell("The browser has no room to hand the trace over. Download it and open it at ui.perfetto.dev.")
+                }
+            }
+        });
+        wait("Preparing the trace …");
+        return;
+    }
+    let outcome = tell.clone();
+    let outcome = Closure::<dyn Fn(String)>::new(move |word: String| match word.as_str() {
+        "sent" => outcome("Perfetto has the trace."),
+        _ => outcome("Perfetto did not answer. Download the trace and open it at ui.perfetto.dev."),
+    });
+    let opened = open_in_perfetto(&bytes, &title, outcome.into_js_value());
+    tell(if opened {
+        "Waiting for Perfetto in its own tab. The trace is handed over inside this browser; it is not uploaded."
+    } else {
+        "The browser blocked the new tab. Allow pop-ups for this page, or download the trace."
+    });
+}
+
+/// The second, non-isolated page of ours, which can talk to the Perfetto UI.
+fn open_second_page(tell: &impl Fn(&str)) {
+    // Isolation severs the new window anyway, so the answer does not say whether it opened.
+    let _ = window().open_with_url_and_target_and_features("open-trace.html", "_blank", "noopener");
+    tell(
+        "This page is cross-origin isolated and cannot talk to other sites' tabs, so a second page of ours opened to hand \
+         the trace over. If it did not, allow pop-ups, or download the trace.",
+    );
+}
+
+/// Put text on the clipboard.
+pub async fn copy(text: &str) -> Result<(), JsValue> {
+    JsFuture::from(window().navigator().clipboard().write_text(text)).await.map(drop)
+}
