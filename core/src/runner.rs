@@ -216,9 +216,7 @@ async fn sample(prepared: &mut dyn Prepared, profiler: &dyn Profiler, limits: Li
         profiler.breathe().await;
     };
     let samples = rule.samples().to_vec();
-    let summary = Summary::of(&samples)
-        .filter(|s| s.min.0 > 0.0)
-        .ok_or_else(|| BackendError::Device("the clock gave times of zero or less".to_owned()))?;
+    let summary = Summary::of(&samples).filter(|s| s.min.0 > 0.0).ok_or_else(stuck)?;
     Ok(Timing {
         repeats,
         host_samples: host_samples.split_off(rule.warmed_up_after()),
@@ -227,6 +225,10 @@ async fn sample(prepared: &mut dyn Prepared, profiler: &dyn Profiler, limits: Li
         stopped,
         summary,
     })
+}
+
+fn stuck() -> BackendError {
+    BackendError::Device("the clock gave times of zero or less".to_owned())
 }
 
 /// How many executions make one sample: enough that the clock's step is below 1 % of it, within what a submission may take.
@@ -238,7 +240,8 @@ async fn batch(prepared: &mut dyn Prepared, step: Nanos) -> Result<u32, BackendE
         // The longer of the two clocks: a broken one must not make the batch run away.
         let time = sample.time.0.max(sample.host.0 / 4.0);
         if time >= wanted || repeats >= 1 << 16 {
-            return Ok(repeats);
+            // A clock that shows nothing for a whole batch will not show more for the next ones.
+            return if sample.time.0 > 0.0 { Ok(repeats) } else { Err(stuck()) };
         }
         // At most fourfold a step, so that one bad reading cannot trip a watchdog.
         let factor = (wanted / time.max(1.0) * 1.1).clamp(1.5, 4.0);
@@ -311,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_lost_device_ends_the_run_and_keeps_finished_records() {
-        let (ended, records) = records(Mode::Measure, |_| 1e7, Fault::LostAt(30));
+        let (ended, records) = records(Mode::Measure, |_| 1e7, Fault::LostAt(45));
         assert_eq!(ended, Ended::DeviceLost(CASES[1].to_owned()));
         let verdicts: Vec<&str> = records.iter().map(|r| r.verdict()).collect();
         assert_eq!(verdicts, ["right", "FAILED"]);

@@ -10,6 +10,9 @@ pub struct Limits {
     pub precision: f64,
     /// Stop after this much host time, warm-up included.
     pub budget: Nanos,
+    /// Warm up for at least this much host time, however steady: an idle GPU takes a while to raise its clocks, and
+    /// runs steadily at the low ones until then.
+    pub warm_up: Nanos,
     /// Never stop before so many samples, unless the budget is overrun threefold.
     pub min_samples: usize,
     /// Never take more.
@@ -18,7 +21,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { precision: 0.01, budget: Nanos::from_secs(2.0), min_samples: 10, max_samples: 2000 }
+        Limits {
+            precision: 0.01,
+            budget: Nanos::from_secs(2.0),
+            warm_up: Nanos::from_secs(0.2),
+            min_samples: 10,
+            max_samples: 2000,
+        }
     }
 }
 
@@ -73,7 +82,8 @@ impl StopRule {
         }
         self.warm_up.push(time.0);
         // A quarter of the budget is the most that warming up may take.
-        self.warm = self.steady() || self.spent.0 > self.limits.budget.0 / 4.0;
+        let long_enough = self.spent.0 >= self.limits.warm_up.0;
+        self.warm = (long_enough && self.steady()) || self.spent.0 > self.limits.budget.0 / 4.0;
         if self.warm { self.next_sample() } else { Next::WarmUp }
     }
 
@@ -134,6 +144,11 @@ mod tests {
         panic!("never stopped");
     }
 
+    /// Limits under which only steadiness decides on the warm-up.
+    fn limits() -> Limits {
+        Limits { warm_up: Nanos(0.0), ..Limits::default() }
+    }
+
     /// Noise without a generator: the golden ratio's multiples are evenly spread.
     fn noise(i: usize) -> f64 {
         (i as f64 * 0.618_033_988_75).fract() - 0.5
@@ -141,43 +156,52 @@ mod tests {
 
     #[test]
     fn quiet_times_stop_at_the_minimum() {
-        assert_eq!(run(Limits::default(), |_| 100.0), (Stopped::Precise, 6, 10));
+        assert_eq!(run(limits(), |_| 100.0), (Stopped::Precise, 6, 10));
     }
 
     #[test]
     fn settling_times_are_warmed_up_first() {
-        let (why, warm_up, _) = run(Limits::default(), |i| 100.0 + 400.0 * 0.7f64.powi(i as i32));
+        let (why, warm_up, _) = run(limits(), |i| 100.0 + 400.0 * 0.7f64.powi(i as i32));
         assert_eq!(why, Stopped::Precise);
         assert!((12..25).contains(&warm_up), "{warm_up}");
     }
 
     #[test]
     fn noise_takes_more_samples_and_wild_noise_spends_the_budget() {
-        let (why, _, few) = run(Limits::default(), |i| 100.0 + 4.0 * noise(i));
+        let (why, _, few) = run(limits(), |i| 100.0 + 4.0 * noise(i));
         assert_eq!(why, Stopped::Precise);
-        let (why, _, more) = run(Limits::default(), |i| 100.0 + 20.0 * noise(i));
+        let (why, _, more) = run(limits(), |i| 100.0 + 20.0 * noise(i));
         assert_eq!(why, Stopped::Precise);
         assert!(more > few, "{few} {more}");
-        let (why, ..) = run(Limits { precision: 1e-4, ..Limits::default() }, |i| 100.0 + 150.0 * noise(i));
+        let (why, ..) = run(Limits { precision: 1e-4, ..limits() }, |i| 100.0 + 150.0 * noise(i));
         assert_eq!(why, Stopped::Budget);
     }
 
     #[test]
     fn two_modes_do_not_pass_for_precise() {
-        let (why, _, samples) = run(Limits::default(), |i| if i % 2 == 0 { 100.0 } else { 150.0 });
+        let (why, _, samples) = run(limits(), |i| if i % 2 == 0 { 100.0 } else { 150.0 });
         assert_eq!((why, samples > 100), (Stopped::Budget, true));
     }
 
     #[test]
     fn one_outlier_changes_nothing() {
-        assert_eq!(run(Limits::default(), |i| if i == 8 { 1e6 } else { 100.0 }), (Stopped::Precise, 6, 10));
+        assert_eq!(run(limits(), |i| if i == 8 { 1e6 } else { 100.0 }), (Stopped::Precise, 6, 10));
     }
 
     #[test]
     fn slow_cases_stop_after_three_budgets_with_what_they_have() {
-        let mut rule = StopRule::new(Limits { budget: Nanos(1.0), ..Limits::default() });
+        let mut rule = StopRule::new(Limits { budget: Nanos(1.0), ..limits() });
         assert_eq!(rule.add(Nanos(5.0), Nanos(5.0)), Next::Sample, "at least one sample is kept");
         assert_eq!(rule.add(Nanos(5.0), Nanos(5.0)), Next::Stop(Stopped::Budget));
         assert_eq!(rule.samples(), [5.0]);
+    }
+
+    #[test]
+    fn a_clock_that_rises_late_is_waited_for() {
+        // Steady at a third of the speed for a tenth of a second, then steady at full speed.
+        let late = |i| if i < 100 { 300.0 } else { 100.0 };
+        let (why, warm_up, _) = run(Limits::default(), late);
+        assert_eq!((why, warm_up), (Stopped::Precise, 200));
+        assert_eq!(run(limits(), late).1, 6, "steadiness alone would have been fooled");
     }
 }
