@@ -81,9 +81,9 @@ impl StopRule {
             return self.next_sample();
         }
         self.warm_up.push(time.0);
-        // A quarter of the budget is the most that warming up may take.
-        let long_enough = self.spent.0 >= self.limits.warm_up.0;
-        self.warm = (long_enough && self.steady()) || self.spent.0 > self.limits.budget.0 / 4.0;
+        // Beyond the least, a quarter of the budget is the most that warming up may take.
+        let Limits { warm_up, budget, .. } = self.limits;
+        self.warm = self.spent.0 >= warm_up.0 && (self.steady() || self.spent.0 > budget.0 / 4.0);
         if self.warm { self.next_sample() } else { Next::WarmUp }
     }
 
