@@ -58,6 +58,7 @@
 
 pub mod case;
 pub mod check;
+pub mod clock;
 pub mod compare;
 pub mod input;
 pub mod mock;

@@ -77,7 +77,13 @@ pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, NothingMatches> {
     }
     if plan.cases.is_empty() && plan.skips.is_empty() {
         let pairs = spec.to_pairs();
-        let what = pairs.iter().map(|(k, v)| format!("{k} `{v}`")).collect::<Vec<_>>().join(", ");
+        let restricts = |key: &str| !matches!(key, "seed" | "budget" | "precision");
+        let what = pairs
+            .iter()
+            .filter(|(k, _)| restricts(k))
+            .map(|(k, v)| format!("{k} `{v}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
         return Err(NothingMatches { what: if what.is_empty() { "the preset".to_owned() } else { what } });
     }
     Ok(plan)

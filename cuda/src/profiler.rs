@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use cudarc::driver::sys::{CUevent_flags, CUfunction_attribute};
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, result, sys};
 use parallax_core::case::Case;
+use parallax_core::clock::{common_step, smallest_move};
 use parallax_core::input::Inputs;
 use parallax_core::profiler::{
     BackendError, Clock, ClockInfo, Compiled, DeviceInfo, MemoryStats, Prepared, Profiler, Sample, Span, Trace, Track,
@@ -60,8 +61,8 @@ impl Cuda {
         let stream = device.context.new_stream().map_err(failed("creating a stream"))?;
         let step = event_step(&device.context, &stream).map_err(failed("measuring the step of event times"))?;
         let note = step.is_none().then(|| "no two events differed: the step is the documented 0.5 µs".to_owned());
-        let clock =
-            ClockInfo { clock: Clock::CudaEvents, step: step.unwrap_or(DOCUMENTED_STEP), host_step: host_step(), note };
+        let host_step = smallest_move(1000, || Nanos(opened.elapsed().as_nanos() as f64));
+        let clock = ClockInfo { clock: Clock::CudaEvents, step: step.unwrap_or(DOCUMENTED_STEP), host_step, note };
         let (free_before, _) = device.context.mem_get_info().map_err(failed("asking for free memory"))?;
         let free_before = free_before as u64;
         Ok(Cuda { device, stream, clock, opened, options, ledger: Rc::default(), free_before })
@@ -402,7 +403,7 @@ fn since(instant: Instant) -> Nanos {
 /// What the documentation of `cuEventElapsedTime` promises.
 const DOCUMENTED_STEP: Nanos = Nanos(500.0);
 
-/// The smallest step between the times of events, if any two differ.
+/// The step of event times, if they move at all. They arrive as f32 milliseconds: short spans, to whole nanoseconds.
 fn event_step(context: &Arc<CudaContext>, stream: &CudaStream) -> Result<Option<Nanos>, cudarc::driver::DriverError> {
     let marks =
         (0..256).map(|_| context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT))).collect::<Result<Vec<_>, _>>()?;
@@ -410,31 +411,11 @@ fn event_step(context: &Arc<CudaContext>, stream: &CudaStream) -> Result<Option<
         mark.record(stream)?;
     }
     stream.synchronize()?;
-    let times =
-        marks.iter().map(|mark| Ok(f64::from(marks[0].elapsed_ms(mark)?) * 1e6)).collect::<Result<Vec<_>, _>>()?;
-    Ok(smallest_step(times))
-}
-
-/// The smallest difference between distinct times. Times arrive as f32, so differences far below a nanosecond are
-/// rounding and not steps.
-fn smallest_step(mut times: Vec<f64>) -> Option<Nanos> {
-    times.sort_by(f64::total_cmp);
-    let steps = times.windows(2).map(|pair| pair[1] - pair[0]).filter(|step| *step > 0.5);
-    steps.min_by(f64::total_cmp).map(Nanos)
-}
-
-/// The smallest step of the host's clock: how far it moves at least when it moves.
-fn host_step() -> Nanos {
-    let step = || {
-        let begin = Instant::now();
-        loop {
-            let passed = begin.elapsed().as_nanos();
-            if passed > 0 {
-                return passed as f64;
-            }
-        }
-    };
-    Nanos((0..1000).map(|_| step()).fold(f64::INFINITY, f64::min))
+    let times = marks
+        .iter()
+        .map(|mark| Ok((f64::from(marks[0].elapsed_ms(mark)?) * 1e6).round() as u64))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(common_step(times).map(|step| Nanos(step as f64)))
 }
 
 #[cfg(test)]
@@ -461,16 +442,5 @@ mod tests {
         let trace = lay_out(&["a"], &[0.0, 130.0].map(Nanos), [100.0, 110.0, 200.0].map(Nanos));
         assert_eq!(trace.spans[2].start, Nanos(100.0));
         assert_eq!(trace.alignment_error, Some(Nanos(30.0)));
-    }
-
-    #[test]
-    fn the_step_is_the_smallest_real_difference() {
-        assert_eq!(smallest_step(vec![0.0, 64.0, 64.0, 96.0, 96.01]), Some(Nanos(32.0)));
-        assert_eq!(smallest_step(vec![5.0, 5.0]), None);
-    }
-
-    #[test]
-    fn the_host_clock_moves() {
-        assert!(host_step().0 >= 1.0);
     }
 }

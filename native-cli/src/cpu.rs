@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use parallax_core::case::{Case, DType, Problem};
+use parallax_core::clock::smallest_move;
 use parallax_core::input::{Inputs, encode};
 use parallax_core::profiler::{
     BackendError, Caps, Clock, ClockInfo, Compiled, DeviceInfo, DeviceKind, Dialect, MemoryStats, Prepared, Profiler,
@@ -49,10 +50,11 @@ impl Cpu {
             limits: Default::default(),
             features: vec![format!("{threads} threads")],
         };
-        let step = step();
+        let opened = Instant::now();
+        let step = smallest_move(100, || Nanos(opened.elapsed().as_nanos() as f64));
         let note = Some("plain multi-threaded code, a point of reference and not tuned".to_owned());
         let clock = ClockInfo { clock: Clock::Host, step, host_step: step, note };
-        Cpu { device, clock, opened: Instant::now() }
+        Cpu { device, clock, opened }
     }
 }
 
@@ -69,20 +71,6 @@ fn processor() -> Option<String> {
 fn memory() -> Option<Bytes> {
     let kib: u64 = proc_line("/proc/meminfo", "MemTotal")?.split_whitespace().next()?.parse().ok()?;
     Some(Bytes(kib * 1024))
-}
-
-/// The smallest difference that the monotonic clock shows.
-fn step() -> Nanos {
-    let one = |_| {
-        let start = Instant::now();
-        loop {
-            let passed = start.elapsed().as_nanos();
-            if passed > 0 {
-                return passed as f64;
-            }
-        }
-    };
-    Nanos((0..100).map(one).fold(f64::INFINITY, f64::min))
 }
 
 #[async_trait(?Send)]

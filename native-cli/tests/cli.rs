@@ -190,3 +190,39 @@ fn runs_with_nothing_in_common_cannot_be_compared() {
     mistake(dir.path(), &["compare", &file("a"), &file("b")], &["no timed case in common", "--preset"]);
     mistake(dir.path(), &["compare", &file("a")], &["at least two runs"]);
 }
+
+/// Ctrl-C ends a run after the case in hand: finished records stand, and the file says what is missing.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_keeps_what_was_finished() {
+    let dir = folder();
+    let cases = [TINY, "attention/fwd/b1,h1,s4,d2/f32/host", "attention/fwd/b1,h1,s5,d2/f32/host"];
+    let mut args = vec!["run", "--target", "cpu", "--budget", "60", "--precision", "0.0000001", "--out", "out"];
+    args.extend(cases.iter().flat_map(|case| ["--case", case]));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
+        .args(&args)
+        .current_dir(dir.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let read = || -> Option<parallax_core::record::Run> {
+        let file = std::fs::read_dir(dir.path().join("out")).ok()?.find_map(|e| {
+            let path = e.ok()?.path();
+            (path.extension()? == "json" && !path.to_string_lossy().ends_with(".trace.json")).then_some(path)
+        })?;
+        parallax_core::record::Run::parse(&std::fs::read_to_string(file).ok()?).ok()
+    };
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while read().is_none_or(|run| run.records.is_empty()) {
+        assert!(std::time::Instant::now() < give_up, "no record within two minutes");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill is there").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(1), "cases were not reached");
+    let run = read().expect("a whole file");
+    assert_eq!(run.interrupted.as_deref(), Some("stopped on request"));
+    assert_eq!(run.records.len() + run.missing().count(), cases.len());
+    assert!(!run.records.is_empty() && run.missing().count() > 0);
+}

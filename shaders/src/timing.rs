@@ -3,9 +3,9 @@
 //! One query set serves the device: some platforms allow only a few. What a clock's step is, is measured at start and
 //! never assumed (browsers mask the low bits; one widespread step is 65 536 ns).
 
+use parallax_core::clock::{common_step, smallest_move};
 use parallax_core::profiler::{BackendError, Clock, ClockInfo};
 use parallax_core::units::Nanos;
-use web_time::Instant;
 
 use crate::gpu::{Gpu, Held};
 
@@ -73,7 +73,7 @@ impl Timestamps {
 
 /// Decide on the run's clock by looking at real stamps around real (tiny) work.
 pub async fn examine(gpu: &Gpu, timestamps: Option<&Timestamps>) -> Result<ClockInfo, BackendError> {
-    let host_step = host_step();
+    let host_step = smallest_move(20, || gpu.now());
     let host = |note: &str| ClockInfo { clock: Clock::Host, step: host_step, host_step, note: Some(note.to_owned()) };
     let Some(timestamps) = timestamps else {
         return Ok(host("the device has no timestamp queries"));
@@ -95,38 +95,13 @@ pub async fn examine(gpu: &Gpu, timestamps: Option<&Timestamps>) -> Result<Clock
     if negative > 0 {
         return Ok(host("timestamps run backwards on this device"));
     }
-    match common_step(&stamps) {
+    match common_step(stamps.iter().flatten().map(|ticks: &i64| ticks.unsigned_abs())) {
         Some(ticks) => {
             let step = Nanos(ticks as f64 * timestamps.period);
             Ok(ClockInfo { clock: Clock::GpuTimestamps, step, host_step, note: None })
         }
         None => Ok(host("timestamps never advance on this device")),
     }
-}
-
-/// The largest step of which every difference is a multiple: what is left of a clock whose low bits are masked.
-fn common_step(submissions: &[Vec<i64>]) -> Option<u64> {
-    fn gcd(a: u64, b: u64) -> u64 {
-        if b == 0 { a } else { gcd(b, a % b) }
-    }
-    let step = submissions.iter().flatten().fold(0, |step, ticks| gcd(step, ticks.unsigned_abs()));
-    (step > 0).then_some(step)
-}
-
-/// The smallest difference that the host clock shows.
-fn host_step() -> Nanos {
-    let mut smallest = f64::INFINITY;
-    for _ in 0..20 {
-        let start = Instant::now();
-        let step = loop {
-            let passed = start.elapsed().as_nanos();
-            if passed > 0 {
-                break passed;
-            }
-        };
-        smallest = smallest.min(step as f64);
-    }
-    Nanos(smallest)
 }
 
 /// A kernel that does a little, so that a pass with it is not empty (empty passes give no stamps on some platforms).
@@ -171,18 +146,5 @@ impl TinyWork {
         for _ in 0..times {
             pass.dispatch_workgroups(1, 1, 1);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_step_divides_every_difference() {
-        let quantised = [vec![0, 0, 131_072, 196_608], vec![0, 327_680]];
-        assert_eq!(common_step(&quantised), Some(65_536));
-        assert_eq!(common_step(&[vec![0, 1_000], vec![0, 1_001]]), Some(1));
-        assert_eq!(common_step(&[vec![0, 0], vec![0]]), None);
     }
 }
