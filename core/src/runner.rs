@@ -294,7 +294,10 @@ mod tests {
             assert!(measured.trace.as_ref().is_some_and(|t| t.spans.len() == 3));
         }
         let auto = records[2].actual.as_ref().expect("a selection is recorded");
-        assert_eq!((auto.variant.as_str(), auto.reason.as_str()), ("owner", "rows are sorted by group"));
+        assert_eq!(
+            (auto.variant.as_str(), auto.reason.as_str()),
+            ("owner", "rows are sorted by group, at most 32768 of them")
+        );
     }
 
     #[test]
