@@ -1,8 +1,8 @@
 //! The lists that the tests walk.
 
-use parallax_core::case::{Case, Direction, Problem};
+use parallax_core::case::{Case, Problem};
 use parallax_core::profiler::Caps;
-use parallax_core::workload::{self, How, Workload};
+use parallax_core::workload::{self, How};
 
 /// Every workload with every problem made of its awkward shapes and of the given device's element types.
 pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
@@ -10,7 +10,7 @@ pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
     for workload in workload::all() {
         for direction in workload.directions {
             for dtype in workload.dtypes.iter().filter(|d| caps.dtypes.contains(d)) {
-                problems.extend(awkward(workload, *direction).map(|shape| {
+                problems.extend(workload.awkward.iter().map(|shape| {
                     Problem::new(workload, *direction, shape, *dtype)
                         .unwrap_or_else(|e| panic!("awkward shape of {}: {e}", workload.name))
                 }));
@@ -18,10 +18,6 @@ pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
         }
     }
     problems
-}
-
-fn awkward(workload: &'static Workload, _direction: Direction) -> impl Iterator<Item = &'static str> {
-    workload.awkward.iter().copied()
 }
 
 /// Every kernel variant in a dialect of these problems that says it is available.

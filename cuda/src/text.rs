@@ -19,7 +19,7 @@ pub struct Text {
 
 /// Name of every embedded kernel text: NAME or NAME/VARIANT.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().map(|(name, _)| *name)
+    TEXTS.iter().map(|(name, _)| *name)
 }
 
 /// Name and body of the kernel file of a variant: `WORKLOAD/VARIANT.cu`, or else `WORKLOAD.cu`.
@@ -28,7 +28,7 @@ pub fn kernel(workload: &str, variant: &str) -> Option<(String, &'static str)> {
 }
 
 fn find(name: &str) -> Option<(String, &'static str)> {
-    TABLE.iter().find(|(n, _)| *n == name).map(|(n, body)| (format!("{n}.cu"), *body))
+    TEXTS.iter().find(|(n, _)| *n == name).map(|(n, body)| (format!("{n}.cu"), *body))
 }
 
 /// The text of a case.

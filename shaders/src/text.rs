@@ -4,7 +4,7 @@ use parallax_core::case::{Case, DType};
 use parallax_core::workload::Program;
 use sha2::{Digest, Sha256};
 
-include!(concat!(env!("OUT_DIR"), "/texts.rs"));
+include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 /// The final text of one case's kernels.
 #[derive(Debug, Clone, PartialEq, Eq)]
