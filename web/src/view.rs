@@ -612,7 +612,8 @@ fn compare(medians: &[(Nanos, Element)]) {
         let speed = fastest / median.0;
         let meter = make("div", if speed >= 1.0 { "meter best" } else { "meter" }, "");
         let bar = make("i", "", "");
-        attribute(&bar, "style", &format!("width:{:.1}%", speed * 100.0));
+        // The style sheet scales the bar to what the label beside it leaves, so that lengths stay in proportion.
+        attribute(&bar, "style", &format!("--speed:{speed:.3}"));
         fill(&meter, [&bar, &make("span", "", &percent(speed))]);
         empty(cell);
         fill(cell, [&meter]);
