@@ -12,7 +12,7 @@ use parallax_tests::{awkward_problems, kernel_cases};
 
 /// A device with room for everything, so that no text escapes the test.
 fn roomy() -> Caps {
-    Caps { shared_bytes: 49_152, max_invocations: 1024, ..caps() }
+    Caps { shared_bytes: 49_152, max_invocations: 1024, subgroup: Some((32, 32)), coop_matrix: true, ..caps() }
 }
 
 #[test]
@@ -37,8 +37,18 @@ fn reflect(case: &Case) {
         let stage = program.stages.iter().find(|s| s.entry == entry.name).expect("just compared");
         let at = format!("{case}: {}", stage.entry);
         assert_eq!(entry.workgroup_size, stage.workgroup, "{at}: workgroup size");
+        translates(&at, entry, &module, &info);
         bindings(&at, case, stage, &module, info.get_entry_point(i));
     }
+}
+
+/// The text must also survive the way to Vulkan, which not every device here can show: one kernel needs matrix units.
+fn translates(at: &str, entry: &naga::EntryPoint, module: &naga::Module, info: &naga::valid::ModuleInfo) {
+    use naga::back::spv;
+    let options = spv::Options { lang_version: (1, 5), ..Default::default() };
+    let pipeline = spv::PipelineOptions { shader_stage: entry.stage, entry_point: entry.name.clone() };
+    let words = spv::write_vec(module, info, &options, Some(&pipeline)).unwrap_or_else(|e| panic!("{at}: {e}"));
+    assert_eq!(words.first(), Some(&0x0723_0203), "{at}: SPIR-V begins with its magic number");
 }
 
 fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &naga::valid::FunctionInfo) {

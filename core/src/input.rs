@@ -4,7 +4,7 @@
 //! anywhere without making the rest, and a 10 GB tensor needs no 10 GB on the host. Only integer arithmetic and single
 //! correctly rounded multiplications are used, never a transcendental function, whose last bit differs between platforms.
 
-use std::cell::OnceCell;
+use std::sync::OnceLock;
 
 use half::{bf16, f16};
 
@@ -63,26 +63,37 @@ fn stream(seed: u64, name: &str) -> u64 {
 }
 
 /// The input values of one problem.
+#[derive(Clone)]
 pub struct Inputs {
     problem: Problem,
     /// One entry per buffer of the problem; `None` for outputs and scratch.
     sources: Vec<Option<Input>>,
 }
 
+#[derive(Clone)]
 struct Input {
     spec: BufferSpec,
     source: Source,
     /// Values of a buffer that is small enough to keep, made when the first one is asked for one by one.
-    kept: OnceCell<Vec<f64>>,
+    kept: OnceLock<Vec<f64>>,
 }
 
 /// Buffers of up to so many elements are kept (32 MiB as doubles): a reference reads each element many times.
 const KEEP: u64 = 4 << 20;
 
+#[derive(Clone)]
 enum Source {
-    Seeded { stream: u64, fill: Fill },
+    Seeded {
+        stream: u64,
+        fill: Fill,
+    },
     Given(Vec<u8>),
+    /// The first so many elements over and over.
+    Repeated(Vec<u8>),
 }
+
+/// Period of repeated inputs in elements: a prime, so that no power of two makes equal data meet.
+const PERIOD: u64 = 65_537;
 
 /// Inputs that the caller supplied do not fit the problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -102,11 +113,27 @@ impl Inputs {
         let input = |spec: BufferSpec| match spec.role {
             Role::Input(fill) => {
                 let source = Source::Seeded { stream: stream(seed, spec.name), fill };
-                Some(Input { spec, source, kept: OnceCell::new() })
+                Some(Input { spec, source, kept: OnceLock::new() })
             }
             _ => None,
         };
         Inputs { problem: problem.clone(), sources: problem.buffers().into_iter().map(input).collect() }
+    }
+
+    /// Inputs whose first 65 537 elements are those of the seed and repeat from there on: made in no time, for probes of
+    /// hundreds of megabytes that only need to hold something other than zeros.
+    pub fn repeated(problem: &Problem, seed: u64) -> Inputs {
+        let mut inputs = Inputs::seeded(problem, seed);
+        for buffer in 0..inputs.sources.len() {
+            let Some(Input { spec, .. }) = &inputs.sources[buffer] else { continue };
+            if spec.len <= PERIOD {
+                continue;
+            }
+            let mut block = vec![0; (PERIOD * spec.elem.storage(problem.dtype).bytes()) as usize];
+            inputs.write(buffer, 0, &mut block);
+            inputs.sources[buffer].as_mut().expect("just seen").source = Source::Repeated(block);
+        }
+        inputs
     }
 
     /// Replace one input by the caller's own little-endian bytes, in the buffer's storage type.
@@ -118,7 +145,7 @@ impl Inputs {
             return Err(WrongLength { name: input.spec.name, got: bytes.len() as u64, want });
         }
         input.source = Source::Given(bytes);
-        input.kept = OnceCell::new();
+        input.kept = OnceLock::new();
         Ok(())
     }
 
@@ -143,6 +170,10 @@ impl Inputs {
                 let size = storage.bytes() as usize;
                 load(storage, &bytes[index as usize * size..][..size])
             }
+            Source::Repeated(block) => {
+                let size = storage.bytes() as usize;
+                load(storage, &block[(index % PERIOD) as usize * size..][..size])
+            }
         }
     }
 
@@ -154,6 +185,16 @@ impl Inputs {
         match source {
             Source::Given(bytes) => {
                 out.copy_from_slice(&bytes[start as usize * size..][..out.len()]);
+            }
+            Source::Repeated(block) => {
+                let mut from = (start % PERIOD) as usize * size;
+                let mut rest = out;
+                while !rest.is_empty() {
+                    let n = rest.len().min(block.len() - from);
+                    let (now, later) = rest.split_at_mut(n);
+                    now.copy_from_slice(&block[from..from + n]);
+                    (rest, from) = (later, 0);
+                }
             }
             Source::Seeded { stream, fill } => {
                 for (i, slot) in out.chunks_exact_mut(size).enumerate() {

@@ -77,7 +77,7 @@ pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, NothingMatches> {
     }
     if plan.cases.is_empty() && plan.skips.is_empty() {
         let pairs = spec.to_pairs();
-        let restricts = |key: &str| !matches!(key, "seed" | "budget" | "precision");
+        let restricts = |key: &str| matches!(key, "preset" | "filter" | "dtype" | "variant" | "case");
         let what = pairs
             .iter()
             .filter(|(k, _)| restricts(k))
@@ -132,6 +132,17 @@ fn of_problem(
         .filter(|name| spec.variant.is_empty() || spec.variant.iter().any(|v| v == name))
         .map(|variant| Case { problem: problem.clone(), variant })
         .collect()
+}
+
+/// Whether a case can run on a device in the variant that it names.
+///
+/// # Errors
+/// The reason why not.
+pub fn runs_as_asked(case: &Case, caps: &Caps) -> Result<(), String> {
+    if !caps.dtypes.contains(&case.problem.dtype) {
+        return Err(format!("this device does not compute with {}", case.problem.dtype.name()));
+    }
+    if caps.dialect == Dialect::Cpu { Ok(()) } else { runnable(&case.problem, case.variant, caps) }
 }
 
 /// Whether a case runs as asked (`None`), as another variant, or not at all.

@@ -298,6 +298,8 @@ pub struct Stage {
     pub grid: [u32; 3],
     /// Workgroup memory that the text declares (CUDA: static shared memory), in bytes.
     pub shared_bytes: u32,
+    /// Operations of this stage alone, where a variant has several; zero when nobody counted.
+    pub flops: Flops,
     /// What only CUDA knows.
     pub cuda: CudaLaunch,
 }
@@ -311,7 +313,13 @@ impl Stage {
         grid: [u32; 3],
         shared_bytes: u32,
     ) -> Self {
-        Stage { entry, uses: uses.to_vec(), workgroup, grid, shared_bytes, cuda: CudaLaunch::default() }
+        let cuda = CudaLaunch::default();
+        Stage { entry, uses: uses.to_vec(), workgroup, grid, shared_bytes, flops: Flops(0), cuda }
+    }
+
+    /// The same with its operations counted.
+    pub fn counting(self, flops: Flops) -> Self {
+        Stage { flops, ..self }
     }
 }
 
@@ -322,6 +330,22 @@ pub struct CudaLaunch {
     pub cluster: u32,
     /// Dynamic shared memory, in bytes.
     pub dynamic_shared_bytes: u32,
+    /// A call into the vendor's library in place of a kernel of our own.
+    pub library: Option<Library>,
+}
+
+/// A call into a vendor's library, as data. The buffers are the stage's `uses`, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Library {
+    /// cuBLASLt: `C = A·B`, all row-major and dense, in the case's element type, accumulated in f32. Uses: A, B, C.
+    Gemm {
+        /// Rows of A and C.
+        m: u64,
+        /// Columns of B and C.
+        n: u64,
+        /// Columns of A, rows of B.
+        k: u64,
+    },
 }
 
 /// How a stage touches a buffer.

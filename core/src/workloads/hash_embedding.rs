@@ -226,7 +226,8 @@ fn basic(p: &Problem, _caps: &Caps) -> Program {
                 threads,
                 over(p["r"]),
                 0,
-            ),
+            )
+            .counting(Flops(p["r"])),
         ],
     }
 }
@@ -240,13 +241,16 @@ fn owner(p: &Problem, _caps: &Caps) -> Program {
     consts.extend([("LANES", lanes as u32), ("COLUMNS", columns as u32), ("STRETCHES", stretches as u32)]);
     Program {
         consts,
-        stages: vec![Stage::new(
-            "hash_embedding_owner",
-            &[("id", Read), ("group", Read), ("weight", Read), ("out", Write)],
-            [THREADS as u32, 1, 1],
-            spread((p["g"] * stretches).div_ceil(THREADS / lanes)),
-            0,
-        )],
+        stages: vec![
+            Stage::new(
+                "hash_embedding_owner",
+                &[("id", Read), ("group", Read), ("weight", Read), ("out", Write)],
+                [THREADS as u32, 1, 1],
+                spread((p["g"] * stretches).div_ceil(THREADS / lanes)),
+                0,
+            )
+            .counting(Flops(p["r"])),
+        ],
     }
 }
 

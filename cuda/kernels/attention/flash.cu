@@ -219,8 +219,6 @@ extern "C" __global__ void __launch_bounds__(256)
 #define ROW_CHUNKS (PADDED / 8 + 1)
 #define ROW_ELEMS (ROW_CHUNKS * 8)
 
-__device__ __forceinline__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-
 // Copy `count` rows from row `first` on to shared memory, zeros past the end of rows and columns.
 template <unsigned count>
 __device__ __forceinline__ void stage_rows(elem* stage, const elem* __restrict__ matrix, unsigned first, unsigned end) {
@@ -231,12 +229,7 @@ __device__ __forceinline__ void stage_rows(elem* stage, const elem* __restrict__
         const bool inside = first + row < end;
         const elem* const from = matrix + (u64)(inside ? first + row : 0) * D;
 #if D % 8 == 0
-        // The source size is zero outside: the copy then writes zeros and reads nothing.
-        const unsigned bytes = inside && column < D ? 16 : 0;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                     :
-                     : "r"(shared_address(to)), "l"(from + (column < D ? column : 0)), "r"(bytes)
-                     : "memory");
+        copy_async(to, from + (column < D ? column : 0), inside && column < D);
 #else
         // Rows do not start at multiples of 16 bytes.
 #pragma unroll
@@ -248,52 +241,13 @@ __device__ __forceinline__ void stage_rows(elem* stage, const elem* __restrict__
         }
 #endif
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    close_copies();
 }
 
 // Wait for this thread's copies, then for everybody's.
 __device__ __forceinline__ void staged_by_all() {
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    wait_for_copies<0>();
     __syncthreads();
-}
-
-// Four 8 x 8 matrices of 16-bit elements; each lane gives the address of one row.
-__device__ __forceinline__ void load_matrices(unsigned (&x)[4], const elem* row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                 : "r"(shared_address(row))
-                 : "memory");
-}
-
-__device__ __forceinline__ void load_matrices_transposed(unsigned (&x)[4], const elem* row) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
-                 : "r"(shared_address(row))
-                 : "memory");
-}
-
-// c += a b for a of 16 x 16 and b of 16 x 8.
-__device__ __forceinline__ void multiply_add(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-#if defined(ELEM_F16)
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-#else
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-#endif
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// Two neighbours in one register, the first in the lower half.
-__device__ __forceinline__ unsigned pack(float first, float second) {
-    unsigned x;
-#if defined(ELEM_F16)
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(second), "f"(first));
-#else
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(x) : "f"(second), "f"(first));
-#endif
-    return x;
 }
 
 extern "C" __global__ void __launch_bounds__(256)

@@ -1,0 +1,6 @@
+// Copy, one element per thread. The definition is in core/src/workloads/copy.rs.
+
+extern "C" __global__ void copy_scalar(const elem* __restrict__ x, elem* __restrict__ out) {
+    const u64 index = flat_workgroup() * THREADS + threadIdx.x;
+    if (index < N) out[index] = x[index];
+}

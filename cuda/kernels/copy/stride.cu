@@ -1,0 +1,17 @@
+// Copy in strides of the grid: against `vec4`, a fixed number of blocks, and four accesses of 16 bytes under way in
+// every thread. The definition is in core/src/workloads/copy.rs.
+
+extern "C" __global__ void copy_stride(const elem* __restrict__ x, elem* __restrict__ out) {
+    u64 index = flat_workgroup() * THREADS + threadIdx.x;
+    // Blocks that only fill up the launch's rectangle would start inside the array a second time.
+    if (index >= STRIDE) return;
+    for (; index + 3 * (u64)STRIDE < whole_vectors; index += 4 * (u64)STRIDE) {
+        uint4 vectors[4];
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++) vectors[i] = load_vector(x, index + i * (u64)STRIDE);
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++) store_vector(out, index + i * (u64)STRIDE, vectors[i]);
+    }
+    for (; index < whole_vectors; index += STRIDE) store_vector(out, index, load_vector(x, index));
+    copy_rest(x, out, index);
+}

@@ -1,0 +1,16 @@
+// Copy, one element per thread. The definition is in core/src/workloads/copy.rs.
+
+@group(0) @binding(0) var<storage, read> x: array<elem>;
+@group(0) @binding(1) var<storage, read_write> out: array<elem>;
+
+@compute @workgroup_size(THREADS)
+fn copy_scalar(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let index = flat_group(group, groups) * THREADS + lane;
+    if index < N {
+        out[index] = x[index];
+    }
+}

@@ -1,0 +1,32 @@
+// Copy in strides of the grid: against `vec4`, a fixed number of workgroups, and four accesses of 16 bytes under way in
+// every thread. The definition is in core/src/workloads/copy.rs; about the last vector see `vec4`.
+
+@group(0) @binding(0) var<storage, read> x: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read_write> out: array<vec4<u32>>;
+
+@compute @workgroup_size(THREADS)
+fn copy_stride(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    // Workgroups that only fill up the launch's rectangle would start inside the array a second time.
+    let first = flat_group(group, groups) * THREADS + lane;
+    if first >= STRIDE {
+        return;
+    }
+    var index = first;
+    for (; index + 3u * STRIDE < VECTORS; index += 4u * STRIDE) {
+        let v0 = x[index];
+        let v1 = x[index + STRIDE];
+        let v2 = x[index + 2u * STRIDE];
+        let v3 = x[index + 3u * STRIDE];
+        out[index] = v0;
+        out[index + STRIDE] = v1;
+        out[index + 2u * STRIDE] = v2;
+        out[index + 3u * STRIDE] = v3;
+    }
+    for (; index < VECTORS; index += STRIDE) {
+        out[index] = x[index];
+    }
+}

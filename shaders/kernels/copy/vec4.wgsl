@@ -1,0 +1,20 @@
+// Copy, 16 bytes per thread: against `scalar`, fewer and wider requests. The definition is in
+// core/src/workloads/copy.rs.
+//
+// Elements are moved as bits, whatever their type. Buffers are whole vectors long, so the last vector needs no care:
+// what lies past the last element is copied and nobody's business.
+
+@group(0) @binding(0) var<storage, read> x: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read_write> out: array<vec4<u32>>;
+
+@compute @workgroup_size(THREADS)
+fn copy_vec4(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let index = flat_group(group, groups) * THREADS + lane;
+    if index < VECTORS {
+        out[index] = x[index];
+    }
+}
