@@ -23,8 +23,27 @@
 //! - **dialect**: what a variant is written in: WGSL, CUDA, a vendor's library, or plain host code.
 //! - **target**: what runs it: `browser`, `wgpu`, `cuda`, `cpu`.
 //! - **case**: workload / direction / shape / dtype / variant, with one canonical string ([`case`]).
+//! - **probe**: a case that is measured before the others to find a ceiling of the device.
+//! - **turn**: one short and one long batch of a case; a **round** gives every case of a group one turn, in random order.
+//! - **canary**: a kernel of pure arithmetic between rounds, the thermometer of devices whose clocks cannot be read.
 //! - **record**: what is known after a case; skipped and failed cases are records too ([`record`]).
 //! - **run**: device, environment and records: one JSON file, whose JSON Schema is generated from the types.
+//!
+//! # Measuring
+//!
+//! [`runner`] tests the clocks ([`timer`]), measures the ceilings ([`ceilings`]), and then takes the cases in groups that
+//! fit into memory together. Of a group every case is prepared and checked; the [`canary`] keeps the device busy until its
+//! clocks have risen; then come rounds until every case has samples enough ([`stop`]); at last each is traced by the
+//! [`schedule`], checked again, and held against the roofline ([`roofline`]).
+//!
+//! A turn ([`sampler`]) has an untimed *lead-in*, which brings caches into the state that executions leave them in and
+//! keeps the device busy while the host hands over the rest, and two batch sizes. Their difference is the *slope*: one more
+//! execution, free of what a submission costs anyway; the intercept is that cost. On the device's own clock the figure is
+//! the long batch over its executions; on a clock that also sees the fixed cost of submissions it is the slope.
+//!
+//! A sample does not count when the sensors or the canary say that the device was slower than usual, or when the page was
+//! out of sight; it is kept with the reason. When most samples of a case are like that they count, because that is then
+//! the device's ordinary state.
 //!
 //! # Adding a workload
 //!
@@ -40,9 +59,10 @@
 //! # Invariants
 //!
 //! - This crate has no GPU API, no clock, no input or output, and prints nothing. It builds for wasm32.
-//! - [`runner`] is the only measuring loop. A backend takes one sample when asked and decides nothing.
+//! - [`sampler`] takes the only samples, for probes and cases alike. A backend takes one when asked and decides nothing.
 //! - No figure without a verdict: outputs are poisoned, computed and compared with an f64 reference before the first
-//!   sample and after the last. A case that fails has no time anywhere.
+//!   sample and after the last. A case that fails has no time anywhere. Nor has one whose time the clock cannot resolve
+//!   to 1 %, or that is more than a tenth below the floor of the roofline.
 //! - Inputs are bit-identical on every platform ([`input`]).
 //! - Fallbacks and skips carry a reason and are never silent ([`plan`]).
 //! - Raw samples are kept; summaries are derived and can be recomputed ([`stats`]).
@@ -50,26 +70,49 @@
 //!
 //! # What the numbers cannot tell you
 //!
-//! - Inputs stay in place between executions: data that fits a cache is read from it.
+//! - In hot mode, inputs stay in place between executions: data that fits a cache is read from it. Cold mode goes around
+//!   enough copies of all buffers to exceed the last cache twice.
 //! - Browsers coarsen timestamps. The step is measured and samples are made at least a hundred steps long (within a
 //!   submission of 100 ms), so a step costs at most 1 % of a sample, but it does cost that.
+//! - Ceilings are what our own probes reach. A better probe would raise them, and lower every utilisation.
+//! - Occupancy is computed from the launch (registers, shared memory, block, grid), not counted by the hardware.
+//! - A run's interval says how well *this run* knows its median. Two runs differ by more: memory lies elsewhere, clocks
+//!   settle elsewhere. `run --a-a` measures how much, and a comparison keeps a resolution below which it calls nothing.
 //! - The trace of one execution puts each stage in a pass of its own; the figure comes from back-to-back executions.
 //! - `cpu` is plain code, a point of reference; it is no statement about the processor.
 
+pub mod aa;
+pub mod advice;
+pub mod canary;
 pub mod case;
+pub mod ceilings;
 pub mod check;
 pub mod clock;
 pub mod compare;
+
+pub mod html;
+pub mod identity;
 pub mod input;
+mod live;
+#[cfg(test)]
+mod made_up;
+mod meter;
 pub mod mock;
 pub mod plan;
 pub mod profiler;
 pub mod record;
 pub mod report;
+pub mod roofline;
 pub mod runner;
+pub mod sampler;
+pub mod schedule;
+pub mod sheet;
 pub mod spec;
 pub mod stats;
 pub mod stop;
+pub mod tax;
+pub mod timer;
 pub mod trace;
 pub mod units;
+pub mod verdict;
 pub mod workload;

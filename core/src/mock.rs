@@ -1,6 +1,6 @@
 //! A profiler with scripted times that computes with the reference: for tests of everything that is not a device.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use crate::case::{Case, DType, Problem};
 use crate::input::Inputs;
 use crate::profiler::{
-    BackendError, Caps, Clock, ClockInfo, Compiled, DeviceInfo, DeviceKind, Dialect, MemoryStats, Prepared, Profiler,
-    Sample, Span, Trace, Track,
+    BackendError, Batch, Caps, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Dialect, Launch,
+    MemoryStats, Prepared, Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Elem, Role};
@@ -31,14 +31,57 @@ pub enum Fault {
     LostAt(u64),
 }
 
+/// Everything that can be scripted about a device and its clocks.
+#[derive(Clone, Copy)]
+pub struct World {
+    /// Nanoseconds of one execution by the execution's number, on top of what its work takes: the device does a TFLOP/s
+    /// and moves 100 GB/s.
+    pub time: Script,
+    /// Times are multiplied by this, a function of the host's time in nanoseconds.
+    pub pace: fn(f64) -> f64,
+    /// And by this, a function of the case.
+    pub of_case: fn(&Case) -> f64,
+    /// What the sensors say of throttling at a time.
+    pub throttle: fn(f64) -> Option<&'static str>,
+    /// The device's clock shows multiples of this.
+    pub step: f64,
+    /// The device's clock runs at this multiple of the truth.
+    pub clock_rate: f64,
+    /// The page is out of sight at a time.
+    pub hidden: fn(f64) -> bool,
+    /// Device memory in bytes.
+    pub memory: u64,
+    /// What goes wrong.
+    pub fault: Fault,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        World {
+            time: |_| 1e5,
+            pace: |_| 1.0,
+            of_case: |_| 1.0,
+            throttle: |_| None,
+            step: 1.0,
+            clock_rate: 1.0,
+            hidden: |_| false,
+            memory: u64::MAX,
+            fault: Fault::None,
+        }
+    }
+}
+
+/// Host time of a submission beside its kernels.
+pub const FIXED: f64 = 1000.0;
+
 /// The scripted profiler.
 pub struct Mock {
     device: DeviceInfo,
     clock: ClockInfo,
-    time: Script,
-    fault: Fault,
+    world: World,
     now: Rc<Cell<f64>>,
     executions: Rc<Cell<u64>>,
+    held: Rc<Cell<u64>>,
 }
 
 /// Capabilities of a small imaginary GPU.
@@ -55,28 +98,41 @@ pub fn caps() -> Caps {
         memory: None,
         compute_capability: None,
         units: None,
+        coop_matrix: false,
     }
 }
 
 impl Mock {
-    /// A mock whose executions take `time(i)` nanoseconds.
+    /// A mock whose executions take `time(i)` nanoseconds and what their work takes.
     pub fn new(time: Script, fault: Fault) -> Mock {
+        Mock::of(World { time, fault, ..World::default() })
+    }
+
+    /// A mock in a scripted world.
+    pub fn of(world: World) -> Mock {
         Mock {
             device: DeviceInfo {
                 name: "imaginary".to_owned(),
                 vendor: "nobody".to_owned(),
-                kind: DeviceKind::Unknown,
+                kind: DeviceKind::Software,
                 api: "mock".to_owned(),
                 driver: String::new(),
                 caps: caps(),
                 limits: Default::default(),
                 features: Vec::new(),
             },
-            clock: ClockInfo { clock: Clock::GpuTimestamps, step: Nanos(1.0), host_step: Nanos(1.0), note: None },
-            time,
-            fault,
+            clock: ClockInfo {
+                clock: Clock::GpuTimestamps,
+                step: Nanos(world.step),
+                host_step: Nanos(1.0),
+                zero_share: 0.0,
+                negative_share: 0.0,
+                note: None,
+            },
+            world,
             now: Rc::default(),
             executions: Rc::default(),
+            held: Rc::default(),
         }
     }
 }
@@ -95,18 +151,49 @@ impl Profiler for Mock {
         Nanos(self.now.get())
     }
 
+    fn conditions(&mut self) -> Conditions {
+        let now = self.now.get();
+        Conditions {
+            throttle: (self.world.throttle)(now).map(str::to_owned).into_iter().collect(),
+            hidden: (self.world.hidden)(now),
+            ..Conditions::default()
+        }
+    }
+
     async fn breathe(&self) {}
 
-    async fn prepare(&mut self, case: &Case, inputs: &Inputs) -> Result<Box<dyn Prepared>, BackendError> {
+    async fn empty(&mut self) -> Result<Nanos, BackendError> {
+        self.now.set(self.now.get() + 1000.0);
+        Ok(Nanos(1000.0))
+    }
+
+    async fn transfer(&mut self, _way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError> {
+        let time = 1000.0 + bytes as f64 / 10.0;
+        self.now.set(self.now.get() + time);
+        Ok(Some(Nanos(time)))
+    }
+
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         let problem = case.problem.clone();
-        let results = compute(&problem, inputs, self.fault);
+        let bytes = problem.buffers().iter().map(|b| b.bytes(problem.dtype).0).sum::<u64>() * u64::from(sets);
+        if self.held.get() + bytes > self.world.memory {
+            return Err(BackendError::OutOfMemory(format!("{} more", Bytes(bytes))));
+        }
+        self.held.set(self.held.get() + bytes);
+        let cost = (problem.workload.cost)(&problem);
+        let work = cost.flops.0 as f64 * 1e-3 + cost.moved().0 as f64 * 1e-2;
         Ok(Box::new(MockCase {
             compiled: Compiled { time: Nanos(1000.0), text_hash: "0".to_owned(), ..Compiled::default() },
-            time: self.time,
-            fault: self.fault,
+            world: self.world,
+            work,
+            factor: (self.world.of_case)(case),
             now: self.now.clone(),
             executions: self.executions.clone(),
-            results,
+            bytes,
+            held: self.held.clone(),
+            inputs: inputs.clone(),
+            problem,
+            results: OnceCell::new(),
             poisoned: true,
         }))
     }
@@ -137,12 +224,42 @@ fn compute(problem: &Problem, inputs: &Inputs, fault: Fault) -> Vec<Vec<u8>> {
 
 struct MockCase {
     compiled: Compiled,
-    time: Script,
-    fault: Fault,
+    world: World,
+    /// Nanoseconds that the case's work takes.
+    work: f64,
+    factor: f64,
     now: Rc<Cell<f64>>,
     executions: Rc<Cell<u64>>,
-    results: Vec<Vec<u8>>,
+    bytes: u64,
+    held: Rc<Cell<u64>>,
+    problem: Problem,
+    inputs: Inputs,
+    /// Computed when they are first asked for.
+    results: OnceCell<Vec<Vec<u8>>>,
     poisoned: bool,
+}
+
+impl Drop for MockCase {
+    fn drop(&mut self) {
+        self.held.set(self.held.get() - self.bytes);
+    }
+}
+
+impl MockCase {
+    /// One execution's time, begun at `at`; the device may be lost in it.
+    fn execute(&self, at: f64) -> Result<f64, BackendError> {
+        let i = self.executions.get();
+        if self.world.fault == Fault::LostAt(i) {
+            return Err(BackendError::Lost("scripted".to_owned()));
+        }
+        self.executions.set(i + 1);
+        Ok(((self.world.time)(i) + self.work) * self.factor * (self.world.pace)(at))
+    }
+
+    /// What the device's clock shows at a true time.
+    fn stamp(&self, at: f64) -> f64 {
+        (at * self.world.clock_rate / self.world.step).floor() * self.world.step
+    }
 }
 
 #[async_trait(?Send)]
@@ -156,50 +273,59 @@ impl Prepared for MockCase {
         Ok(())
     }
 
-    async fn measure(&mut self, repeats: u32) -> Result<Sample, BackendError> {
-        self.poisoned = false;
-        let mut total = 0.0;
-        for _ in 0..repeats {
-            let i = self.executions.get();
-            if self.fault == Fault::LostAt(i) {
-                return Err(BackendError::Lost("scripted".to_owned()));
-            }
-            total += (self.time)(i);
-            self.executions.set(i + 1);
-        }
-        self.now.set(self.now.get() + total + 1000.0);
-        Ok(Sample { time: Nanos(total), host: Nanos(total + 1000.0) })
+    fn launches(&self) -> Vec<Launch> {
+        vec![Launch { entry: "kernel".to_owned(), grid: [1; 3], block: [64, 1, 1], ..Launch::default() }]
     }
 
-    async fn trace(&mut self) -> Result<Trace, BackendError> {
+    async fn measure(&mut self, Batch { lead, repeats }: Batch) -> Result<Sample, BackendError> {
+        self.poisoned = false;
+        let begun = self.now.get();
+        let mut at = begun + FIXED / 2.0;
+        let mut stamp = self.stamp(at);
+        for k in 0..lead + repeats {
+            if k == lead {
+                stamp = self.stamp(at);
+            }
+            at += self.execute(at)?;
+        }
+        let time = self.stamp(at) - stamp;
+        self.now.set(at + FIXED / 2.0);
+        Ok(Sample { time: Nanos(time), host: Nanos(self.now.get() - begun) })
+    }
+
+    async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {
         let start = self.now.get();
-        let time = (self.time)(self.executions.get());
+        let time = self.execute(start)?;
         self.now.set(start + time + 1000.0);
-        let span = |name: &str, track, from: f64, to: f64| Span {
+        let span = |name: &str, kind, from: f64, to: f64| Span {
             name: name.to_owned(),
-            track,
+            kind,
+            track: if kind == SpanKind::Kernel { Track::Gpu } else { Track::Host },
             start: Nanos(start + from),
             end: Nanos(start + to),
             correlation: Some(1),
+            bytes: None,
+            stack: if stacks { vec!["somewhere".to_owned()] } else { Vec::new() },
         };
         Ok(Trace {
             spans: vec![
-                span("submit", Track::Host, 0.0, 500.0),
-                span("wait", Track::Host, 500.0, time + 1000.0),
-                span("kernel", Track::Gpu, 600.0, 600.0 + time),
+                span("submit", SpanKind::Runtime, 0.0, 500.0),
+                span("wait", SpanKind::Wait, 500.0, time + 1000.0),
+                span("kernel", SpanKind::Kernel, 600.0, 600.0 + time),
             ],
             alignment_error: Some(Nanos(400.0)),
+            source: Some(TraceSource::Timestamps),
         })
     }
 
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
-        let all = &self.results[buffer];
+        let results = self.results.get_or_init(|| compute(&self.problem, &self.inputs, self.world.fault));
+        let all = &results[buffer];
         let part = &all[bytes.start as usize..bytes.end as usize];
         Ok(if self.poisoned { vec![0xFF; part.len()] } else { part.to_vec() })
     }
 
     fn memory(&self) -> MemoryStats {
-        let held = Bytes(self.results.iter().map(|r| r.len() as u64).sum());
-        MemoryStats { current: held, peak: held, reserved: None }
+        MemoryStats { current: Bytes(self.bytes), peak: Bytes(self.bytes), ..MemoryStats::default() }
     }
 }

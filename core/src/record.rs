@@ -8,17 +8,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, DType, Problem};
-use crate::profiler::{ClockInfo, Compiled, DeviceInfo, MemoryStats, Trace};
-use crate::spec::Spec;
+use crate::plan::Plan;
+use crate::profiler::{ClockInfo, Compiled, Conditions, DeviceInfo, Launch, MemoryStats, Profiler, Trace};
+use crate::roofline::{Analysis, Ceilings};
+use crate::spec::{Cache, Spec};
 use crate::stats::Summary;
 use crate::stop::Stopped;
+use crate::timer::TimerTest;
 use crate::units::Nanos;
 use crate::workload::Cost;
 
 /// Name of the schema, first in every file.
 pub const SCHEMA: &str = "parallax.run";
 /// Version of the schema; raised when a reader of the old one would misunderstand.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// One run: a device, an environment and what happened to each planned case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,10 +46,68 @@ pub struct Run {
     pub spec: Spec,
     /// Canonical strings of all planned cases, skips included.
     pub planned: Vec<String>,
+    /// What was found out about clocks and device before the first case.
+    #[serde(default)]
+    pub baseline: Option<Baseline>,
+    /// The canary between rounds: how the device's own speed went during the run.
+    #[serde(default)]
+    pub drift: Vec<Drift>,
     /// What happened, in the order in which cases ended. A planned case without a record was not reached.
     pub records: Vec<Record>,
     /// Why the run ended early, if it did.
     pub interrupted: Option<String>,
+    /// Where the run's own time went.
+    #[serde(default)]
+    pub spent: Spent,
+}
+
+/// What was found out about clocks and device before the first case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Baseline {
+    /// The clock that takes the samples, after the self-test had its say.
+    pub clock: ClockInfo,
+    /// The self-test.
+    pub timer: TimerTest,
+    /// What the device can do at best.
+    pub ceilings: Ceilings,
+}
+
+/// One look at the device between rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Drift {
+    /// When, on the profiler's host clock.
+    pub at: Nanos,
+    /// Time of one execution of the canary kernel.
+    pub canary: Nanos,
+    /// What the sensors said.
+    #[serde(default)]
+    pub conditions: Conditions,
+}
+
+/// Host, device and processor time of a stretch of work.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Spent {
+    /// Wall time.
+    pub wall: Nanos,
+    /// Of it, from handing work to the device until it was known to be done.
+    pub waiting: Nanos,
+    /// Of it, timed kernels on the run's clock.
+    pub device: Nanos,
+    /// Time of this process on processors, where it can be known.
+    pub cpu: Option<Nanos>,
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Spent) {
+        self.wall += other.wall;
+        self.waiting += other.waiting;
+        self.device += other.device;
+        self.cpu = match (self.cpu, other.cpu) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        };
+    }
 }
 
 /// The program that wrote a run.
@@ -116,11 +177,30 @@ pub enum Outcome {
         /// Why not.
         reason: String,
     },
+    /// Gave right results, and a time that cannot be believed; there is no figure.
+    Refused {
+        /// What kind of refusal.
+        kind: Refusal,
+        /// The figures that led to it.
+        reason: String,
+        /// The comparison with the reference.
+        check: CheckResult,
+    },
     /// Was to run and could not.
     Failed {
         /// What happened.
         reason: String,
     },
+}
+
+/// Why a time is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Refusal {
+    /// The clock's error is too large a part of the longest sample that can be taken.
+    Unresolvable,
+    /// It is shorter than the ceilings of the device allow.
+    Impossible,
 }
 
 /// Everything measured about a case that gave right results.
@@ -134,27 +214,107 @@ pub struct Measured {
     pub timing: Option<Timing>,
     /// Device memory.
     pub memory: MemoryStats,
-    /// One execution in detail.
+    /// What was launched.
+    #[serde(default)]
+    pub launches: Vec<Launch>,
+    /// The case under the roofline, where ceilings and a time are known.
+    #[serde(default)]
+    pub analysis: Option<Analysis>,
+    /// Executions in detail, as many as the schedule kept; a run file keeps the first 200 spans, its trace all.
     pub trace: Option<Trace>,
     /// What the host did for this case and when, on the profiler's host clock.
     pub phases: Vec<Phase>,
 }
 
+/// How a sample becomes the time of one execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Time of a batch over its executions.
+    #[default]
+    Batch,
+    /// Time of a long batch less that of a short one, over the difference of their executions: for a clock that also
+    /// sees the fixed cost of each submission.
+    Slope,
+}
+
 /// Samples and what they say.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Timing {
+    /// How samples came about.
+    #[serde(default)]
+    pub method: Method,
+    /// Whether data was found in caches.
+    #[serde(default)]
+    pub cache: Cache,
+    /// Copies of all buffers that executions went around.
+    #[serde(default = "one")]
+    pub sets: u32,
     /// Executions in one sample, back to back in one submission.
     pub repeats: u32,
+    /// Executions before each sample, untimed, in the same submission.
+    #[serde(default)]
+    pub lead: u32,
     /// Time of one execution in each sample on the run's clock, in nanoseconds.
     pub samples: Vec<f64>,
-    /// The same on the host clock, from submission to completion, divided by the executions.
+    /// The same on the host clock, from submission to completion, divided by the executions, the lead's included.
     pub host_samples: Vec<f64>,
+    /// What the sensors said after each sample; empty where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Conditions>,
+    /// Samples that do not count, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<SetAside>,
+    /// What to bear in mind with these samples, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
+    /// What k and m executions in a submission tell apart.
+    #[serde(default)]
+    pub slope: Option<Slope>,
+    /// Error that the clock's step puts on one sample, as a share of it.
+    #[serde(default)]
+    pub clock_error: f64,
     /// Samples thrown away while warming up.
     pub warm_up: u32,
     /// Why sampling ended.
     pub stopped: Stopped,
     /// Median, interval, quartiles: derived from `samples`.
     pub summary: Summary,
+    /// Where the time of sampling went.
+    #[serde(default)]
+    pub spent: Spent,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A sample that does not count.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SetAside {
+    /// Time of one execution, in nanoseconds.
+    pub time: f64,
+    /// Why it does not count.
+    pub reason: String,
+}
+
+/// Two sizes of batch, and the line through them: what one more execution costs, and what a submission costs anyway.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slope {
+    /// Executions in the short batch; the long one has the timing's `repeats`.
+    pub short: u32,
+    /// One more execution, on the run's clock.
+    pub execution: Nanos,
+    /// 95 % interval of it, low end.
+    pub low: Nanos,
+    /// 95 % interval of it, high end.
+    pub high: Nanos,
+    /// A submission of none, on the run's clock.
+    pub fixed: Nanos,
+    /// One more execution, on the host's clock.
+    pub host_execution: Nanos,
+    /// A submission of none, on the host's clock, from submission to completion.
+    pub host_fixed: Nanos,
 }
 
 /// A stretch of host time spent on a case.
@@ -235,6 +395,8 @@ impl Record {
             Outcome::Ok(_) => "right",
             Outcome::Wrong { .. } => "WRONG",
             Outcome::Skipped { .. } => "skipped",
+            Outcome::Refused { kind: Refusal::Unresolvable, .. } => "unresolved",
+            Outcome::Refused { kind: Refusal::Impossible, .. } => "impossible",
             Outcome::Failed { .. } => "FAILED",
         }
     }
@@ -256,6 +418,28 @@ pub enum ReadError {
 }
 
 impl Run {
+    /// A run without records, of a plan on an open device.
+    pub fn begin(target: &str, suite: Suite, profiler: &dyn Profiler, spec: &Spec, plan: &Plan) -> Run {
+        let skips = plan.skips.iter().map(|s| s.case.to_string());
+        Run {
+            schema: SCHEMA.to_owned(),
+            version: VERSION,
+            suite,
+            target: target.to_owned(),
+            started: 0,
+            device: profiler.device().clone(),
+            environment: BTreeMap::new(),
+            clock: profiler.clock().clone(),
+            spec: spec.clone(),
+            planned: skips.chain(plan.cases.iter().map(|c| c.case.to_string())).collect(),
+            baseline: None,
+            drift: Vec::new(),
+            records: Vec::new(),
+            interrupted: None,
+            spent: Spent::default(),
+        }
+    }
+
     /// Parse a run, telling a newer or foreign file from a broken one.
     pub fn parse(text: &str) -> Result<Run, ReadError> {
         let value: serde_json::Value = serde_json::from_str(text)?;
@@ -270,6 +454,12 @@ impl Run {
         Ok(serde_json::from_value(value)?)
     }
 
+    /// Clocks are tested and ceilings measured: from here on the clock is the one that passed.
+    pub fn begun(&mut self, baseline: Baseline) {
+        self.clock = baseline.clock.clone();
+        self.baseline = Some(baseline);
+    }
+
     /// Planned cases without a record.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         let done: std::collections::HashSet<&str> = self.records.iter().map(|r| r.case.as_str()).collect();
@@ -282,6 +472,7 @@ pub fn json_schema() -> serde_json::Value {
     let mut schema = serde_json::to_value(schemars::schema_for!(Run)).expect("a schema is JSON");
     schema["title"] = "Parallax run".into();
     schema["properties"]["schema"]["const"] = SCHEMA.into();
-    schema["properties"]["version"]["const"] = VERSION.into();
+    schema["properties"]["version"]["minimum"] = 1.into();
+    schema["properties"]["version"]["maximum"] = VERSION.into();
     schema
 }

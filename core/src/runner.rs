@@ -1,17 +1,27 @@
 //! The only measuring loop.
 //!
-//! Per case: prepare, poison, run, check; size the batch; warm up until steady; sample until the interval is narrow or
-//! the budget is spent; trace one execution; poison, run, check again. A case whose output is wrong has no figure.
+//! Before the cases: the clocks are tested and the ceilings measured. Then the cases come in groups that fit into memory
+//! together. Of a group, every case is prepared and checked; a canary kernel keeps the device busy until its clocks have
+//! risen; then come rounds, in which every case takes one turn, in an order that is drawn anew for each round, until each
+//! has samples enough; at last every case is traced and checked again. A case whose output is wrong, or whose time
+//! cannot be, has no figure.
 
-use crate::check::{self, check};
-use crate::input::Inputs;
+use std::collections::BTreeSet;
+
+use crate::canary::Canary;
+use crate::ceilings;
+use crate::input::splitmix64;
+use crate::live::{Ending, Live, References};
+use crate::meter::Metered;
 use crate::plan::{Plan, Planned, Skip};
-use crate::profiler::{BackendError, Prepared, Profiler};
-use crate::record::{ActualVariant, Measured, Outcome, Parts, Phase, Record, Timing};
-use crate::spec::Spec;
-use crate::stats::Summary;
-use crate::stop::{Limits, Next, StopRule};
-use crate::units::Nanos;
+use crate::profiler::{BackendError, Caps, Profiler};
+use crate::record::{ActualVariant, Baseline, Drift, Outcome, Parts, Record, Run, Spent};
+use crate::roofline::Ceilings;
+use crate::sampler::TrustedClock;
+use crate::spec::{Cache, PRECISION_NATIVE, Spec};
+use crate::stop::Limits;
+use crate::timer;
+use crate::units::{Bytes, Nanos};
 
 /// What to do with each case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,17 +36,21 @@ pub enum Mode {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "events are handed over by reference, one at a time")]
 pub enum Event<'a> {
-    /// A case begins.
+    /// Clocks are tested and ceilings measured.
+    Baseline(&'a Baseline),
+    /// A case is worked on.
     Started {
         /// Its canonical string.
         case: &'a str,
-        /// Position among all records of this run, from 0.
-        index: usize,
-        /// Number of records that there will be.
-        total: usize,
     },
+    /// So much of the run is done, from 0 to 1, as far as budgets tell.
+    Progress(f64),
+    /// A look at the canary.
+    Drift(&'a Drift),
     /// A case ended.
     Finished(&'a Record),
+    /// The run ended; this is where its time went.
+    Spent(Spent),
 }
 
 /// What the receiver of an event wants next.
@@ -44,7 +58,7 @@ pub enum Event<'a> {
 pub enum Flow {
     /// Go on.
     Continue,
-    /// End the run after this event; finished records stand.
+    /// End the run soon: cases with samples enough are completed, the others are left.
     Stop,
 }
 
@@ -55,54 +69,373 @@ pub enum Ended {
     Complete,
     /// The receiver asked to stop.
     Stopped,
-    /// The device was lost during the named case; the profiler cannot be used again.
+    /// The device was lost during the named case, which has a record that says so; the profiler cannot be used again.
     DeviceLost(String),
 }
 
+/// What an earlier part of the same run has brought, to go on with a fresh profiler after a lost device.
+#[derive(Debug, Clone, Default)]
+pub struct SoFar {
+    finished: BTreeSet<String>,
+    baseline: Option<Baseline>,
+}
+
+impl SoFar {
+    /// Of a run that is not complete.
+    pub fn of(run: &Run) -> SoFar {
+        SoFar { finished: run.records.iter().map(|r| r.case.clone()).collect(), baseline: run.baseline.clone() }
+    }
+}
+
 /// Run a plan. Records are handed over as events the moment they exist; nothing is kept.
-///
-/// `skip_to` leaves out so many records from the front, to go on with a fresh profiler after a lost device.
 pub async fn run(
     plan: &Plan,
     spec: &Spec,
     mode: Mode,
     profiler: &mut dyn Profiler,
-    skip_to: usize,
+    so_far: &SoFar,
     mut on_event: impl FnMut(Event<'_>) -> Flow,
 ) -> Ended {
-    let total = plan.skips.len() + plan.cases.len();
-    for skip in plan.skips.iter().skip(skip_to) {
-        if on_event(Event::Finished(&skipped(skip))) == Flow::Stop {
-            return Ended::Stopped;
-        }
-    }
-    let done = skip_to.saturating_sub(plan.skips.len());
-    let limits = limits(spec, plan.cases.len());
-    for (i, planned) in plan.cases.iter().enumerate().skip(done) {
-        let case = planned.case.to_string();
-        let index = plan.skips.len() + i;
-        if on_event(Event::Started { case: &case, index, total }) == Flow::Stop {
-            return Ended::Stopped;
-        }
-        profiler.breathe().await;
-        let outcome = one(planned, spec, mode, limits, profiler).await;
-        let lost = matches!(outcome, Err(BackendError::Lost(_)));
-        let outcome = outcome.unwrap_or_else(|e| Outcome::Failed { reason: e.to_string() });
-        let flow = on_event(Event::Finished(&record(planned, outcome)));
-        if lost {
-            return Ended::DeviceLost(case);
-        }
-        if flow == Flow::Stop {
-            return Ended::Stopped;
-        }
-    }
-    Ended::Complete
+    let mut profiler = Metered::new(profiler);
+    let ended = Engine { plan, spec, mode, on_event: &mut on_event, stopping: false }.all(&mut profiler, so_far).await;
+    on_event(Event::Spent(profiler.spent()));
+    ended
 }
 
-/// The stop rule's limits for one of `cases` cases.
-fn limits(spec: &Spec, cases: usize) -> Limits {
-    let budget = Nanos::from_secs(spec.budget / cases.max(1) as f64);
-    Limits { precision: spec.precision, budget, ..Limits::default() }
+/// Why the engine leaves its work.
+enum Left {
+    Stopped,
+    /// The device is gone; this was being worked on.
+    Lost(String),
+}
+
+struct Engine<'a, F> {
+    plan: &'a Plan,
+    spec: &'a Spec,
+    mode: Mode,
+    on_event: &'a mut F,
+    stopping: bool,
+}
+
+/// What every case of a run is measured with.
+struct Setting {
+    clock: TrustedClock,
+    ceilings: Ceilings,
+    canary: Option<Canary>,
+    /// Bytes that one group may hold on the device.
+    room: u64,
+}
+
+/// Most cases in a group, so that records come at intervals.
+const GROUP: usize = 64;
+/// Most buffer sets of one case.
+const MOST_SETS: u64 = 4096;
+/// Device memory that a group may take where nobody tells how much there is.
+const UNKNOWN_ROOM: u64 = 1 << 30;
+/// Share of its budget that a case takes at least, however precise: samples spread over a stretch of time see drift that
+/// a short burst does not.
+const LEAST: f64 = 0.6;
+/// Samples that make a figure when a run is ended early.
+const ENOUGH: usize = 6;
+
+impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
+    fn event(&mut self, event: Event<'_>) {
+        if (self.on_event)(event) == Flow::Stop {
+            self.stopping = true;
+        }
+    }
+
+    async fn all(mut self, profiler: &mut dyn Profiler, so_far: &SoFar) -> Ended {
+        for skip in self.plan.skips.iter().filter(|s| !so_far.finished.contains(&s.case.to_string())) {
+            self.event(Event::Finished(&skipped(skip)));
+        }
+        let todo: Vec<&Planned> =
+            self.plan.cases.iter().filter(|p| !so_far.finished.contains(&p.case.to_string())).collect();
+        if self.stopping {
+            return Ended::Stopped;
+        }
+        if todo.is_empty() {
+            return Ended::Complete;
+        }
+        let ended = match self.mode {
+            Mode::Verify => self.verify(&todo, profiler).await,
+            Mode::Measure => self.measure(&todo, profiler, so_far).await,
+        };
+        match ended {
+            Ok(()) => Ended::Complete,
+            Err(Left::Stopped) => Ended::Stopped,
+            Err(Left::Lost(case)) => Ended::DeviceLost(case),
+        }
+    }
+
+    async fn verify(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler) -> Result<(), Left> {
+        let mut references = References::default();
+        for (i, planned) in todo.iter().enumerate() {
+            let case = planned.case.to_string();
+            self.event(Event::Started { case: &case });
+            if self.stopping {
+                return Err(Left::Stopped);
+            }
+            let outcome = match Live::begin(planned, 1, self.spec.seed, &mut references, profiler).await {
+                Ok(live) => live.verified(),
+                Err(ending) => ending,
+            };
+            let lost = matches!(&outcome, Ending::Lost(_));
+            self.event(Event::Finished(&record(planned, outcome.into())));
+            if lost {
+                return Err(Left::Lost(case));
+            }
+            self.event(Event::Progress((i + 1) as f64 / todo.len() as f64));
+        }
+        if self.stopping { Err(Left::Stopped) } else { Ok(()) }
+    }
+
+    async fn measure(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler, so_far: &SoFar) -> Result<(), Left> {
+        let mut setting = match self.baseline(profiler, so_far).await {
+            Ok(setting) => setting,
+            Err(BackendError::Lost(_)) => return Err(Left::Lost("the self-test".to_owned())),
+            Err(error) => {
+                // A device that cannot run the probes has nothing to say about the cases either.
+                for planned in todo {
+                    let reason = format!("the self-test of clocks failed: {error}");
+                    self.event(Event::Finished(&record(planned, Outcome::Failed { reason })));
+                }
+                return Ok(());
+            }
+        };
+        let mut queue = shuffled_by_problem(todo, self.spec.seed);
+        let total = queue.len();
+        while !queue.is_empty() {
+            if self.stopping {
+                return Err(Left::Stopped);
+            }
+            let done = (total - queue.len()) as f64 / total as f64;
+            self.group(&mut queue, &mut setting, profiler, (done, total)).await?;
+        }
+        if self.stopping { Err(Left::Stopped) } else { Ok(()) }
+    }
+
+    /// Test the clocks and measure the ceilings, or take them over.
+    async fn baseline(&mut self, profiler: &mut dyn Profiler, so_far: &SoFar) -> Result<Setting, BackendError> {
+        let mut canary = match Canary::new(profiler).await {
+            Ok(canary) => Some(canary),
+            Err(BackendError::Lost(why)) => return Err(BackendError::Lost(why)),
+            // A device that cannot run it goes without.
+            Err(_) => None,
+        };
+        let (timer, clock) = timer::test(profiler, canary.as_mut()).await?;
+        if let Some(c) = &mut canary
+            && !c.size(&clock).await?
+        {
+            canary = None;
+        }
+        if let Some(canary) = &mut canary {
+            canary.ramp(profiler, &clock).await?;
+        }
+        let baseline = match &so_far.baseline {
+            Some(known) => Baseline { clock: clock.info.clone(), ..known.clone() },
+            None => {
+                let ceilings =
+                    if self.spec.ceilings { ceilings::measure(profiler, &clock).await? } else { Ceilings::default() };
+                Baseline { clock: clock.info.clone(), timer, ceilings }
+            }
+        };
+        self.event(Event::Baseline(&baseline));
+        let room = profiler.device().caps.memory.map_or(UNKNOWN_ROOM, |m| m.0 / 4);
+        Ok(Setting { clock, ceilings: baseline.ceilings, canary, room })
+    }
+
+    /// Take as many cases off the queue as fit together, and bring them to an end.
+    async fn group(
+        &mut self,
+        queue: &mut Vec<&Planned>,
+        setting: &mut Setting,
+        profiler: &mut dyn Profiler,
+        (done, total): (f64, usize),
+    ) -> Result<(), Left> {
+        let mut lives: Vec<Live> = Vec::new();
+        let mut references = References::default();
+        let mut held = 0;
+        while let Some(planned) = queue.last().copied() {
+            let case = planned.case.to_string();
+            let one = bytes(planned, &profiler.device().caps);
+            let sets = match sets(one, self.spec.cache, setting) {
+                Ok(sets) => sets,
+                Err(reason) => {
+                    queue.pop();
+                    self.event(Event::Finished(&record(planned, Outcome::Skipped { reason })));
+                    continue;
+                }
+            };
+            let bytes = one * u64::from(sets);
+            if !lives.is_empty() && (lives.len() >= GROUP || held + bytes > setting.room) {
+                break;
+            }
+            queue.pop();
+            self.event(Event::Started { case: &case });
+            if self.stopping {
+                break;
+            }
+            match Live::begin(planned, sets, self.spec.seed, &mut references, profiler).await {
+                Ok(mut live) => match live.size(self.limits(total), &setting.clock, self.spec.cache).await {
+                    Ok(()) => {
+                        held += bytes;
+                        lives.push(live);
+                    }
+                    Err(ending) => self.end(planned, ending, &case)?,
+                },
+                // Memory that others hold is no fault of this case: it comes again in a group of its own.
+                Err(Ending::OutOfMemory(_)) if !lives.is_empty() => {
+                    queue.push(planned);
+                    break;
+                }
+                Err(ending) => self.end(planned, ending, &case)?,
+            }
+        }
+        drop(references);
+        let share = lives.len() as f64 / total as f64;
+        self.rounds(&mut lives, setting, profiler, (done, share)).await?;
+        for live in lives {
+            let (planned, case) = (live.planned, live.planned.case.to_string());
+            self.event(Event::Started { case: &case });
+            if self.stopping && live.samples() < ENOUGH {
+                continue;
+            }
+            let ending = live.complete(self.spec, &setting.ceilings, profiler).await;
+            self.end(planned, ending, &case)?;
+        }
+        Ok(())
+    }
+
+    fn limits(&self, cases: usize) -> Limits {
+        Limits {
+            precision: self.spec.precision.unwrap_or(PRECISION_NATIVE),
+            budget: Nanos::from_secs(self.spec.budget / cases.max(1) as f64),
+            // The canary has kept the device busy.
+            warm_up: Nanos(0.0),
+            least: Nanos::from_secs(LEAST * self.spec.budget / cases.max(1) as f64),
+            ..Limits::default()
+        }
+    }
+
+    /// Hand over a record; a lost device ends the engine's work.
+    fn end(&mut self, planned: &Planned, ending: Ending, case: &str) -> Result<(), Left> {
+        let lost = matches!(ending, Ending::Lost(_));
+        self.event(Event::Finished(&record(planned, ending.into())));
+        if lost { Err(Left::Lost(case.to_owned())) } else { Ok(()) }
+    }
+
+    /// Turns for everyone until everyone has enough.
+    async fn rounds(
+        &mut self,
+        lives: &mut [Live<'_>],
+        setting: &mut Setting,
+        profiler: &mut dyn Profiler,
+        (done, share): (f64, f64),
+    ) -> Result<(), Left> {
+        let Setting { clock, canary, .. } = setting;
+        let lost = |error: BackendError, case: &str| match error {
+            BackendError::Lost(_) => Some(Left::Lost(case.to_owned())),
+            _ => None,
+        };
+        if let Some(c) = canary
+            && let Err(error) = c.ramp(profiler, clock).await
+        {
+            if let Some(left) = lost(error, "the canary kernel") {
+                return Err(left);
+            }
+            *canary = None;
+        }
+        for round in 0u64.. {
+            let mut order: Vec<usize> = (0..lives.len()).filter(|i| lives[*i].sampling()).collect();
+            if order.is_empty() || self.stopping {
+                break;
+            }
+            shuffle(&mut order, splitmix64(self.spec.seed ^ splitmix64(round)));
+            let mut slow = None;
+            if let Some(c) = canary {
+                match c.look(profiler, clock).await {
+                    Ok((drift, why)) => {
+                        slow = why;
+                        self.event(Event::Drift(&drift));
+                    }
+                    Err(error) => {
+                        if let Some(left) = lost(error, "the canary kernel") {
+                            return Err(left);
+                        }
+                        *canary = None;
+                    }
+                }
+            }
+            for i in order {
+                let live = &mut lives[i];
+                live.turn(profiler, slow.as_deref()).await;
+                if let Some(Ending::Lost(why)) = &live.ended {
+                    let reason = BackendError::Lost(why.clone()).to_string();
+                    let (planned, case) = (live.planned, live.planned.case.to_string());
+                    self.event(Event::Finished(&record(planned, Outcome::Failed { reason })));
+                    return Err(Left::Lost(case));
+                }
+                profiler.breathe().await;
+            }
+            let at = lives.iter().map(Live::progress).sum::<f64>() / lives.len() as f64;
+            self.event(Event::Progress(done + share * at));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of one buffer set of a case.
+fn bytes(planned: &Planned, caps: &Caps) -> u64 {
+    let case = planned.runs();
+    let program = case.program(caps);
+    let used = |name: &str| {
+        program.as_ref().is_none_or(|p| p.stages.iter().flat_map(|s| &s.uses).any(|(buffer, _)| *buffer == name))
+    };
+    let buffers = case.problem.buffers();
+    buffers.iter().filter(|b| used(b.name)).map(|b| b.bytes(case.problem.dtype).0).sum()
+}
+
+/// How many buffer sets a case needs for the cache state that was asked for, or why that cannot be had.
+fn sets(one: u64, cache: Cache, setting: &Setting) -> Result<u32, String> {
+    if cache == Cache::Hot {
+        return Ok(1);
+    }
+    // Where no cache shows, the largest probe is as far as anyone has looked.
+    let known = setting.ceilings.cache.as_ref().map(|c| c.capacity);
+    let capacity = known
+        .or_else(|| setting.ceilings.bandwidth.last().map(|b| Bytes(b.working_set.0 / 2)))
+        .ok_or("cold caches need the capacity of the last cache, which is measured with the ceilings: leave them on")?;
+    let one = one.max(1);
+    let sets = (2 * capacity.0).div_ceil(one) + 1;
+    if sets > MOST_SETS {
+        return Err(format!(
+            "cold caches of {capacity} would take {sets} copies of {}; at most {MOST_SETS} are made",
+            Bytes(one)
+        ));
+    }
+    if sets * one > setting.room.max(4 * one) {
+        return Err(format!("cold caches would take {} of device memory", Bytes(sets * one)));
+    }
+    Ok(sets.max(2) as u32)
+}
+
+/// Problems in a seeded random order, each with its variants together; last first, so that taking from the end follows it.
+fn shuffled_by_problem<'p>(todo: &[&'p Planned], seed: u64) -> Vec<&'p Planned> {
+    let problem = |planned: &Planned| planned.case.problem.to_string();
+    let mut problems: Vec<&[&'p Planned]> = todo.chunk_by(|a, b| problem(a) == problem(b)).collect();
+    shuffle(&mut problems, splitmix64(seed));
+    let mut queue: Vec<&'p Planned> = problems.concat();
+    queue.reverse();
+    queue
+}
+
+/// Fisher and Yates, drawing from a counter.
+fn shuffle<T>(things: &mut [T], seed: u64) {
+    for i in (1..things.len()).rev() {
+        let draw = splitmix64(seed.wrapping_add((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        things.swap(i, (draw % (i as u64 + 1)) as usize);
+    }
 }
 
 fn skipped(skip: &Skip) -> Record {
@@ -126,228 +459,5 @@ fn record(planned: &Planned, outcome: Outcome) -> Record {
             .map(|a| ActualVariant { variant: a.variant.to_owned(), reason: a.reason.clone() }),
         cost: (problem.workload.cost)(problem),
         outcome,
-    }
-}
-
-async fn one(
-    planned: &Planned,
-    spec: &Spec,
-    mode: Mode,
-    limits: Limits,
-    profiler: &mut dyn Profiler,
-) -> Result<Outcome, BackendError> {
-    let case = planned.runs();
-    let problem = &case.problem;
-    let inputs = Inputs::seeded(problem, spec.seed);
-    let mut phases = Phases::begin(profiler.now());
-    let mut prepared = profiler.prepare(&case, &inputs).await?;
-    let prepared = &mut *prepared;
-    phases.end("prepare", profiler.now());
-
-    prepared.poison().await?;
-    prepared.measure(1).await?;
-    let first = check(profiler, prepared, problem, &inputs, check::WORK).await?;
-    phases.end("check", profiler.now());
-    if !first.right {
-        return Ok(Outcome::Wrong { check: first });
-    }
-    let (timing, trace) = match mode {
-        Mode::Verify => (None, None),
-        Mode::Measure => {
-            let timing = sample(prepared, profiler, limits).await?;
-            phases.end("sample", profiler.now());
-            let trace = prepared.trace().await?;
-            phases.end("trace", profiler.now());
-            prepared.poison().await?;
-            prepared.measure(1).await?;
-            let again = check(profiler, prepared, problem, &inputs, check::WORK / 10).await?;
-            phases.end("recheck", profiler.now());
-            if !again.right {
-                return Ok(Outcome::Wrong { check: again });
-            }
-            (Some(timing), Some(trace))
-        }
-    };
-    Ok(Outcome::Ok(Box::new(Measured {
-        compiled: prepared.compiled().clone(),
-        check: first,
-        timing,
-        memory: prepared.memory(),
-        trace,
-        phases: phases.list,
-    })))
-}
-
-/// Host phases of one case, end to end.
-struct Phases {
-    since: Nanos,
-    list: Vec<Phase>,
-}
-
-impl Phases {
-    fn begin(now: Nanos) -> Phases {
-        Phases { since: now, list: Vec::new() }
-    }
-
-    fn end(&mut self, name: &str, now: Nanos) {
-        self.list.push(Phase { name: name.to_owned(), start: self.since, end: now });
-        self.since = now;
-    }
-}
-
-/// A submission should not keep the device longer than this, for the sake of whoever else uses it.
-const LONGEST_BATCH: Nanos = Nanos(100e6);
-/// A batch shorter than this measures the interface's noise.
-const SHORTEST_BATCH: Nanos = Nanos(2e6);
-
-async fn sample(prepared: &mut dyn Prepared, profiler: &dyn Profiler, limits: Limits) -> Result<Timing, BackendError> {
-    let repeats = batch(prepared, profiler.clock().step).await?;
-    let mut rule = StopRule::new(limits);
-    let mut host_samples = Vec::new();
-    let stopped = loop {
-        let before = profiler.now();
-        let sample = prepared.measure(repeats).await?;
-        let spent = profiler.now() - before;
-        host_samples.push(sample.host.0 / f64::from(repeats));
-        match rule.add(Nanos(sample.time.0 / f64::from(repeats)), spent) {
-            Next::Stop(why) => break why,
-            Next::WarmUp | Next::Sample => {}
-        }
-        profiler.breathe().await;
-    };
-    let samples = rule.samples().to_vec();
-    let summary = Summary::of(&samples).filter(|s| s.min.0 > 0.0).ok_or_else(stuck)?;
-    Ok(Timing {
-        repeats,
-        host_samples: host_samples.split_off(rule.warmed_up_after()),
-        warm_up: rule.warmed_up_after() as u32,
-        samples,
-        stopped,
-        summary,
-    })
-}
-
-fn stuck() -> BackendError {
-    BackendError::Device("the clock gave times of zero or less".to_owned())
-}
-
-/// How many executions make one sample: enough that the clock's step is below 1 % of it, within what a submission may take.
-async fn batch(prepared: &mut dyn Prepared, step: Nanos) -> Result<u32, BackendError> {
-    let wanted = SHORTEST_BATCH.0.max(100.0 * step.0).min(LONGEST_BATCH.0);
-    let mut repeats = 1u32;
-    loop {
-        let sample = prepared.measure(repeats).await?;
-        // The longer of the two clocks: a broken one must not make the batch run away.
-        let time = sample.time.0.max(sample.host.0 / 4.0);
-        if time >= wanted || repeats >= 1 << 16 {
-            // A clock that shows nothing for a whole batch will not show more for the next ones.
-            return if sample.time.0 > 0.0 { Ok(repeats) } else { Err(stuck()) };
-        }
-        // At most fourfold a step, so that one bad reading cannot trip a watchdog.
-        let factor = (wanted / time.max(1.0) * 1.1).clamp(1.5, 4.0);
-        repeats = (f64::from(repeats) * factor).ceil() as u32;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mock::{Fault, Mock, Script, caps};
-    use crate::plan::plan;
-
-    const CASES: [&str; 3] = [
-        "attention/fwd/b1,h1,s5,d3/f32/flash",
-        "depthwise_conv2d/fwd/n1,c2,h5,k3,p1,nchw/f16/tiled",
-        "hash_embedding/fwd/r20,g3,d7,sorted/f32/auto",
-    ];
-
-    fn spec() -> Spec {
-        Spec { case: CASES.map(str::to_owned).to_vec(), ..Spec::default() }
-    }
-
-    fn records(mode: Mode, time: Script, fault: Fault) -> (Ended, Vec<Record>) {
-        let mut records = Vec::new();
-        let plan = plan(&spec(), &caps()).expect("cases");
-        let mut mock = Mock::new(time, fault);
-        let ended = pollster::block_on(run(&plan, &spec(), mode, &mut mock, 0, |event| {
-            if let Event::Finished(record) = event {
-                records.push(record.clone());
-            }
-            Flow::Continue
-        }));
-        (ended, records)
-    }
-
-    #[test]
-    fn right_cases_are_timed_and_traced() {
-        let (ended, records) = records(Mode::Measure, |_| 1e5, Fault::None);
-        assert_eq!(ended, Ended::Complete);
-        assert_eq!(records.iter().map(|r| r.case.as_str()).collect::<Vec<_>>(), CASES);
-        for record in &records {
-            let timing = record.timing().unwrap_or_else(|| panic!("{} has no time: {record:?}", record.case));
-            assert_eq!(timing.summary.median, Nanos(1e5));
-            assert!(timing.repeats >= 20, "2 ms batches of 0.1 ms, not {}", timing.repeats);
-            assert_eq!(timing.samples.len(), timing.host_samples.len());
-            let measured = record.measured().expect("right");
-            let phases: Vec<&str> = measured.phases.iter().map(|p| p.name.as_str()).collect();
-            assert_eq!(phases, ["prepare", "check", "sample", "trace", "recheck"]);
-            assert!(measured.trace.as_ref().is_some_and(|t| t.spans.len() == 3));
-        }
-        let auto = records[2].actual.as_ref().expect("a selection is recorded");
-        assert_eq!(
-            (auto.variant.as_str(), auto.reason.as_str()),
-            ("owner", "rows are sorted by group, at most 32768 of them")
-        );
-    }
-
-    #[test]
-    fn verify_times_nothing() {
-        let (_, records) = records(Mode::Verify, |_| 1e5, Fault::None);
-        assert!(records.iter().all(|r| r.verdict() == "right" && r.timing().is_none()));
-    }
-
-    #[test]
-    fn wrong_or_unwritten_outputs_have_no_figure() {
-        for fault in [Fault::WrongElement, Fault::UnwrittenElement] {
-            let (ended, records) = records(Mode::Measure, |_| 1e5, fault);
-            assert_eq!(ended, Ended::Complete);
-            assert!(records.iter().all(|r| r.verdict() == "WRONG" && r.timing().is_none()), "{fault:?}");
-        }
-    }
-
-    #[test]
-    fn a_lost_device_ends_the_run_and_keeps_finished_records() {
-        let (ended, records) = records(Mode::Measure, |_| 1e7, Fault::LostAt(45));
-        assert_eq!(ended, Ended::DeviceLost(CASES[1].to_owned()));
-        let verdicts: Vec<&str> = records.iter().map(|r| r.verdict()).collect();
-        assert_eq!(verdicts, ["right", "FAILED"]);
-    }
-
-    #[test]
-    fn a_run_goes_on_where_a_lost_one_ended() {
-        let plan = plan(&spec(), &caps()).expect("cases");
-        let mut mock = Mock::new(|_| 1e5, Fault::None);
-        let mut seen = Vec::new();
-        let ended = pollster::block_on(run(&plan, &spec(), Mode::Verify, &mut mock, 2, |event| {
-            if let Event::Started { case, index, total } = event {
-                seen.push((case.to_owned(), index, total));
-            }
-            Flow::Continue
-        }));
-        assert_eq!((ended, seen), (Ended::Complete, vec![(CASES[2].to_owned(), 2, 3)]));
-    }
-
-    #[test]
-    fn a_clock_stuck_at_zero_gives_a_failure_and_no_figure() {
-        let (_, records) = records(Mode::Measure, |_| 0.0, Fault::None);
-        assert!(records.iter().all(|r| r.verdict() == "FAILED" && r.timing().is_none()), "{records:?}");
-    }
-
-    #[test]
-    fn stopping_is_heard_at_once() {
-        let plan = plan(&spec(), &caps()).expect("cases");
-        let mut mock = Mock::new(|_| 1e5, Fault::None);
-        let ended = pollster::block_on(run(&plan, &spec(), Mode::Verify, &mut mock, 0, |_| Flow::Stop));
-        assert_eq!(ended, Ended::Stopped);
     }
 }

@@ -4,7 +4,32 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::case::{Case, CaseError, DType, named};
+use crate::schedule::{Schedule, ScheduleError};
 use crate::workload::Preset;
+
+/// Whether executions find their data in caches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Cache {
+    /// Data stays where the last execution left it.
+    #[default]
+    Hot,
+    /// Executions go around enough copies of the data to exceed the last cache.
+    Cold,
+}
+
+impl Cache {
+    /// Both, with their names.
+    pub const ALL: [(&'static str, Cache); 2] = [("hot", Cache::Hot), ("cold", Cache::Cold)];
+
+    /// The name used in flags and URL queries.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cache::Hot => "hot",
+            Cache::Cold => "cold",
+        }
+    }
+}
 
 /// What to run. Flags of the command line and keys of a URL query have the same names and values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,9 +48,36 @@ pub struct Spec {
     pub seed: u64,
     /// Seconds of measuring for the whole run, shared evenly by its cases.
     pub budget: f64,
-    /// Aimed-for half width of the 95 % interval over the median.
-    pub precision: f64,
+    /// Aimed-for half width of the 95 % interval over the median; the edge's default when absent.
+    pub precision: Option<f64>,
+    /// Hot or cold.
+    #[serde(default)]
+    pub cache: Cache,
+    /// Whether ceilings are measured before the cases; without them no time can be called impossible.
+    #[serde(default = "yes")]
+    pub ceilings: bool,
+    /// Which executions of the traced part are kept.
+    #[serde(default)]
+    pub schedule: Schedule,
+    /// Shapes and types in the trace.
+    #[serde(default = "yes")]
+    pub record_shapes: bool,
+    /// Device memory over time in the trace.
+    #[serde(default)]
+    pub profile_memory: bool,
+    /// The host's call stack at each submission in the trace.
+    #[serde(default)]
+    pub with_stack: bool,
 }
+
+fn yes() -> bool {
+    true
+}
+
+/// Aimed-for precision on a native target.
+pub const PRECISION_NATIVE: f64 = 0.01;
+/// Aimed-for precision in a page, whose clocks and surroundings are rougher.
+pub const PRECISION_PAGE: f64 = 0.02;
 
 impl Default for Spec {
     fn default() -> Self {
@@ -37,10 +89,19 @@ impl Default for Spec {
             case: Vec::new(),
             seed: 42,
             budget: 45.0,
-            precision: 0.01,
+            precision: None,
+            cache: Cache::Hot,
+            ceilings: true,
+            schedule: Schedule::default(),
+            record_shapes: true,
+            profile_memory: false,
+            with_stack: false,
         }
     }
 }
+
+/// Values of a switch.
+const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
 
 /// A key or value that cannot be understood.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -59,8 +120,14 @@ pub enum SpecError {
         /// What would do.
         wanted: &'static str,
     },
+    /// The schedule cannot be followed.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// No such key.
-    #[error("unknown setting `{0}`: the settings are preset, filter, dtype, variant, case, seed, budget, precision")]
+    #[error(
+        "unknown setting `{0}`: the settings are preset, filter, dtype, variant, case, seed, budget, precision, cache, \
+         ceilings, schedule, record-shapes, profile-memory, with-stack"
+    )]
     Key(String),
 }
 
@@ -89,7 +156,13 @@ impl Spec {
                 })?;
             }
             "budget" => self.budget = positive("a number of seconds above 0")?,
-            "precision" => self.precision = positive("a fraction above 0, as in 0.01")?,
+            "precision" => self.precision = Some(positive("a fraction above 0, as in 0.01")?),
+            "cache" => self.cache = named("cache", value, Cache::ALL)?,
+            "ceilings" => self.ceilings = named("ceilings", value, SWITCH)?,
+            "schedule" => self.schedule = value.parse()?,
+            "record-shapes" => self.record_shapes = named("record-shapes", value, SWITCH)?,
+            "profile-memory" => self.profile_memory = named("profile-memory", value, SWITCH)?,
+            "with-stack" => self.with_stack = named("with-stack", value, SWITCH)?,
             _ => return Err(SpecError::Key(key.to_owned())),
         }
         Ok(())
@@ -121,8 +194,21 @@ impl Spec {
         if self.budget != default.budget {
             pairs.push(("budget", self.budget.to_string()));
         }
-        if self.precision != default.precision {
-            pairs.push(("precision", self.precision.to_string()));
+        pairs.extend(self.precision.iter().map(|p| ("precision", p.to_string())));
+        if self.cache != default.cache {
+            pairs.push(("cache", self.cache.name().to_owned()));
+        }
+        let mut switch = |key, now: bool, usual: bool| {
+            if now != usual {
+                pairs.push((key, if now { "on" } else { "off" }.to_owned()));
+            }
+        };
+        switch("ceilings", self.ceilings, default.ceilings);
+        switch("record-shapes", self.record_shapes, default.record_shapes);
+        switch("profile-memory", self.profile_memory, default.profile_memory);
+        switch("with-stack", self.with_stack, default.with_stack);
+        if self.schedule != default.schedule {
+            pairs.push(("schedule", self.schedule.to_string()));
         }
         pairs
     }
@@ -161,6 +247,12 @@ mod tests {
             ("seed", "7"),
             ("budget", "12.5"),
             ("precision", "0.02"),
+            ("cache", "cold"),
+            ("ceilings", "off"),
+            ("record-shapes", "off"),
+            ("profile-memory", "on"),
+            ("with-stack", "on"),
+            ("schedule", "wait=3,warmup=1,active=3,repeat=2"),
         ];
         let spec = Spec::from_pairs(pairs).expect("valid");
         let back: Vec<(&str, String)> = pairs.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
@@ -194,6 +286,9 @@ mod tests {
             ("budget", "NaN", "seconds above 0"),
             ("precision", "x", "fraction"),
             ("case", "attention", "is not a case"),
+            ("cache", "warm", "unknown cache `warm`: choose one of hot, cold"),
+            ("schedule", "active=0", "active must be at least 1"),
+            ("with-stack", "yes", "choose one of on, off"),
             ("presett", "quick", "unknown setting `presett`"),
         ] {
             let error = Spec::from_pairs([(key, value)]).expect_err(value).to_string();

@@ -11,8 +11,10 @@ pub struct Limits {
     /// Stop after this much host time, warm-up included.
     pub budget: Nanos,
     /// Warm up for at least this much host time, however steady: an idle GPU takes a while to raise its clocks, and
-    /// runs steadily at the low ones until then.
+    /// runs steadily at the low ones until then. Zero where the device has been kept busy already.
     pub warm_up: Nanos,
+    /// Never stop before this much host time, however narrow the interval is.
+    pub least: Nanos,
     /// Never stop before so many samples, unless the budget is overrun threefold.
     pub min_samples: usize,
     /// Never take more.
@@ -25,6 +27,7 @@ impl Default for Limits {
             precision: 0.01,
             budget: Nanos::from_secs(2.0),
             warm_up: Nanos::from_secs(0.2),
+            least: Nanos(0.0),
             min_samples: 10,
             max_samples: 2000,
         }
@@ -41,6 +44,8 @@ pub enum Stopped {
     Budget,
     /// The largest number of samples was reached.
     Samples,
+    /// Whoever asked for the run ended it.
+    Asked,
 }
 
 /// What to do with the next sample.
@@ -87,6 +92,28 @@ impl StopRule {
         if self.warm { self.next_sample() } else { Next::WarmUp }
     }
 
+    /// Time was spent without a sample that counts.
+    pub fn spend(&mut self, host: Nanos) -> Next {
+        self.spent += host;
+        match self.warm {
+            // A case whose samples never count must end too.
+            _ if self.spent.0 >= 3.0 * self.limits.budget.0 => Next::Stop(Stopped::Budget),
+            false => Next::WarmUp,
+            true if self.samples.is_empty() => Next::Sample,
+            true => self.next_sample(),
+        }
+    }
+
+    /// Share of the budget that is spent, at most 1.
+    pub fn progress(&self) -> f64 {
+        (self.spent.0 / self.limits.budget.0.max(1.0)).min(1.0)
+    }
+
+    /// Whether the warm-up is over.
+    pub fn warm(&self) -> bool {
+        self.warm
+    }
+
     /// The samples kept.
     pub fn samples(&self) -> &[f64] {
         &self.samples
@@ -123,6 +150,9 @@ impl StopRule {
         }
         if over(1.0) {
             return Next::Stop(Stopped::Budget);
+        }
+        if self.spent.0 < self.limits.least.0 {
+            return Next::Sample;
         }
         let precise = Summary::of(&self.samples).is_some_and(|s| s.precision() <= self.limits.precision);
         if precise { Next::Stop(Stopped::Precise) } else { Next::Sample }
@@ -181,6 +211,12 @@ mod tests {
     fn two_modes_do_not_pass_for_precise() {
         let (why, _, samples) = run(limits(), |i| if i % 2 == 0 { 100.0 } else { 150.0 });
         assert_eq!((why, samples > 100), (Stopped::Budget, true));
+    }
+
+    #[test]
+    fn a_least_time_is_kept_even_when_quiet() {
+        let (why, _, samples) = run(Limits { least: Nanos(100e6), ..limits() }, |_| 100.0);
+        assert_eq!((why, samples), (Stopped::Precise, 94), "six of the hundred milliseconds were warm-up");
     }
 
     #[test]

@@ -1,0 +1,305 @@
+//! The engine on scripted devices: what it makes of clocks that throttle, drift, lie or are coarse, of devices that fail,
+//! and of wrong results.
+
+use parallax_core::mock::{Fault, Mock, World, caps};
+use parallax_core::plan::plan;
+use parallax_core::profiler::Clock;
+use parallax_core::record::{Method, Outcome, Record, Refusal, Run, Suite};
+use parallax_core::runner::{self, Ended, Event, Flow, Mode, SoFar};
+use parallax_core::spec::Spec;
+use parallax_core::stop::Stopped;
+
+const CASES: [&str; 3] = [
+    "attention/fwd/b1,h1,s5,d3/f32/flash",
+    "depthwise_conv2d/fwd/n1,c2,h5,k3,p1,nchw/f16/tiled",
+    "hash_embedding/fwd/r20,g3,d7,sorted/f32/auto",
+];
+
+fn spec(cases: &[&str]) -> Spec {
+    Spec { case: cases.iter().map(|c| (*c).to_owned()).collect(), budget: 2.0, ceilings: false, ..Spec::default() }
+}
+
+/// The same with the ceilings measured first.
+fn run_under_ceilings(cases: &[&str], world: World) -> Run {
+    run_with(&Spec { ceilings: true, ..spec(cases) }, Mode::Measure, world, |_| Flow::Continue).1
+}
+
+/// Run cases in a world; the edge's part of the bargain is done here as the edges do it.
+fn run_with(spec: &Spec, mode: Mode, world: World, mut flow: impl FnMut(&Event<'_>) -> Flow) -> (Ended, Run) {
+    let plan = plan(spec, &caps()).expect("cases");
+    let mut mock = Mock::of(world);
+    let suite = Suite { version: String::new(), commit: String::new() };
+    let mut run = Run::begin("mock", suite, &mock, spec, &plan);
+    let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut mock, &SoFar::default(), |event| {
+        match &event {
+            Event::Baseline(baseline) => run.begun((*baseline).clone()),
+            Event::Drift(drift) => run.drift.push((*drift).clone()),
+            Event::Finished(record) => run.records.push((*record).clone()),
+            Event::Spent(spent) => run.spent += *spent,
+            _ => {}
+        }
+        flow(&event)
+    }));
+    (ended, run)
+}
+
+fn run(cases: &[&str], world: World) -> Run {
+    let (ended, run) = run_with(&spec(cases), Mode::Measure, world, |_| Flow::Continue);
+    assert_eq!(ended, Ended::Complete);
+    run
+}
+
+fn median(record: &Record) -> f64 {
+    record.timing().unwrap_or_else(|| panic!("no figure: {record:?}")).summary.median.0
+}
+
+fn near(got: f64, want: f64, share: f64) -> bool {
+    (got / want - 1.0).abs() <= share
+}
+
+#[test]
+fn right_cases_get_figures_checks_and_a_trace() {
+    let run = run_under_ceilings(&CASES, World::default());
+    assert_eq!(run.records.len(), CASES.len());
+    for record in &run.records {
+        let measured = record.measured().expect("right");
+        let timing = measured.timing.as_ref().expect("timed");
+        assert!(near(timing.summary.median.0, 1e5, 0.01), "{}: {}", record.case, timing.summary.median);
+        assert_eq!((timing.stopped, timing.method), (Stopped::Precise, Method::Batch));
+        assert!(timing.repeats >= 20 && timing.lead >= 1, "a batch takes 2 ms and is led in: {timing:?}");
+        assert_eq!(timing.samples.len(), timing.host_samples.len());
+        let slope = timing.slope.as_ref().expect("two sizes");
+        assert!(near(slope.execution.0, 1e5, 0.01) && near(slope.host_execution.0, 1e5, 0.01));
+        assert!(near(slope.host_fixed.0, parallax_core::mock::FIXED, 0.1), "{slope:?}");
+        assert_eq!(measured.trace.as_ref().map(|t| t.spans.len()), Some(4), "three spans in an iteration");
+        let phases: Vec<&str> = measured.phases.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(phases, ["prepare", "check", "trace", "recheck"]);
+        assert_eq!(measured.compiled.steps.last().map(|s| s.name.as_str()), Some("first launch"));
+    }
+    let baseline = run.baseline.expect("tested");
+    assert_eq!(baseline.timer.demoted, None);
+    assert!(baseline.ceilings.missing.is_empty(), "{:?}", baseline.ceilings.missing);
+    let flops = baseline.ceilings.arithmetic[0].rate;
+    assert!((1e10..1e12).contains(&flops), "{flops}");
+    assert!(run.drift.len() >= 10 && run.spent.waiting.0 > 0.8 * run.spent.wall.0, "{:?}", run.spent);
+}
+
+#[test]
+fn verifying_takes_no_time() {
+    let (ended, run) = run_with(&spec(&CASES), Mode::Verify, World::default(), |_| Flow::Continue);
+    assert_eq!((ended, run.baseline), (Ended::Complete, None));
+    assert!(run.records.iter().all(|r| r.verdict() == "right" && r.timing().is_none()));
+}
+
+#[test]
+fn wrong_or_unwritten_outputs_have_no_figure() {
+    for fault in [Fault::WrongElement, Fault::UnwrittenElement] {
+        let run = run(&CASES, World { fault, ..World::default() });
+        assert!(run.records.iter().all(|r| r.verdict() == "WRONG" && r.timing().is_none()), "{fault:?}");
+    }
+}
+
+#[test]
+fn rounds_are_drawn_anew_and_the_seed_fixes_them() {
+    let order = |seed| {
+        let mut seen = Vec::new();
+        run_with(&Spec { seed, ..spec(&CASES) }, Mode::Measure, World::default(), |event| {
+            if let Event::Finished(record) = event {
+                seen.push(record.case.clone());
+            }
+            Flow::Continue
+        });
+        seen
+    };
+    assert_eq!(order(1), order(1));
+    let orders: std::collections::BTreeSet<Vec<String>> = (0..12).map(order).collect();
+    assert!(orders.len() > 2, "{orders:?}");
+}
+
+#[test]
+fn throttled_samples_are_set_aside() {
+    // A quarter of the time, in stretches of 40 ms, everything takes half as long again, and the sensors say why.
+    fn bad(now: f64) -> bool {
+        (now / 40e6) as u64 % 4 == 3
+    }
+    let world = World {
+        pace: |now| if bad(now) { 1.5 } else { 1.0 },
+        throttle: |now| bad(now).then_some("sw power cap"),
+        ..World::default()
+    };
+    let run = run(&CASES, world);
+    for record in &run.records {
+        let timing = record.timing().expect("a figure");
+        assert!(near(median(record), 1e5, 0.01), "{}: {}", record.case, timing.summary.median);
+        assert!(timing.set_aside.iter().any(|s| s.reason == "throttled: sw power cap"), "{:?}", timing.set_aside);
+        assert_eq!(timing.caveat, None);
+    }
+}
+
+#[test]
+fn a_device_that_always_throttles_is_measured_as_it_is() {
+    let world = World { pace: |_| 1.5, throttle: |_| Some("sw power cap"), ..World::default() };
+    for record in &run(&CASES, world).records {
+        assert!(near(median(record), 1.5e5, 0.01), "{}", record.case);
+    }
+}
+
+#[test]
+fn without_sensors_the_canary_tells_that_the_device_is_slow() {
+    let world = World { pace: |now| if (now / 60e6) as u64 % 4 == 3 { 1.5 } else { 1.0 }, ..World::default() };
+    // For as long as the budget allows, so that the slow stretches are met.
+    let (_, run) = run_with(&Spec { precision: Some(1e-9), ..spec(&CASES) }, Mode::Measure, world, |_| Flow::Continue);
+    let aside = |r: &Record| r.timing().map_or(0, |t| t.set_aside.len());
+    assert!(run.records.iter().map(aside).sum::<usize>() > 0, "some turns were slow");
+    for record in &run.records {
+        assert!(near(median(record), 1e5, 0.01), "{}: {}", record.case, median(record));
+    }
+}
+
+#[test]
+fn drift_hits_all_cases_alike() {
+    // The device grows slower by a fifth within the two seconds; equal cases measured one after the other would differ.
+    let world = World { pace: |now| 1.0 + 0.1 * now / 1e9, time: |i| 1e5 + (i % 5) as f64 * 9e3, ..World::default() };
+    let cases = ["attention/fwd/b1,h1,s5,d3/f32/flash", "attention/fwd/b1,h1,s5,d3/f32/manual"];
+    let (_, run) = run_with(&Spec { precision: Some(1e-6), ..spec(&cases) }, Mode::Measure, world, |_| Flow::Continue);
+    let ratio = median(&run.records[0]) / median(&run.records[1]);
+    assert!(near(ratio, 1.0, 0.01), "{ratio}");
+    let canary: Vec<f64> = run.drift.iter().map(|d| d.canary.0).collect();
+    assert!(canary.last() > canary.first().map(|c| c * 1.05).as_ref(), "the drift curve shows it");
+}
+
+#[test]
+fn a_quantised_clock_gets_longer_batches() {
+    let world = World { step: 65_536.0, time: |_| 3e3, ..World::default() };
+    for record in &run(&CASES, world).records {
+        let timing = record.timing().expect("a figure");
+        assert!(timing.clock_error <= 0.011 && timing.repeats > 1500, "{timing:?}");
+        assert!(near(median(record), 3e3, 0.01), "{}: {}", record.case, median(record));
+    }
+}
+
+#[test]
+fn what_the_clock_cannot_resolve_is_refused() {
+    let world = World { step: 5e6, time: |_| 3e3, ..World::default() };
+    for record in &run(&CASES, world).records {
+        assert_eq!((record.verdict(), record.timing()), ("unresolved", None));
+        let Outcome::Refused { kind: Refusal::Unresolvable, reason, .. } = &record.outcome else {
+            panic!("{record:?}")
+        };
+        assert!(reason.contains("steps of 5.00 ms") && reason.contains("longest batch"), "{reason}");
+    }
+}
+
+#[test]
+fn a_clock_that_lies_or_stands_still_gives_way_to_the_hosts() {
+    for clock_rate in [0.5, 0.0, 1.2] {
+        let run = run(&CASES, World { clock_rate, ..World::default() });
+        let baseline = run.baseline.as_ref().expect("tested");
+        let why = baseline.timer.demoted.as_ref().expect("demoted");
+        assert!(why.contains("so the host's is used"), "{why}");
+        assert_eq!((run.clock.clock, run.clock.note.as_ref()), (Clock::Host, Some(why)));
+        for record in &run.records {
+            assert!(near(median(record), 1e5, 0.01), "{}: {}", record.case, median(record));
+        }
+    }
+}
+
+#[test]
+fn a_time_below_the_roofline_is_refused() {
+    // Half a gigaflop at a teraflop per second takes half a millisecond, and one case claims a hundredth of that.
+    let world =
+        World { time: |_| 0.0, of_case: |case| if case.variant == "flash" { 0.01 } else { 1.0 }, ..World::default() };
+    let cases = ["attention/fwd/b1,h8,s512,d64/f32/flash", "attention/fwd/b1,h8,s512,d64/f32/manual"];
+    let run = run_under_ceilings(&cases, world);
+    let verdict = |variant: &str| run.records.iter().find(|r| r.parts.variant == variant).map(Record::verdict);
+    assert_eq!((verdict("flash"), verdict("manual")), (Some("impossible"), Some("right")));
+}
+
+#[test]
+fn hidden_pages_lose_the_samples_and_not_the_run() {
+    let sometimes = run(&CASES, World { hidden: |now| (now / 30e6) as u64 % 3 == 1, ..World::default() });
+    for record in &sometimes.records {
+        let aside = &record.timing().expect("a figure").set_aside;
+        assert!(aside.iter().all(|s| s.reason == "the page was out of sight"), "{aside:?}");
+    }
+    assert!(sometimes.records.iter().any(|r| !r.timing().expect("a figure").set_aside.is_empty()));
+    for record in &run(&CASES, World { hidden: |_| true, ..World::default() }).records {
+        let Outcome::Failed { reason } = &record.outcome else { panic!("{record:?}") };
+        assert_eq!(reason, "no sample counts: the page was out of sight");
+    }
+}
+
+#[test]
+fn cases_that_do_not_fit_together_are_measured_apart() {
+    let cases = ["attention/fwd/b1,h8,s512,d64/f32/flash", "attention/fwd/b1,h8,s512,d64/f32/manual"];
+    // Flash takes 4 MB, manual 12 MB with its scratch; the probes take up to 64 MiB and one of them does not fit.
+    let run = run_under_ceilings(&cases, World { memory: 15_000_000, time: |_| 0.0, ..World::default() });
+    let verdicts: Vec<&str> = run.records.iter().map(Record::verdict).collect();
+    assert_eq!(verdicts, ["right", "right"], "{:?}", run.records);
+    let missing = &run.baseline.expect("tested").ceilings.missing;
+    assert!(missing.iter().any(|m| m.contains("out of memory")), "{missing:?}");
+}
+
+#[test]
+fn a_lost_device_fails_the_case_in_hand_and_a_fresh_one_goes_on() {
+    // Past the baseline, which takes some thousand executions.
+    let (_, whole) = run_with(&spec(&CASES), Mode::Measure, World::default(), |_| Flow::Continue);
+    assert_eq!(whole.records.len(), 3);
+    let mut first = None;
+    for at in (500..50_000).step_by(301) {
+        let world = World { fault: Fault::LostAt(at), ..World::default() };
+        let (ended, run) = run_with(&spec(&CASES), Mode::Measure, world, |_| Flow::Continue);
+        let Ended::DeviceLost(case) = &ended else { continue };
+        if run.baseline.is_some() && CASES.contains(&case.as_str()) {
+            first = Some((case.clone(), run));
+            break;
+        }
+    }
+    let (guilty, mut run) = first.expect("some execution falls into the rounds");
+    let failed = run.records.iter().find(|r| r.case == guilty).expect("it has a record");
+    assert!(matches!(&failed.outcome, Outcome::Failed { reason } if reason == "device lost: scripted"), "{failed:?}");
+    let plan = plan(&spec(&CASES), &caps()).expect("cases");
+    let so_far = SoFar::of(&run);
+    let mut fresh = Mock::of(World::default());
+    let ended = pollster::block_on(runner::run(&plan, &spec(&CASES), Mode::Measure, &mut fresh, &so_far, |event| {
+        if let Event::Finished(record) = event {
+            run.records.push(record.clone());
+        }
+        Flow::Continue
+    }));
+    assert_eq!((ended, run.records.len(), run.missing().count()), (Ended::Complete, 3, 0));
+    assert_eq!(run.records.iter().filter(|r| r.verdict() == "right").count(), 2);
+}
+
+#[test]
+fn stopping_keeps_what_has_samples_enough() {
+    let wild: fn(u64) -> f64 = |i| 1e5 + (i % 13) as f64 * 3e4;
+    let never = Spec { precision: Some(1e-9), budget: 1e6, ..spec(&CASES) };
+    let mut looks = 0;
+    let (ended, run) = run_with(&never, Mode::Measure, World { time: wild, ..World::default() }, |event| {
+        looks += u32::from(matches!(event, Event::Drift(_)));
+        if looks > 40 { Flow::Stop } else { Flow::Continue }
+    });
+    assert_eq!((ended, run.records.len()), (Ended::Stopped, 3));
+    assert!(run.records.iter().all(|r| r.timing().is_some_and(|t| t.stopped == Stopped::Asked)));
+    let (ended, run) = run_with(&never, Mode::Measure, World::default(), |_| Flow::Stop);
+    assert_eq!((ended, run.records.len()), (Ended::Stopped, 0), "at once, when nothing has begun");
+}
+
+#[test]
+fn cold_caches_take_copies_enough() {
+    let spec = Spec {
+        cache: parallax_core::spec::Cache::Cold,
+        ceilings: true,
+        ..spec(&["attention/fwd/b1,h8,s512,d64/f32/flash"])
+    };
+    let (_, run) = run_with(&spec, Mode::Measure, World { time: |_| 0.0, ..World::default() }, |_| Flow::Continue);
+    let timing = run.records[0].timing().expect("a figure");
+    // No cache shows in the mock, so that twice half the largest probe has to be exceeded: 64 MiB in copies of 4 MiB.
+    assert!((16..=18).contains(&timing.sets), "{}", timing.sets);
+    let one = "attention/fwd/b1,h1,s1,d1/f32/flash";
+    let (_, run) =
+        run_with(&Spec { case: vec![one.to_owned()], ..spec }, Mode::Measure, World::default(), |_| Flow::Continue);
+    let Outcome::Skipped { reason } = &run.records[0].outcome else { panic!("{:?}", run.records) };
+    assert!(reason.contains("copies of"), "{reason}");
+}
