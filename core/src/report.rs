@@ -1,6 +1,7 @@
 //! Records to tables: what a person reads.
 
 use crate::record::{Outcome, Record, Run};
+use crate::roofline::Ceilings;
 use crate::units::{Nanos, percent, scaled};
 use crate::workload::Rate;
 
@@ -17,9 +18,11 @@ pub struct Row {
     pub interval: String,
     /// GFLOP/s or GB/s, whichever the workload is about.
     pub rate: String,
-    /// right, WRONG, skipped, FAILED.
+    /// Share of the ceiling that binds it, and which that is; a dash where no ceiling is known.
+    pub ceiling: String,
+    /// right, WRONG, skipped, unresolved, impossible, FAILED.
     pub verdict: String,
-    /// Which clock took the samples.
+    /// Which clock took the samples, and the error that it puts on each.
     pub clock: String,
     /// The reason of a skip, failure or substitution; empty otherwise.
     pub note: String,
@@ -46,7 +49,7 @@ pub fn row(record: &Record, run: &Run) -> Row {
     let note = match &record.outcome {
         Outcome::Ok(_) => record.actual.as_ref().map(|a| a.reason.clone()).unwrap_or_default(),
         Outcome::Wrong { check } => check.sentence(),
-        Outcome::Skipped { reason } | Outcome::Failed { reason } => reason.clone(),
+        Outcome::Skipped { reason } | Outcome::Failed { reason } | Outcome::Refused { reason, .. } => reason.clone(),
     };
     Row {
         problem: problem.to_owned(),
@@ -57,18 +60,29 @@ pub fn row(record: &Record, run: &Run) -> Row {
             .filter(|p| p.is_finite())
             .map_or_else(dash, |p| format!("± {}", percent(p))),
         rate: timing.map_or_else(dash, |t| rate(record, t.summary.median)),
+        ceiling: record
+            .measured()
+            .and_then(|m| m.analysis.as_ref())
+            .map_or_else(dash, |a| format!("{} {}", percent(a.utilisation), crate::advice::binding(a.bound))),
         verdict: record.verdict().to_owned(),
-        clock: timing.map_or_else(dash, |_| run.clock.clock.label().to_owned()),
+        clock: timing.map_or_else(dash, |t| {
+            let error = match t.clock_error {
+                0.0 => String::new(),
+                e if e < 1e-5 => " ± < 0.001 %".to_owned(),
+                e => format!(" ± {}", percent(e)),
+            };
+            format!("{}{error}", run.clock.clock.label())
+        }),
         note,
     }
 }
 
 /// Column titles of a run's table, in the order of [`cells`].
-pub const COLUMNS: [&str; 7] = ["case", "variant", "median", "95 %", "rate", "verdict", "clock"];
+pub const COLUMNS: [&str; 8] = ["case", "variant", "median", "95 %", "rate", "of ceiling", "verdict", "clock"];
 
 /// The cells of a row, in the order of [`COLUMNS`]; the note is for a line of its own.
-pub fn cells(row: &Row) -> [&str; 7] {
-    [&row.problem, &row.variant, &row.median, &row.interval, &row.rate, &row.verdict, &row.clock]
+pub fn cells(row: &Row) -> [&str; 8] {
+    [&row.problem, &row.variant, &row.median, &row.interval, &row.rate, &row.ceiling, &row.verdict, &row.clock]
 }
 
 /// How many records ended in each way, as one sentence.
@@ -79,6 +93,8 @@ pub fn tally(run: &Run) -> String {
     for (n, what) in [
         (count("WRONG"), "WRONG"),
         (count("FAILED"), "failed"),
+        (count("unresolved"), "not resolved by the clock"),
+        (count("impossible"), "impossible"),
         (count("skipped"), "skipped"),
         (missing, "not reached"),
     ] {
@@ -89,15 +105,102 @@ pub fn tally(run: &Run) -> String {
     parts.join(", ")
 }
 
-/// A Markdown table.
+/// A table ready to print, as text, Markdown or HTML alike.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Table {
+    /// Lines above it.
+    pub heading: Vec<String>,
+    /// Titles of the columns.
+    pub columns: Vec<String>,
+    /// Columns from this one on are aligned to the right.
+    pub right_from: usize,
+    /// A row per line, as many cells as columns.
+    pub rows: Vec<Vec<String>>,
+    /// Lines below it.
+    pub notes: Vec<String>,
+}
+
+impl Table {
+    /// The table in Markdown; lines above become paragraphs, lines below a list.
+    pub fn markdown(&self) -> String {
+        let heading: String = self.heading.iter().map(|line| format!("{}\n\n", markdown_text(line))).collect();
+        let columns: Vec<&str> = self.columns.iter().map(String::as_str).collect();
+        let table = markdown(&columns, self.rows.iter().cloned());
+        let notes: String = self.notes.iter().map(|line| format!("- {}\n", markdown_text(line))).collect();
+        let gap = if notes.is_empty() { "" } else { "\n" };
+        format!("{heading}{table}{gap}{notes}")
+    }
+}
+
+/// A run as a table: where it ran, a line per case, and the reasons of everything that is not plainly right.
+pub fn table(run: &Run) -> Table {
+    // As planned, which keeps variants together; records came in the order in which they were measured.
+    let place: std::collections::HashMap<&str, usize> =
+        run.planned.iter().enumerate().map(|(i, case)| (case.as_str(), i)).collect();
+    let mut records: Vec<&Record> = run.records.iter().collect();
+    records.sort_by_key(|r| place.get(r.case.as_str()).copied().unwrap_or(usize::MAX));
+    let rows: Vec<Row> = records.into_iter().map(|record| row(record, run)).collect();
+    let reasons = rows.iter().filter(|r| !r.note.is_empty());
+    let mut notes: Vec<String> = reasons.map(|r| format!("{}/{}: {}", r.problem, r.variant, r.note)).collect();
+    notes.push(tally(run));
+    if let Some(why) = &run.interrupted {
+        let missing: Vec<&str> = run.missing().collect();
+        notes.push(format!("ended early: {why}; not reached: {}", missing.join(", ")));
+    }
+    Table {
+        heading: heading(run),
+        columns: COLUMNS.map(str::to_owned).to_vec(),
+        right_from: 2,
+        rows: rows.iter().map(|r| cells(r).map(str::to_owned).to_vec()).collect(),
+        notes,
+    }
+}
+
+/// Device, clocks, ceilings: what stands above every table of a run.
+pub fn heading(run: &Run) -> Vec<String> {
+    let mut lines = vec![device_line(run), clock_line(run)];
+    if let Some(baseline) = &run.baseline {
+        let test = crate::timer::sentence(&baseline.timer);
+        lines.extend((!test.is_empty()).then_some(test));
+        lines.extend(ceilings_line(&baseline.ceilings));
+    }
+    lines
+}
+
+/// The ceilings in one line, if any were measured.
+fn ceilings_line(ceilings: &Ceilings) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some(memory) = ceilings.bandwidth.last() {
+        parts.push(format!("memory {}", scaled(memory.rate, "B/s")));
+    }
+    if let Some(cache) = &ceilings.cache {
+        parts.push(format!("cache {}", cache.capacity));
+    }
+    for a in &ceilings.arithmetic {
+        let units = if a.matrix { " matrix" } else { "" };
+        parts.push(format!("{}{units} {}", a.dtype.name(), scaled(a.rate, "FLOP/s")));
+    }
+    parts.extend(ceilings.dispatch.map(|t| format!("dispatch {t}")));
+    parts.extend(ceilings.upload.map(|r| format!("upload {}", scaled(r, "B/s"))));
+    parts.extend(ceilings.download.map(|r| format!("download {}", scaled(r, "B/s"))));
+    (!parts.is_empty()).then(|| format!("ceilings: {}", parts.join(", ")))
+}
+
+/// A Markdown table. Cells cannot break out of it: bars, line breaks and the start of tags are escaped.
 pub fn markdown(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut text = line(columns.iter().map(|c| (*c).to_owned()).collect());
+    let escaped = |cell: &str| markdown_text(cell).replace('|', "\\|");
+    let mut text = line(columns.iter().map(|c| escaped(c)).collect());
     text += &line(columns.iter().map(|_| "---".to_owned()).collect());
     for row in rows {
-        text += &line(row.iter().map(|cell| cell.replace('|', "\\|")).collect());
+        text += &line(row.iter().map(|cell| escaped(cell)).collect());
     }
     text
+}
+
+/// Text on one line that is no HTML.
+fn markdown_text(text: &str) -> String {
+    text.replace(['\n', '\r'], " ").replace('<', "&lt;")
 }
 
 /// The device in one line.

@@ -1,0 +1,175 @@
+//! Axes, ticks and coordinates, for every plot of the page.
+
+use maud::{Markup, html};
+
+use crate::units::Nanos;
+
+/// Width of every plot, in units of its view box. A phone shows about one unit per pixel.
+pub(super) const WIDTH: f64 = 360.0;
+
+/// Classes of the colours that runs and workloads take in turn.
+pub(super) fn series(i: usize) -> &'static str {
+    ["s0", "s1", "s2", "s3", "s4", "s5"][i % 6]
+}
+
+/// A coordinate, short enough to keep the file small.
+pub(super) fn px(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
+}
+
+/// From values to coordinates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Axis {
+    from: f64,
+    to: f64,
+    start: f64,
+    end: f64,
+    log: bool,
+}
+
+impl Axis {
+    /// Even steps over these values, a little wider than they are. Values that are all the same get room around them.
+    pub fn linear(from: f64, to: f64, start: f64, end: f64) -> Axis {
+        let room = if to > from { (to - from) * 0.03 } else { from.abs().max(1e-9) * 0.01 };
+        Axis { from: from - room, to: to + room, start, end, log: false }
+    }
+
+    /// Even steps of the logarithm over these positive values.
+    pub fn log(from: f64, to: f64, start: f64, end: f64) -> Axis {
+        let room = if to > from { (to / from).powf(0.03) } else { 1.01 };
+        Axis { from: from / room, to: to * room, start, end, log: true }
+    }
+
+    /// Linear while the values are of one size, logarithmic beyond.
+    pub fn fitting(from: f64, to: f64, start: f64, end: f64) -> Axis {
+        if from > 0.0 && to / from > 4.0 { Axis::log(from, to, start, end) } else { Axis::linear(from, to, start, end) }
+    }
+
+    /// The coordinate of a value; values outside are held at the edge.
+    pub fn at(&self, value: f64) -> f64 {
+        let share = match self.log {
+            true => (value.max(self.from) / self.from).ln() / (self.to / self.from).ln(),
+            false => (value - self.from) / (self.to - self.from),
+        };
+        self.start + share.clamp(0.0, 1.0) * (self.end - self.start)
+    }
+
+    /// The smallest value shown.
+    pub fn low(&self) -> f64 {
+        self.from
+    }
+
+    /// The largest value shown.
+    pub fn high(&self) -> f64 {
+        self.to
+    }
+
+    /// Round values to label, about so many.
+    pub fn ticks(&self, about: usize) -> Vec<f64> {
+        let decades = if self.log { (self.to / self.from).log10() } else { 0.0 };
+        if !self.log || decades < 0.6 {
+            return even_ticks(self.from, self.to, about);
+        }
+        let lead: &[f64] = match decades {
+            d if d < 1.6 => &[1.0, 2.0, 5.0],
+            d if d < 2.5 => &[1.0, 3.0],
+            _ => &[1.0],
+        };
+        let every = if lead.len() == 1 { (decades / about as f64).ceil().max(1.0) as i32 } else { 1 };
+        let (first, last) = (self.from.log10().floor() as i32, self.to.log10().ceil() as i32);
+        let exponents = (first..=last).filter(|e| e.rem_euclid(every) == 0);
+        let all = exponents.flat_map(|e| lead.iter().map(move |l| l * 10f64.powi(e)));
+        all.filter(|t| (self.from..=self.to).contains(t)).collect()
+    }
+}
+
+/// Multiples of 1, 2 or 5 times a power of ten.
+fn even_ticks(from: f64, to: f64, about: usize) -> Vec<f64> {
+    let rough = (to - from) / about.max(1) as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    let off = |step: &f64| (step / rough).ln().abs();
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|m| m * power);
+    let step = steps.into_iter().min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(rough);
+    let (first, last) = ((from / step).ceil() as i64, (to / step).floor() as i64);
+    (first..=last).map(|i| i as f64 * step).collect()
+}
+
+/// Times with one unit and as many digits as tell them apart.
+pub(super) fn time_labels(ticks: &[f64]) -> Vec<String> {
+    let largest = ticks.iter().copied().fold(0.0, f64::max);
+    let (scale, unit) = match largest {
+        t if t < 1e3 => (1.0, "ns"),
+        t if t < 1e6 => (1e3, "µs"),
+        t if t < 1e9 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    let even = ticks.len() < 2 || ticks.windows(2).all(|w| w[1] / w[0] < 1.6);
+    if !even {
+        return ticks.iter().map(|t| Nanos(*t).to_string()).collect();
+    }
+    let digits = digits(ticks, scale);
+    ticks.iter().map(|t| format!("{:.digits$} {unit}", t / scale)).collect()
+}
+
+/// Plain numbers with as many digits as tell them apart.
+pub(super) fn number_labels(ticks: &[f64]) -> Vec<String> {
+    let digits = digits(ticks, 1.0);
+    ticks.iter().map(|t| format!("{t:.digits$}")).collect()
+}
+
+/// Digits after the point that tell neighbours apart.
+fn digits(ticks: &[f64], scale: f64) -> usize {
+    let step = ticks.windows(2).map(|w| (w[1] - w[0]) / scale).fold(f64::INFINITY, f64::min);
+    if step.is_finite() && step > 0.0 { (-(step * 1.001).log10().floor()).clamp(0.0, 9.0) as usize } else { 2 }
+}
+
+/// Vertical lines and labels of a horizontal axis; `top` and `bottom` bound the lines, labels go below.
+pub(super) fn across(axis: &Axis, ticks: &[f64], labels: &[String], top: f64, bottom: f64) -> Markup {
+    html! {
+        @for (tick, label) in ticks.iter().zip(labels) {
+            @let x = axis.at(*tick);
+            line.grid x1=(px(x)) x2=(px(x)) y1=(px(top)) y2=(px(bottom)) {}
+            // Labels at the rims are pulled in, so that nothing is cut off.
+            @let half = label.chars().count() as f64 * 2.6;
+            text.tick.middle x=(px(x.clamp(half, WIDTH - half))) y=(px(bottom + 11.0)) { (label) }
+        }
+    }
+}
+
+/// A plot of this height, with words for those who cannot see it.
+pub(super) fn svg(height: f64, about: &str, inside: Markup) -> Markup {
+    html! {
+        svg viewBox=(format!("0 0 {} {}", px(WIDTH), px(height))) role="img" aria-label=(about) { (inside) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_map_their_ends_and_hold_what_is_outside() {
+        let linear = Axis::linear(10.0, 20.0, 0.0, 106.0);
+        assert!((linear.at(10.0) - 3.0).abs() < 1e-9 && (linear.at(20.0) - 103.0).abs() < 1e-9);
+        assert_eq!((linear.at(-99.0), linear.at(99.0)), (0.0, 106.0));
+        let log = Axis::log(1.0, 100.0, 0.0, 100.0);
+        assert!((log.at(10.0) - 50.0).abs() < 1e-9);
+        assert!(Axis::linear(5.0, 5.0, 0.0, 100.0).at(5.0).is_finite(), "one value alone has room");
+        assert_eq!(log.at(0.0), 0.0);
+    }
+
+    #[test]
+    fn ticks_are_round_and_labels_differ() {
+        let close = Axis::linear(100_010.0, 100_090.0, 0.0, 300.0).ticks(4);
+        assert_eq!(close, [100_020.0, 100_040.0, 100_060.0, 100_080.0]);
+        assert_eq!(time_labels(&close), ["100.02 µs", "100.04 µs", "100.06 µs", "100.08 µs"]);
+        assert_eq!(time_labels(&[1e3, 1e4, 1e6]), ["1.00 µs", "10.0 µs", "1.00 ms"]);
+        assert_eq!(Axis::log(1.0, 20.0, 0.0, 300.0).ticks(4), [1.0, 2.0, 5.0, 10.0, 20.0]);
+        assert_eq!(number_labels(&[0.95, 1.0, 1.05]), ["0.95", "1.00", "1.05"]);
+        for (from, to) in [(1e-3, 1e9), (1.0, 1.0001), (0.3, 0.31)] {
+            let ticks = Axis::log(from, to, 0.0, 300.0).ticks(4);
+            assert!((1..=8).contains(&ticks.len()), "{from} {to}: {ticks:?}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! All samples of a case as a strip per run, with the interval of the median.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use maud::{Markup, html};
+
+use super::plot::{Axis, WIDTH, across, px, series, svg, time_labels};
+use crate::compare::timed;
+use crate::record::{Run, Timing};
+use crate::units::percent;
+
+/// Height of one run's label and strip.
+const ROW: f64 = 40.0;
+/// Height of the strip in it.
+const STRIP: f64 = 18.0;
+/// Height of the labels of an axis.
+const AXIS: f64 = 15.0;
+/// Runs share an axis while all of them together are at most so many times as wide as the widest of them.
+const FAR: f64 = 6.0;
+
+/// The strips of one case, a row per run that has a time for it.
+pub(super) fn strip(case: &str, runs: &[(String, Run)]) -> Markup {
+    let rows: Vec<(usize, &str, &Timing)> = runs
+        .iter()
+        .enumerate()
+        .filter_map(|(i, (name, run))| Some((i, name.as_str(), timed(run, case)?.timing()?)))
+        .collect();
+    let ranges: Vec<(f64, f64)> = rows.iter().filter_map(|(_, _, timing)| range(timing)).collect();
+    if ranges.len() < rows.len() || rows.is_empty() {
+        return html! {};
+    }
+    let (low, high) = ranges.iter().fold((f64::INFINITY, 0.0f64), |(a, b), r| (a.min(r.0), b.max(r.1)));
+    let widest = ranges.iter().map(|(a, b)| b - a).fold(0.0, f64::max);
+    let axis = |low, high| Axis::fitting(low, high, 4.0, WIDTH - 4.0);
+    // On one axis, runs that lie far apart would be nothing but lines.
+    let (height, inside) = if ranges.len() == 1 || high - low <= FAR * widest {
+        let axis = axis(low, high);
+        let bottom = rows.len() as f64 * ROW + 4.0;
+        let inside = html! {
+            (scale(&axis, 0.0, bottom))
+            @for (row, (i, name, timing)) in rows.iter().enumerate() {
+                g.(series(*i)) { (one(&axis, row as f64 * ROW, name, timing)) }
+            }
+        };
+        (bottom + AXIS, inside)
+    } else {
+        let inside = html! {
+            @for (row, ((i, name, timing), (low, high))) in rows.iter().zip(&ranges).enumerate() {
+                @let (axis, top) = (axis(*low, *high), row as f64 * (ROW + AXIS));
+                (scale(&axis, top + ROW - STRIP - 4.0, top + ROW))
+                g.(series(*i)) { (one(&axis, top, name, timing)) }
+            }
+        };
+        (rows.len() as f64 * (ROW + AXIS), inside)
+    };
+    svg(height, &format!("samples of {case}"), inside)
+}
+
+/// The smallest and the largest sample, those set aside included.
+fn range(timing: &Timing) -> Option<(f64, f64)> {
+    let all = timing.samples.iter().copied().chain(timing.set_aside.iter().map(|s| s.time));
+    all.filter(|t| t.is_finite()).map(|t| (t, t)).reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))
+}
+
+fn scale(axis: &Axis, top: f64, bottom: f64) -> Markup {
+    let ticks = axis.ticks(4);
+    across(axis, &ticks, &time_labels(&ticks), top, bottom)
+}
+
+fn one(axis: &Axis, top: f64, name: &str, timing: &Timing) -> Markup {
+    let summary = &timing.summary;
+    let (from, to) = (axis.at(summary.low.0), axis.at(summary.high.0));
+    let middle = axis.at(summary.median.0);
+    let strip = top + ROW - STRIP - 2.0;
+    let interval = match summary.precision() {
+        p if p.is_finite() => format!(" ± {}", percent(p)),
+        _ => String::new(),
+    };
+    let aside = match timing.set_aside.len() {
+        0 => String::new(),
+        n => format!(", {n} set aside"),
+    };
+    html! {
+        circle.swatch cx="8" cy=(px(top + 9.0)) r="3.5" {}
+        text x="15" y=(px(top + 12.5)) { (name) }
+        text.tick.end x=(px(WIDTH - 4.0)) y=(px(top + 12.5)) {
+            (summary.median) (interval) ", n = " (summary.n) (aside)
+        }
+        rect.bar x=(px(from)) y=(px(strip)) width=(px((to - from).max(1.0))) height=(px(STRIP)) {}
+        path.dots d=(dots(axis, strip, &timing.samples)) {}
+        line.median x1=(px(middle)) x2=(px(middle)) y1=(px(strip)) y2=(px(strip + STRIP)) {}
+        @if !timing.set_aside.is_empty() {
+            path.aside d=(crosses(axis, strip, timing)) {}
+        }
+    }
+}
+
+/// Every sample as a dot, as one path. Heights follow from the sample's number, so that dots do not pile up; those that
+/// fall on the same spot are drawn once.
+fn dots(axis: &Axis, top: f64, samples: &[f64]) -> String {
+    let mut seen = BTreeSet::new();
+    let mut path = String::new();
+    for (i, sample) in samples.iter().enumerate() {
+        // Multiples of the golden ratio fill an interval evenly (Weyl's sequence).
+        let height = (i as f64 * 0.618_033_988_749_895).fract();
+        let (x, y) =
+            ((axis.at(*sample) * 2.0).round() as i64, ((top + 3.0 + height * (STRIP - 6.0)) * 2.0).round() as i64);
+        if seen.insert((x, y)) {
+            let _ = write!(path, "M{} {}h0", px(x as f64 / 2.0), px(y as f64 / 2.0));
+        }
+    }
+    path
+}
+
+/// Samples that do not count, as crosses.
+fn crosses(axis: &Axis, top: f64, timing: &Timing) -> String {
+    let y = top + STRIP / 2.0;
+    let cross = |x: f64| format!("M{} {}l5 5m0-5l-5 5", px(x - 2.5), px(y - 2.5));
+    timing.set_aside.iter().map(|s| cross(axis.at(s.time))).collect()
+}

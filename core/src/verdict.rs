@@ -1,0 +1,288 @@
+//! Two sets of samples to a verdict: faster, slower, same or undecided.
+//!
+//! # The interval of a ratio
+//!
+//! Each median has a distribution-free 95 % interval from order statistics ([`crate::stats`]). The interval of the ratio
+//! `b / a` takes their far ends: `[b.low / a.high, b.high / a.low]`. By Bonferroni's inequality it covers the true ratio
+//! at least 90 % of the time, whatever the distributions. When both intervals are about equally wide and the medians
+//! about normal, it is far more cautious than that: its half width is 1.96 (σ + σ) where the ratio scatters by √2 σ, so it
+//! reaches 2.77 standard deviations to either side and covers about 99.4 %.
+//!
+//! # Resolution
+//!
+//! A difference smaller than the resolution δ is not worth the name. δ is the largest of: what was asked for (1 % when
+//! nothing was), the errors that the clocks put on both figures, added up, and, for two runs on one device through one
+//! target, how far their canaries are apart. The verdict is *faster* or *slower* when the whole interval lies outside
+//! `[1 / (1 + δ), 1 + δ]`, *same* when all of it lies inside, and *undecided* otherwise.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::record::{Drift, Timing};
+use crate::stats::Summary;
+use crate::units::percent;
+
+/// Fewest samples on either side for which anything is decided: with fewer, no interval of a median reaches 95 %.
+pub const FEWEST: u32 = 6;
+
+/// Resolution when none is asked for.
+pub const RESOLUTION: f64 = 0.01;
+
+/// What can be said of two figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The whole interval is within the resolution of one.
+    Same,
+    /// The whole interval is below it.
+    Faster,
+    /// The whole interval is above it.
+    Slower,
+    /// The interval reaches across an edge, or there are too few samples for one.
+    Undecided,
+}
+
+impl Verdict {
+    /// Of an interval and a resolution.
+    pub fn of(low: f64, high: f64, resolution: f64) -> Verdict {
+        let edge = 1.0 + resolution;
+        if low > edge {
+            Verdict::Slower
+        } else if high < 1.0 / edge {
+            Verdict::Faster
+        } else if low >= 1.0 / edge && high <= edge {
+            Verdict::Same
+        } else {
+            Verdict::Undecided
+        }
+    }
+
+    /// One word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Same => "same",
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::Undecided => "undecided",
+        }
+    }
+}
+
+/// What set the resolution of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// It was asked for, or is the default.
+    Asked,
+    /// The errors of both clocks.
+    Clock,
+    /// The device itself ran at another speed.
+    Canary,
+}
+
+/// The smallest difference that a pair is judged by.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Resolution {
+    /// As a share of the time.
+    pub value: f64,
+    /// What set it.
+    pub source: Source,
+}
+
+impl Resolution {
+    /// The largest of what was asked for, the clocks' errors and the canaries' disagreement.
+    pub fn of(asked: f64, base: &Timing, other: &Timing, canary: f64) -> Resolution {
+        let mut resolution = Resolution { value: asked, source: Source::Asked };
+        for (value, source) in [(base.clock_error + other.clock_error, Source::Clock), (canary, Source::Canary)] {
+            if value > resolution.value {
+                resolution = Resolution { value, source };
+            }
+        }
+        resolution
+    }
+
+    /// Why it is coarser than asked for, if it is.
+    pub fn note(&self) -> Option<String> {
+        let why = match self.source {
+            Source::Asked => return None,
+            Source::Clock => "the clocks' errors add up to that",
+            Source::Canary => "the device's own speed differed by that between the runs",
+        };
+        Some(format!("resolution {}: {why}", percent(self.value)))
+    }
+}
+
+/// How far the canaries of two runs are apart: the larger median over the smaller, less one. Zero where either run has
+/// none, or where the 95 % intervals of both medians overlap.
+pub fn canary_disagreement(a: &[Drift], b: &[Drift]) -> f64 {
+    let summary = |drift: &[Drift]| Summary::of(&drift.iter().map(|d| d.canary.0).collect::<Vec<_>>());
+    let (Some(a), Some(b)) = (summary(a), summary(b)) else { return 0.0 };
+    let overlap = a.low.0 <= b.high.0 && b.low.0 <= a.high.0;
+    if overlap || a.median.0 <= 0.0 || b.median.0 <= 0.0 {
+        return 0.0;
+    }
+    (b.median.0 / a.median.0).ln().abs().exp_m1()
+}
+
+/// Time over the base's time, and what can be said of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ratio {
+    /// Median over median: 2 means twice as long.
+    pub value: f64,
+    /// Low end of its interval; absent when there are too few samples for one.
+    pub low: Option<f64>,
+    /// High end of its interval; absent when there are too few samples for one.
+    pub high: Option<f64>,
+    /// The smallest difference that counts.
+    pub resolution: Resolution,
+    /// The smallest change that these two runs would have called, as a share of the time. See [`detectable`].
+    pub detectable: Option<f64>,
+    /// What can be said.
+    pub verdict: Verdict,
+    /// What the reader should know about the verdict; empty when it is plain.
+    pub notes: Vec<String>,
+}
+
+/// The smallest change that two runs would have called faster or slower, as a share of the time.
+///
+/// A change multiplies one side's times, and with them the ratio r and both ends of its interval, so that `r / low` and
+/// `high / r`, the half widths on the logarithmic scale, stay as they are. The verdict is slower once
+/// `low > 1 + δ`, that is once `r > (1 + δ) · (r / low)`; and faster once `1 / r > (1 + δ) · (high / r)`. The larger of
+/// the two bounds, less one, serves for either direction: had the noise been the same and the measured ratio this far
+/// from one, it would have been called. A true change of just this size is measured as larger or smaller by chance, and
+/// so called about every other time; one that is larger by a half width more is hardly ever missed.
+pub fn detectable(value: f64, low: f64, high: f64, resolution: f64) -> f64 {
+    (1.0 + resolution) * (value / low).max(high / value) - 1.0
+}
+
+impl Ratio {
+    /// Of two timings. `asked` is the resolution asked for, `canary` the disagreement of the runs' canaries.
+    pub fn of(base: &Timing, other: &Timing, asked: f64, canary: f64) -> Ratio {
+        let (a, b) = (&base.summary, &other.summary);
+        let resolution = Resolution::of(asked, base, other, canary);
+        let value = b.median.0 / a.median.0;
+        let mut notes: Vec<String> = resolution.note().into_iter().collect();
+        let undecided = |notes: Vec<String>| Ratio {
+            value,
+            low: None,
+            high: None,
+            resolution,
+            detectable: None,
+            verdict: Verdict::Undecided,
+            notes,
+        };
+        let fewest = a.n.min(b.n);
+        if fewest < FEWEST {
+            notes.push(format!("{fewest} of the {FEWEST} samples that an interval takes"));
+            return undecided(notes);
+        }
+        if !(a.low.0 > 0.0 && b.low.0 > 0.0 && a.high.0.is_finite() && b.high.0.is_finite()) {
+            notes.push("an interval reaches down to no time at all".to_owned());
+            return undecided(notes);
+        }
+        let (low, high) = (b.low.0 / a.high.0, b.high.0 / a.low.0);
+        let detectable = detectable(value, low, high, resolution.value);
+        let verdict = Verdict::of(low, high, resolution.value);
+        if verdict == Verdict::Undecided {
+            notes.push("the interval reaches across the edge of what counts as a difference".to_owned());
+        }
+        Ratio { value, low: Some(low), high: Some(high), resolution, detectable: Some(detectable), verdict, notes }
+    }
+}
+
+/// A ratio with as many digits as a verdict of one per cent needs.
+pub fn digits(ratio: f64) -> String {
+    if ratio < 9.9995 { format!("{ratio:.3}") } else { crate::units::three_digits(ratio) }
+}
+
+impl std::fmt::Display for Ratio {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let interval = match (self.low, self.high) {
+            (Some(low), Some(high)) => format!("[{}, {}]", digits(low), digits(high)),
+            _ => "[no interval]".to_owned(),
+        };
+        f.pad(&format!("{}× {interval} {}", digits(self.value), self.verdict.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made_up::{drift, spread, timing};
+
+    fn ratio(base: &[f64], other: &[f64]) -> Ratio {
+        Ratio::of(&timing(base), &timing(other), RESOLUTION, 0.0)
+    }
+
+    #[test]
+    fn made_up_distributions_get_the_verdicts_that_they_deserve() {
+        let base = spread(1000.0, 0.004, 60);
+        let scaled = |by: f64| base.iter().map(|t| t * by).collect::<Vec<_>>();
+        let wide = spread(1000.0, 0.4, 20);
+        let wide_slower: Vec<f64> = wide.iter().map(|t| t * 1.03).collect();
+        for (other, want) in [
+            (scaled(1.0), Verdict::Same),
+            (scaled(1.003), Verdict::Same),
+            (scaled(1.03), Verdict::Slower),
+            (scaled(0.97), Verdict::Faster),
+            (scaled(1.0101), Verdict::Undecided),
+        ] {
+            let got = ratio(&base, &other);
+            assert_eq!(got.verdict, want, "{got}");
+        }
+        assert_eq!(ratio(&wide, &wide_slower).verdict, Verdict::Undecided, "noise hides 3 %");
+        assert_eq!(ratio(&wide, &wide).verdict, Verdict::Undecided, "and hides that nothing changed");
+    }
+
+    #[test]
+    fn few_samples_decide_nothing() {
+        let few = ratio(&[100.0; 5], &[300.0; 50]);
+        assert_eq!((few.verdict, few.low, few.detectable), (Verdict::Undecided, None, None));
+        assert!(few.notes[0].contains("5 of the 6"), "{:?}", few.notes);
+        assert_eq!(ratio(&[100.0; 6], &[300.0; 50]).verdict, Verdict::Slower, "six do");
+    }
+
+    #[test]
+    fn a_coarse_clock_widens_the_resolution() {
+        let base = spread(1000.0, 0.004, 60);
+        let other: Vec<f64> = base.iter().map(|t| t * 1.03).collect();
+        let coarse = |samples: &[f64]| Timing { clock_error: 0.025, ..timing(samples) };
+        let got = Ratio::of(&coarse(&base), &coarse(&other), RESOLUTION, 0.0);
+        assert_eq!((got.verdict, got.resolution.source), (Verdict::Same, Source::Clock));
+        assert!((got.resolution.value - 0.05).abs() < 1e-12, "both errors add up");
+        assert!(got.notes[0].contains("clock"), "{:?}", got.notes);
+    }
+
+    #[test]
+    fn canaries_that_disagree_widen_the_resolution() {
+        let (cool, hot) = (drift(&spread(500.0, 0.002, 12)), drift(&spread(530.0, 0.002, 12)));
+        let apart = canary_disagreement(&cool, &hot);
+        assert!((apart - 0.06).abs() < 0.003, "{apart}");
+        assert!((canary_disagreement(&hot, &cool) - apart).abs() < 1e-12, "whichever comes first");
+        assert_eq!(canary_disagreement(&cool, &cool), 0.0);
+        assert_eq!(canary_disagreement(&cool, &drift(&spread(501.0, 0.02, 12))), 0.0, "their intervals overlap");
+        assert_eq!(canary_disagreement(&cool, &[]), 0.0);
+        let base = spread(1000.0, 0.004, 60);
+        let other: Vec<f64> = base.iter().map(|t| t * 1.05).collect();
+        let judged = |canary| Ratio::of(&timing(&base), &timing(&other), RESOLUTION, canary);
+        assert_eq!(judged(0.0).verdict, Verdict::Slower);
+        assert_eq!(judged(apart).verdict, Verdict::Same);
+        assert_eq!(judged(apart).resolution.source, Source::Canary);
+    }
+
+    #[test]
+    fn the_detectable_change_is_where_the_verdict_turns() {
+        for noise in [0.001, 0.01, 0.1] {
+            let base = spread(1000.0, noise, 41);
+            let same = ratio(&base, &base);
+            let detectable = same.detectable.expect("enough samples");
+            let scaled = |by: f64| ratio(&base, &base.iter().map(|t| t * by).collect::<Vec<_>>()).verdict;
+            // One direction turns exactly there, the other no later.
+            let beyond = 1.0 + detectable * 1.001;
+            assert_eq!((scaled(beyond), scaled(1.0 / beyond)), (Verdict::Slower, Verdict::Faster), "{noise}");
+            let short = 1.0 + detectable * 0.999;
+            let called = |v: Verdict| matches!(v, Verdict::Slower | Verdict::Faster);
+            assert!(!(called(scaled(short)) && called(scaled(1.0 / short))), "{noise}");
+        }
+    }
+}
