@@ -8,7 +8,7 @@ use parallax_core::profiler::{Caps, DeviceInfo, DeviceKind, Dialect};
 use parallax_core::units::Bytes;
 
 use crate::gpu::Gpu;
-use crate::prepared::Wgpu;
+use crate::profiler::Wgpu;
 use crate::timing::{Timestamps, examine};
 
 /// How to open a device.
@@ -129,13 +129,19 @@ async fn choose(instance: &wgpu::Instance, _options: &Options) -> Result<wgpu::A
 pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let adapter = choose(&instance(), &options).await?;
     let info = adapter.get_info();
-    let wanted = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
+    let mut wanted = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
+    if multiplies_matrices(&adapter) {
+        wanted |= wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+    }
     let no_device = |why: String| Unavailable::NoDevice { adapter: info.name.clone(), why };
     let (device, queue) = adapter
         .request_device(&wgpu::DeviceDescriptor {
             label: Some("parallax"),
             required_features: adapter.features() & wanted,
             required_limits: adapter.limits(),
+            // SAFETY: the one experimental feature asked for above is used by one kernel of ours, which meets the
+            // interface's conditions: matrices inside their arrays, and whole subgroups in uniform control flow.
+            experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
             ..Default::default()
         })
         .await
@@ -146,6 +152,14 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let mut device = describe(&info, &gpu.device);
     what_the_page_knows(&gpu.device, &mut device);
     Ok(Wgpu::new(gpu, timestamps, clock, device, options.checked || cfg!(target_arch = "wasm32")))
+}
+
+/// Whether subgroups multiply matrices in the one shape that our kernel uses: 16×16×16 of f16, accumulated in f32.
+fn multiplies_matrices(adapter: &wgpu::Adapter) -> bool {
+    use wgpu::CooperativeScalarType::{F16, F32};
+    adapter.cooperative_matrix_properties().iter().any(|p| {
+        [p.m_size, p.n_size, p.k_size] == [16; 3] && (p.ab_type, p.cr_type) == (F16, F32) && !p.saturating_accumulation
+    })
 }
 
 fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
@@ -171,6 +185,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
         memory: None,
         compute_capability: None,
         units: None,
+        coop_matrix: features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
     };
     DeviceInfo {
         name: if info.name.is_empty() { "unnamed GPU".to_owned() } else { info.name.clone() },

@@ -1,15 +1,33 @@
 //! The wgpu backend: WGSL kernels, native (Vulkan, Metal, DX12) and in browsers (WebGPU).
 //!
 //! [`open`] reaches a device or says why not; the [`Wgpu`] it returns is a
-//! [`Profiler`](parallax_core::profiler::Profiler). Inside, one file per job: `text` assembles WGSL, `device` opens and
-//! describes, `gpu` submits and waits, `timing` reads timestamps, `prepared` holds a case on the device.
+//! [`Profiler`](parallax_core::profiler::Profiler). Inside, one file per job.
+//!
+//! - Reaching a device: `device` opens and describes it, `gpu` submits and waits, `incidents` are its errors, `wait`
+//!   differs between a program and a page, `memory` counts buffers, `timing` reads timestamps, `visibility` knows
+//!   whether the page is seen.
+//! - A case on it: `text` assembles WGSL, `compile` makes pipelines, `buffers` allocates and fills, `poison` spoils
+//!   outputs, `launch` encodes batches, `order` keeps executions apart, `trace` looks at one execution, `stack` at who asked for it.
+//! - The contract: `profiler` and `prepared`, and `transfer` for bytes that only move.
 
+mod buffers;
+mod compile;
 mod device;
 mod gpu;
+mod incidents;
+mod launch;
+mod memory;
+mod order;
+mod poison;
 mod prepared;
+mod profiler;
+mod stack;
 pub mod text;
 mod timing;
+mod trace;
+mod transfer;
+mod visibility;
 mod wait;
 
 pub use device::{Options, Unavailable, adapters, open};
-pub use prepared::Wgpu;
+pub use profiler::Wgpu;

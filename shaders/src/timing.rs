@@ -7,7 +7,8 @@ use parallax_core::clock::{common_step, smallest_move};
 use parallax_core::profiler::{BackendError, Clock, ClockInfo};
 use parallax_core::units::Nanos;
 
-use crate::gpu::{Gpu, Held};
+use crate::gpu::Gpu;
+use crate::memory::Held;
 
 /// Stamps that one submission can take.
 pub const STAMPS: u32 = 32;
@@ -17,6 +18,8 @@ pub struct Timestamps {
     set: wgpu::QuerySet,
     resolved: Held,
     readable: Held,
+    /// Where a copy goes that is made only to wait for what it copies.
+    awaited: Held,
     /// Nanoseconds of one tick.
     period: f64,
 }
@@ -35,8 +38,9 @@ impl Timestamps {
                 ty: wgpu::QueryType::Timestamp,
                 count: STAMPS,
             }),
-            resolved: gpu.buffer("resolved timestamps", bytes, U::QUERY_RESOLVE | U::COPY_SRC),
-            readable: gpu.buffer("readable timestamps", bytes, U::MAP_READ | U::COPY_DST),
+            resolved: gpu.account.buffer(&gpu.device, "resolved timestamps", bytes, U::QUERY_RESOLVE | U::COPY_SRC),
+            readable: gpu.account.buffer(&gpu.device, "readable timestamps", bytes, U::MAP_READ | U::COPY_DST),
+            awaited: gpu.account.buffer(&gpu.device, "awaited", 4, U::COPY_DST),
             period: f64::from(gpu.queue.get_timestamp_period()),
         })
     }
@@ -48,6 +52,23 @@ impl Timestamps {
             beginning_of_pass_write_index: Some(2 * pass),
             end_of_pass_write_index: Some(2 * pass + 1),
         }
+    }
+
+    /// Stamp 0 at the begin of a pass, stamp 1 at its end, either or both: for work that spans several passes.
+    pub fn span(&self, begins: bool, ends: bool) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
+        (begins || ends).then_some(wgpu::ComputePassTimestampWrites {
+            query_set: &self.set,
+            beginning_of_pass_write_index: begins.then_some(0),
+            end_of_pass_write_index: ends.then_some(1),
+        })
+    }
+
+    /// Let what comes next begin when `written` is.
+    ///
+    /// Some implementations stamp the begin of a pass while the launches before it still run. A copy of what those
+    /// launches write has to wait for them, and holds back what follows.
+    pub fn wait_for(&self, encoder: &mut wgpu::CommandEncoder, written: &wgpu::Buffer) {
+        encoder.copy_buffer_to_buffer(written, 0, &self.awaited.buffer, 0, 4);
     }
 
     /// Make the first `count` stamps readable once the encoder's work is done.
@@ -71,16 +92,17 @@ impl Timestamps {
     }
 }
 
+/// From this share of backward pairs on, stamps are not believed.
+const TOO_MANY_BACKWARDS: f64 = 0.05;
+
 /// Decide on the run's clock by looking at real stamps around real (tiny) work.
 pub async fn examine(gpu: &Gpu, timestamps: Option<&Timestamps>) -> Result<ClockInfo, BackendError> {
     let host_step = smallest_move(20, || gpu.now());
-    let host = |note: &str| ClockInfo { clock: Clock::Host, step: host_step, host_step, note: Some(note.to_owned()) };
     let Some(timestamps) = timestamps else {
-        return Ok(host("the device has no timestamp queries"));
+        return Ok(host(host_step, "the device has no timestamp queries".to_owned()));
     };
     let work = TinyWork::new(gpu);
     let mut stamps = Vec::new();
-    let mut negative = 0;
     for _ in 0..8 {
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
         for pass in 0..STAMPS / 2 {
@@ -88,20 +110,37 @@ pub async fn examine(gpu: &Gpu, timestamps: Option<&Timestamps>) -> Result<Clock
         }
         timestamps.resolve(&mut encoder, STAMPS);
         gpu.queue.submit([encoder.finish()]);
-        let read = timestamps.ticks(gpu, STAMPS).await?;
-        negative += read.chunks(2).filter(|pair| pair[1] < pair[0]).count();
-        stamps.push(read);
+        stamps.push(timestamps.ticks(gpu, STAMPS).await?);
     }
-    if negative > 0 {
-        return Ok(host("timestamps run backwards on this device"));
-    }
-    match common_step(stamps.iter().flatten().map(|ticks: &i64| ticks.unsigned_abs())) {
-        Some(ticks) => {
-            let step = Nanos(ticks as f64 * timestamps.period);
-            Ok(ClockInfo { clock: Clock::GpuTimestamps, step, host_step, note: None })
+    Ok(judge(&stamps, timestamps.period, host_step))
+}
+
+fn host(step: Nanos, note: String) -> ClockInfo {
+    ClockInfo { clock: Clock::Host, step, host_step: step, zero_share: 0.0, negative_share: 0.0, note: Some(note) }
+}
+
+/// The clock to use, from ticks of `period` nanoseconds: pairs around work, in submissions that begin with tick 0.
+fn judge(stamps: &[Vec<i64>], period: f64, host_step: Nanos) -> ClockInfo {
+    let pairs: Vec<i64> = stamps.iter().flat_map(|s| s.chunks_exact(2)).map(|pair| pair[1] - pair[0]).collect();
+    let share = |of: fn(&i64) -> bool| pairs.iter().filter(|d| of(d)).count() as f64 / pairs.len().max(1) as f64;
+    let (zero_share, negative_share) = (share(|d| *d == 0), share(|d| *d < 0));
+    let step = common_step(stamps.iter().flatten().map(|ticks| ticks.unsigned_abs()));
+    let info = match step {
+        None => host(host_step, "timestamps never advance on this device".to_owned()),
+        Some(_) if negative_share >= TOO_MANY_BACKWARDS => {
+            let percent = 100.0 * negative_share;
+            host(host_step, format!("{percent:.0} % of timestamp pairs run backwards on this device"))
         }
-        None => Ok(host("timestamps never advance on this device")),
-    }
+        Some(ticks) => ClockInfo {
+            clock: Clock::GpuTimestamps,
+            step: Nanos(ticks as f64 * period),
+            host_step,
+            zero_share: 0.0,
+            negative_share: 0.0,
+            note: None,
+        },
+    };
+    ClockInfo { zero_share, negative_share, ..info }
 }
 
 /// A kernel that does a little, so that a pass with it is not empty (empty passes give no stamps on some platforms).
@@ -129,7 +168,7 @@ impl TinyWork {
             compilation_options: Default::default(),
             cache: None,
         });
-        let buffer = gpu.buffer("tiny work", 256, wgpu::BufferUsages::STORAGE);
+        let buffer = gpu.account.buffer(&gpu.device, "tiny work", 256, wgpu::BufferUsages::STORAGE);
         let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &pipeline.get_bind_group_layout(0),
@@ -146,5 +185,38 @@ impl TinyWork {
         for _ in 0..times {
             pass.dispatch_workgroups(1, 1, 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sixteen pairs that take `ticks` each, but for those listed.
+    fn stamps(ticks: i64, others: &[(usize, i64)]) -> Vec<i64> {
+        let mut took = [ticks; 16];
+        others.iter().for_each(|(at, ticks)| took[*at] = *ticks);
+        took.iter().enumerate().flat_map(|(i, took)| [64 * i as i64, 64 * i as i64 + took]).collect()
+    }
+
+    #[test]
+    fn a_few_backward_pairs_are_counted_and_forgiven() {
+        let info = judge(&[stamps(32, &[(3, -16), (5, 0)]), stamps(32, &[]), stamps(48, &[])], 2.0, Nanos(40.0));
+        assert_eq!((info.clock, info.step, info.host_step), (Clock::GpuTimestamps, Nanos(32.0), Nanos(40.0)));
+        assert_eq!((info.zero_share, info.negative_share, info.note), (1.0 / 48.0, 1.0 / 48.0, None));
+    }
+
+    #[test]
+    fn a_clock_that_often_runs_backwards_is_demoted() {
+        let info = judge(&[stamps(32, &[(3, -16)])], 2.0, Nanos(40.0));
+        assert_eq!((info.clock, info.step, info.negative_share), (Clock::Host, Nanos(40.0), 1.0 / 16.0));
+        assert_eq!(info.note.as_deref(), Some("6 % of timestamp pairs run backwards on this device"));
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_is_demoted() {
+        let info = judge(&[vec![0; 32]], 1.0, Nanos(40.0));
+        assert_eq!((info.clock, info.zero_share), (Clock::Host, 1.0));
+        assert_eq!(info.note.as_deref(), Some("timestamps never advance on this device"));
     }
 }

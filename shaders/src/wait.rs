@@ -22,9 +22,17 @@ pub async fn breathe() {
 }
 
 /// Natively, callbacks run only while the device is polled: block until all submitted work is done.
+///
+/// `wgpu` panics when it finds the device lost while polling, after it has called the callback for that. A run is to go
+/// on with a fresh device, so the panic ends here and the caller finds the reason among the incidents.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn drive(device: &wgpu::Device) -> Result<(), String> {
-    device.poll(wgpu::PollType::wait_indefinitely()).map(|_| ()).map_err(|e| e.to_string())
+    let poll = std::panic::AssertUnwindSafe(|| device.poll(wgpu::PollType::wait_indefinitely()));
+    match std::panic::catch_unwind(poll) {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the device failed while it was waited for".to_owned()),
+    }
 }
 
 /// In a page the browser runs the callbacks by itself.

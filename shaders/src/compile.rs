@@ -1,0 +1,130 @@
+//! From WGSL to pipelines, and what that took.
+
+use parallax_core::profiler::{BackendError, Compiled, Step};
+use parallax_core::units::Nanos;
+use parallax_core::workload::{Program, Stage};
+
+use crate::gpu::Gpu;
+use crate::incidents::{Scopes, backend_error};
+use crate::text::Text;
+
+/// Compile every stage, twice: first as a first visit does, then as a repeat visit finds it, with whatever the driver
+/// and the browser have kept of the first. The pipelines are those of the first. Where `layout` gives none, pipelines have
+/// the layout that follows from the text.
+///
+/// # Errors
+/// [`BackendError::Compile`] with what the compiler said.
+pub async fn compile(
+    gpu: &Gpu,
+    text: &Text,
+    program: &Program,
+    layout: impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
+    checked: bool,
+) -> Result<(Vec<wgpu::ComputePipeline>, Compiled), BackendError> {
+    let (pipelines, steps) = once(gpu, text, program, &layout, checked).await?;
+    let (_, again) = once(gpu, text, program, &layout, checked).await?;
+    let compiled = Compiled {
+        time: total(&steps),
+        cached: false,
+        text_hash: text.hash(),
+        options: vec![
+            format!("bounds checks: {}", if checked { "on" } else { "off" }),
+            format!("zero-initialised workgroup memory: {}", if checked { "on" } else { "off" }),
+        ],
+        repeat: Some(total(&again)),
+        steps,
+    };
+    Ok((pipelines, compiled))
+}
+
+fn total(steps: &[Step]) -> Nanos {
+    Nanos(steps.iter().map(|step| step.time.0).sum())
+}
+
+/// A step lasts until the device has answered whether it went well: browsers compile in another process, and a call
+/// that returns at once has not compiled anything yet.
+async fn once(
+    gpu: &Gpu,
+    text: &Text,
+    program: &Program,
+    layout: &impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
+    checked: bool,
+) -> Result<(Vec<wgpu::ComputePipeline>, Vec<Step>), BackendError> {
+    let began = gpu.now();
+    let module = judged(gpu, text, || module(&gpu.device, text, checked)).await?;
+    let parsed = gpu.now();
+    let one = |stage: &Stage| pipeline(&gpu.device, &module, stage.entry, layout(stage).as_ref(), checked);
+    let make = || program.stages.iter().map(one).collect();
+    let pipelines = judged(gpu, text, make).await?;
+    let made = gpu.now();
+    let step = |name: &str, time| Step { name: name.to_owned(), time };
+    Ok((pipelines, vec![step("WGSL module", parsed - began), step("pipeline", made - parsed)]))
+}
+
+/// The errors of texts and pipelines are caught here and nowhere else.
+async fn judged<T>(gpu: &Gpu, text: &Text, make: impl FnOnce() -> T) -> Result<T, BackendError> {
+    let scopes = Scopes::open(&gpu.device, &gpu.incidents);
+    let made = make();
+    match scopes.close().await? {
+        None => Ok(made),
+        Some(error @ wgpu::Error::OutOfMemory { .. }) => Err(backend_error(error)),
+        Some(error) => Err(BackendError::Compile { file: text.file.clone(), log: error.to_string() }),
+    }
+}
+
+fn module(device: &wgpu::Device, text: &Text, checked: bool) -> wgpu::ShaderModule {
+    let descriptor = wgpu::ShaderModuleDescriptor {
+        label: Some(&text.file),
+        source: wgpu::ShaderSource::Wgsl(text.wgsl.as_str().into()),
+    };
+    if checked {
+        device.create_shader_module(descriptor)
+    } else {
+        // SAFETY: the kernels are ours; every variant is run with checks on against the reference by the tests,
+        // at shapes chosen to step over every edge.
+        unsafe { device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) }
+    }
+}
+
+fn pipeline(
+    device: &wgpu::Device,
+    module: &wgpu::ShaderModule,
+    entry: &str,
+    layout: Option<&wgpu::PipelineLayout>,
+    checked: bool,
+) -> wgpu::ComputePipeline {
+    device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label: Some(entry),
+        layout,
+        module,
+        entry_point: Some(entry),
+        compilation_options: wgpu::PipelineCompilationOptions {
+            zero_initialize_workgroup_memory: checked,
+            ..Default::default()
+        },
+        cache: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, open};
+    use parallax_core::case::Case;
+    use pollster::block_on;
+
+    #[test]
+    fn rejected_text_and_missing_entries_are_compile_errors() {
+        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let case: Case = "attention/fwd/b1,h1,s5,d3/f32/flash".parse().expect("valid");
+        let program = case.program(&parallax_core::mock::caps()).expect("a kernel variant");
+        let text = |wgsl: &str| Text { file: "attention/flash.wgsl".to_owned(), wgsl: wgsl.to_owned() };
+        for (wgsl, said) in [("fn attention_flash( {", "expected"), ("const UNUSED: u32 = 1u;", "attention_flash")] {
+            let result = block_on(compile(wgpu.gpu(), &text(wgsl), &program, |_| None, true)).map(|_| ());
+            let Err(BackendError::Compile { file, log }) = result else { panic!("{wgsl}: {result:?}") };
+            assert_eq!(file, "attention/flash.wgsl");
+            assert!(log.contains(said), "{log}");
+        }
+        assert_eq!(wgpu.gpu().incident(), Ok(()), "nothing is left over for the next case");
+    }
+}

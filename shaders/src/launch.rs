@@ -1,0 +1,235 @@
+//! Launches, the buffer sets they go around, and how a batch becomes command buffers.
+
+use std::ops::Range;
+
+use parallax_core::profiler::{Batch, Launch};
+use parallax_core::units::Bytes;
+use parallax_core::workload::Stage;
+
+use crate::gpu::Gpu;
+use crate::timing::Timestamps;
+
+/// Launches in one pass, and with it in one command buffer. Interfaces name no limit, but they keep every command in
+/// memory until it is submitted; a longer batch becomes several command buffers of the same submission.
+const PASS: u32 = 1 << 14;
+
+/// One stage on the device: a pipeline, its grid, and its bindings in every buffer set.
+#[derive(Clone)]
+pub struct Kernel {
+    /// Entry point.
+    pub name: &'static str,
+    pipeline: wgpu::ComputePipeline,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    /// One bind group per set.
+    groups: Vec<wgpu::BindGroup>,
+    /// What keeps executions on different sets apart, where there are several.
+    order: Option<wgpu::BindGroup>,
+}
+
+impl Kernel {
+    /// A stage with its pipeline; `groups` has one entry per buffer set.
+    pub fn new(
+        stage: &Stage,
+        pipeline: wgpu::ComputePipeline,
+        groups: Vec<wgpu::BindGroup>,
+        order: Option<wgpu::BindGroup>,
+    ) -> Kernel {
+        Kernel {
+            name: stage.entry,
+            pipeline,
+            grid: stage.grid,
+            block: stage.workgroup,
+            shared: stage.shared_bytes,
+            groups,
+            order,
+        }
+    }
+
+    /// What WebGPU tells of the launch: registers, spills and occupancy are the driver's secret.
+    pub fn launch(&self) -> Launch {
+        Launch {
+            entry: self.name.to_owned(),
+            grid: self.grid,
+            block: self.block,
+            shared: Bytes(u64::from(self.shared)),
+            ..Launch::default()
+        }
+    }
+
+    /// Launch it on one set.
+    pub fn encode<'a>(&'a self, pass: &mut Pass<'a>, set: usize) {
+        pass.dispatch(&self.pipeline, &self.groups[set], self.order.as_ref(), self.grid);
+    }
+}
+
+/// A compute pass that sets only what changes from one launch to the next.
+pub struct Pass<'a> {
+    pass: wgpu::ComputePass<'a>,
+    pipeline: Option<&'a wgpu::ComputePipeline>,
+    group: Option<&'a wgpu::BindGroup>,
+}
+
+impl<'a> Pass<'a> {
+    /// Begin a pass.
+    pub fn begin(
+        encoder: &'a mut wgpu::CommandEncoder,
+        label: Option<&str>,
+        stamps: Option<wgpu::ComputePassTimestampWrites<'_>>,
+    ) -> Pass<'a> {
+        let descriptor = wgpu::ComputePassDescriptor { label, timestamp_writes: stamps };
+        Pass { pass: encoder.begin_compute_pass(&descriptor), pipeline: None, group: None }
+    }
+
+    /// One launch.
+    pub fn dispatch(
+        &mut self,
+        pipeline: &'a wgpu::ComputePipeline,
+        group: &'a wgpu::BindGroup,
+        order: Option<&'a wgpu::BindGroup>,
+        [x, y, z]: [u32; 3],
+    ) {
+        if self.pipeline != Some(pipeline) {
+            self.pass.set_pipeline(pipeline);
+            self.pipeline = Some(pipeline);
+            self.group = None;
+            if let Some(order) = order {
+                self.pass.set_bind_group(1, order, &[]);
+            }
+        }
+        if self.group != Some(group) {
+            self.pass.set_bind_group(0, group, &[]);
+            self.group = Some(group);
+        }
+        self.pass.dispatch_workgroups(x, y, z);
+    }
+}
+
+/// Which buffer set the next execution takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    sets: u64,
+    next: u64,
+    last: u64,
+}
+
+impl Rotation {
+    /// Before the first execution.
+    pub fn new(sets: usize) -> Rotation {
+        Rotation { sets: sets.max(1) as u64, next: 0, last: 0 }
+    }
+
+    /// The set of the last execution.
+    pub fn last(self) -> usize {
+        self.last as usize
+    }
+
+    /// The set of the execution that is so many away.
+    pub fn ahead(self, executions: u64) -> usize {
+        ((self.next + executions) % self.sets) as usize
+    }
+
+    /// So many executions have been handed over.
+    pub fn advance(&mut self, executions: u64) {
+        if executions > 0 {
+            self.last = (self.next + executions - 1) % self.sets;
+            self.next = (self.next + executions) % self.sets;
+        }
+    }
+}
+
+/// A batch as command buffers of one submission: the lead without stamps, then the timed executions with one stamp
+/// before the first and one after the last.
+///
+/// `written` gives the buffer of a set that the last stage writes.
+pub fn batch<'a>(
+    gpu: &Gpu,
+    kernels: &[Kernel],
+    rotation: Rotation,
+    Batch { lead, repeats }: Batch,
+    timestamps: Option<&Timestamps>,
+    written: impl Fn(usize) -> &'a wgpu::Buffer,
+) -> Vec<wgpu::CommandBuffer> {
+    let (lead, all) = (u64::from(lead), u64::from(lead) + u64::from(repeats));
+    let each = u64::from(PASS) / kernels.len().max(1) as u64;
+    let mut commands: Vec<_> =
+        parts(0..lead, each).map(|part| command_buffer(gpu, kernels, rotation, part, Stamped::default())).collect();
+    if let Some(timestamps) = timestamps.filter(|_| lead > 0) {
+        let mut encoder = gpu.device.create_command_encoder(&Default::default());
+        timestamps.wait_for(&mut encoder, written(rotation.ahead(lead - 1)));
+        commands.push(encoder.finish());
+    }
+    let mut timed = parts(lead..all, each).peekable();
+    let mut begins = true;
+    while let Some(part) = timed.next() {
+        let stamped = Stamped { timestamps, begins, ends: timed.peek().is_none() };
+        commands.push(command_buffer(gpu, kernels, rotation, part, stamped));
+        begins = false;
+    }
+    commands
+}
+
+/// Which stamps a command buffer takes.
+#[derive(Clone, Copy, Default)]
+struct Stamped<'a> {
+    timestamps: Option<&'a Timestamps>,
+    begins: bool,
+    ends: bool,
+}
+
+fn command_buffer(
+    gpu: &Gpu,
+    kernels: &[Kernel],
+    rotation: Rotation,
+    executions: Range<u64>,
+    stamped: Stamped<'_>,
+) -> wgpu::CommandBuffer {
+    let mut encoder = gpu.device.create_command_encoder(&Default::default());
+    let stamps = stamped.timestamps.and_then(|t| t.span(stamped.begins, stamped.ends));
+    let mut pass = Pass::begin(&mut encoder, None, stamps);
+    for execution in executions {
+        let set = rotation.ahead(execution);
+        kernels.iter().for_each(|kernel| kernel.encode(&mut pass, set));
+    }
+    drop(pass);
+    if let Some(timestamps) = stamped.timestamps.filter(|_| stamped.ends) {
+        timestamps.resolve(&mut encoder, 2);
+    }
+    encoder.finish()
+}
+
+/// A range in pieces of `each` at most (at least one); nothing for an empty range.
+fn parts(range: Range<u64>, each: u64) -> impl Iterator<Item = Range<u64>> {
+    let each = each.max(1);
+    let end = range.end;
+    (range.start..end).step_by(each as usize).map(move |start| start..(start + each).min(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executions_go_around_the_sets_across_calls() {
+        let mut rotation = Rotation::new(3);
+        assert_eq!((rotation.last(), rotation.ahead(0), rotation.ahead(4)), (0, 0, 1));
+        rotation.advance(4);
+        assert_eq!((rotation.last(), rotation.ahead(0)), (0, 1));
+        rotation.advance(0);
+        assert_eq!((rotation.last(), rotation.ahead(0)), (0, 1));
+        rotation.advance(2);
+        assert_eq!((rotation.last(), rotation.ahead(0)), (2, 0));
+        let mut one = Rotation::new(0);
+        one.advance(5);
+        assert_eq!((one.last(), one.ahead(7)), (0, 0), "no case has fewer than one set");
+    }
+
+    #[test]
+    fn a_long_batch_is_cut_and_nothing_is_lost() {
+        let cut: Vec<_> = parts(3..10, 3).collect();
+        assert_eq!(cut, [3..6, 6..9, 9..10]);
+        assert_eq!(parts(5..5, 3).count(), 0);
+        assert_eq!(parts(0..2, 0).count(), 2, "one execution is never cut");
+    }
+}

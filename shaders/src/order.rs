@@ -1,0 +1,74 @@
+//! Executions one after the other, also where they share no data.
+//!
+//! WebGPU's implementations put a barrier between two launches only where both touch a buffer and one writes it.
+//! Executions on different buffer sets share nothing, so a device may run them side by side, and what is meant to time
+//! one execution after another would time their overlap. A buffer that every launch binds as writable, and no kernel
+//! touches, makes each wait for the one before, as launches of one CUDA stream do.
+
+use parallax_core::workload::{Access, BufferSpec, Stage};
+
+use crate::gpu::Gpu;
+use crate::memory::Held;
+
+/// The buffer that all launches share, as bind group 1.
+pub struct Order {
+    layout: wgpu::BindGroupLayout,
+    group: wgpu::BindGroup,
+    _buffer: Held,
+}
+
+impl Order {
+    /// Make it.
+    pub fn new(gpu: &Gpu) -> Order {
+        let layout = gpu.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+            label: Some("order"),
+            entries: &[storage(0, Access::Write)],
+        });
+        let buffer = gpu.account.buffer(&gpu.device, "order", 4, wgpu::BufferUsages::STORAGE);
+        let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: Some("order"),
+            layout: &layout,
+            entries: &[wgpu::BindGroupEntry { binding: 0, resource: buffer.buffer.as_entire_binding() }],
+        });
+        Order { layout, group, _buffer: buffer }
+    }
+
+    /// Whether a stage can bind one buffer more than it uses.
+    pub fn fits(gpu: &Gpu, stage: &Stage) -> bool {
+        stage.uses.len() < gpu.device.limits().max_storage_buffers_per_shader_stage as usize
+    }
+
+    /// The layout of a stage's pipeline: its own buffers as group 0, this one as group 1.
+    pub fn layout(&self, gpu: &Gpu, specs: &[BufferSpec], stage: &Stage) -> wgpu::PipelineLayout {
+        let entry = |(name, access): &(&str, Access)| {
+            let index = specs.iter().position(|b| b.name == *name).expect("stages use buffers of the workload");
+            storage(index as u32, *access)
+        };
+        let entries: Vec<_> = stage.uses.iter().map(entry).collect();
+        let descriptor = wgpu::BindGroupLayoutDescriptor { label: Some(stage.entry), entries: &entries };
+        let own = gpu.device.create_bind_group_layout(&descriptor);
+        gpu.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: Some(stage.entry),
+            bind_group_layouts: &[Some(&own), Some(&self.layout)],
+            immediate_size: 0,
+        })
+    }
+
+    /// What launches bind as group 1.
+    pub fn group(&self) -> &wgpu::BindGroup {
+        &self.group
+    }
+}
+
+fn storage(binding: u32, access: Access) -> wgpu::BindGroupLayoutEntry {
+    wgpu::BindGroupLayoutEntry {
+        binding,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer {
+            ty: wgpu::BufferBindingType::Storage { read_only: access == Access::Read },
+            has_dynamic_offset: false,
+            min_binding_size: None,
+        },
+        count: None,
+    }
+}

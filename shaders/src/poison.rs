@@ -1,0 +1,64 @@
+//! Outputs and scratch start as NaN, so that an element nobody writes is seen.
+
+use parallax_core::workload::spread;
+
+use crate::gpu::Gpu;
+use crate::launch::Pass;
+
+/// Fills buffers with set bits: NaN in every floating-point type.
+pub struct Poison {
+    pipeline: wgpu::ComputePipeline,
+}
+
+/// The launch that fills one buffer.
+pub struct Fill {
+    pipeline: wgpu::ComputePipeline,
+    group: wgpu::BindGroup,
+    grid: [u32; 3],
+}
+
+impl Fill {
+    /// Launch it.
+    pub fn encode<'a>(&'a self, pass: &mut Pass<'a>) {
+        pass.dispatch(&self.pipeline, &self.group, None, self.grid);
+    }
+}
+
+impl Poison {
+    /// Make the pipeline.
+    pub fn new(gpu: &Gpu) -> Poison {
+        let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: Some("poison"),
+            source: wgpu::ShaderSource::Wgsl(
+                "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
+                 @compute @workgroup_size(256)
+                 fn poison(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+                           @builtin(local_invocation_index) lane: u32) {
+                     let i = (group.y * groups.x + group.x) * 256u + lane;
+                     if i < arrayLength(&data) { data[i] = 0xffffffffu; }
+                 }"
+                .into(),
+            ),
+        });
+        let pipeline = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some("poison"),
+            layout: None,
+            module: &module,
+            entry_point: Some("poison"),
+            compilation_options: Default::default(),
+            cache: None,
+        });
+        Poison { pipeline }
+    }
+
+    /// What fills this buffer.
+    pub fn fill(&self, gpu: &Gpu, buffer: &wgpu::Buffer) -> Fill {
+        let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: Some("poison"),
+            layout: &self.pipeline.get_bind_group_layout(0),
+            entries: &[wgpu::BindGroupEntry { binding: 0, resource: buffer.as_entire_binding() }],
+        });
+        let grid = spread((buffer.size() / 4).div_ceil(256));
+        Fill { pipeline: self.pipeline.clone(), group, grid }
+    }
+}

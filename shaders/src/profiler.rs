@@ -1,0 +1,171 @@
+//! A wgpu device as a profiler.
+
+use std::rc::Rc;
+
+use async_trait::async_trait;
+use parallax_core::case::Case;
+use parallax_core::input::Inputs;
+use parallax_core::profiler::{BackendError, Clock, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
+use parallax_core::units::Nanos;
+use parallax_core::workload::Stage;
+use web_time::Instant;
+
+use crate::buffers::Buffers;
+use crate::compile::compile;
+use crate::gpu::Gpu;
+use crate::launch::Rotation;
+use crate::memory::Account;
+use crate::order::Order;
+use crate::poison::Poison;
+use crate::prepared::WgpuCase;
+use crate::text::assemble;
+use crate::timing::Timestamps;
+use crate::transfer;
+use crate::visibility::Visibility;
+use crate::wait::breathe;
+
+/// A wgpu device as a profiler.
+pub struct Wgpu {
+    gpu: Rc<Gpu>,
+    timestamps: Option<Rc<Timestamps>>,
+    clock: ClockInfo,
+    device: DeviceInfo,
+    checked: bool,
+    poison: Poison,
+    order: Order,
+    visibility: Visibility,
+}
+
+impl Wgpu {
+    pub(crate) fn new(
+        gpu: Rc<Gpu>,
+        timestamps: Option<Timestamps>,
+        clock: ClockInfo,
+        device: DeviceInfo,
+        checked: bool,
+    ) -> Wgpu {
+        // A clock that was found wanting is not used for anything.
+        let timestamps = timestamps.filter(|_| clock.clock == Clock::GpuTimestamps).map(Rc::new);
+        let poison = Poison::new(&gpu);
+        let order = Order::new(&gpu);
+        Wgpu { gpu, timestamps, clock, device, checked, poison, order, visibility: Visibility::watch() }
+    }
+
+    /// The device below.
+    #[cfg(test)]
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// Compile, allocate, bind and fill.
+    pub(crate) async fn case(&self, case: &Case, inputs: &Inputs, sets: u32) -> Result<WgpuCase, BackendError> {
+        let gpu = &self.gpu;
+        gpu.incident()?;
+        let missing = || BackendError::Unsupported(format!("{case} has no WGSL kernel"));
+        let program = case.program(&self.device.caps).ok_or_else(missing)?;
+        let text = assemble(case, &program).ok_or_else(missing)?;
+        // One set needs no order of its own: each execution writes what the one before wrote.
+        let order = (sets > 1).then_some(&self.order);
+        if order.is_some() && !program.stages.iter().all(|stage| Order::fits(gpu, stage)) {
+            return Err(BackendError::Unsupported("several buffer sets, as kernels bind no further buffer".to_owned()));
+        }
+        let specs = case.problem.buffers();
+        let layout = |stage: &Stage| order.map(|order| order.layout(gpu, &specs, stage));
+        let (pipelines, compiled) = compile(gpu, &text, &program, layout, self.checked).await?;
+
+        let account = Rc::new(Account::default());
+        let sets = sets.max(1) as usize;
+        // Memory is asked for before anything is bound or filled: a set too many ends here, with its own error.
+        let buffers = gpu.make(|| Buffers::allocate(gpu, &account, case, &program, sets)).await?;
+        let bind = || {
+            let stages = pipelines.into_iter().zip(&program.stages);
+            let kernels: Vec<_> = stages.map(|(p, stage)| buffers.bind(gpu, case, stage, p, order)).collect();
+            (kernels, buffers.poison(gpu, case, &self.poison))
+        };
+        let (kernels, poison) = gpu.make(bind).await?;
+        buffers.fill(gpu, case, inputs).await?;
+        Ok(WgpuCase {
+            gpu: gpu.clone(),
+            timestamps: self.timestamps.clone(),
+            compiled,
+            account,
+            buffers,
+            kernels,
+            poison,
+            rotation: Rotation::new(sets),
+        })
+    }
+}
+
+#[async_trait(?Send)]
+impl Profiler for Wgpu {
+    fn device(&self) -> &DeviceInfo {
+        &self.device
+    }
+
+    fn clock(&self) -> &ClockInfo {
+        &self.clock
+    }
+
+    fn now(&self) -> Nanos {
+        self.gpu.now()
+    }
+
+    fn conditions(&mut self) -> Conditions {
+        Conditions { hidden: self.visibility.was_hidden(), ..Conditions::default() }
+    }
+
+    async fn breathe(&self) {
+        breathe().await;
+    }
+
+    async fn empty(&mut self) -> Result<Nanos, BackendError> {
+        let commands = self.gpu.device.create_command_encoder(&Default::default()).finish();
+        let began = Instant::now();
+        self.gpu.queue.submit([commands]);
+        self.gpu.done().await?;
+        Ok(Nanos(began.elapsed().as_nanos() as f64))
+    }
+
+    async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError> {
+        self.gpu.incident()?;
+        transfer::time(&self.gpu, way, bytes).await.map(Some)
+    }
+
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
+        Ok(Box::new(self.case(case, inputs, sets).await?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, open};
+    use parallax_core::profiler::Batch;
+    use pollster::block_on;
+
+    #[test]
+    fn a_lost_device_ends_every_wait() {
+        let mut wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let case: Case = "attention/fwd/b1,h1,s5,d3/f32/manual".parse().expect("valid");
+        let inputs = Inputs::seeded(&case.problem, 1);
+        let mut prepared = block_on(wgpu.case(&case, &inputs, 2)).expect("a small case");
+        wgpu.gpu.device.destroy();
+        let measured = block_on(prepared.measure(Batch { lead: 1, repeats: 2 }));
+        assert!(matches!(measured, Err(BackendError::Lost(_))), "{measured:?}");
+        let read = block_on(prepared.read_back(0, 0..4));
+        assert!(matches!(read, Err(BackendError::Lost(_))), "{read:?}");
+        let traced = block_on(prepared.trace(false));
+        assert!(matches!(traced, Err(BackendError::Lost(_))), "{traced:?}");
+        let poisoned = block_on(prepared.poison());
+        assert!(matches!(poisoned, Err(BackendError::Lost(_))), "{poisoned:?}");
+        let empty = block_on(wgpu.empty());
+        assert!(matches!(empty, Err(BackendError::Lost(_))), "{empty:?}");
+        for way in [Transfer::Upload, Transfer::Download] {
+            let moved = block_on(wgpu.transfer(way, 64));
+            assert!(matches!(moved, Err(BackendError::Lost(_))), "{moved:?}");
+        }
+        let again = block_on(wgpu.case(&case, &inputs, 1)).map(|_| ());
+        assert!(matches!(again, Err(BackendError::Lost(_))), "{again:?}");
+    }
+}

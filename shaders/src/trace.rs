@@ -1,0 +1,181 @@
+//! One execution in detail: every stage in a pass of its own, between stamps of its own.
+
+use parallax_core::profiler::{BackendError, Span, SpanKind, Trace, TraceSource, Track};
+use parallax_core::units::Nanos;
+
+use crate::gpu::Gpu;
+use crate::launch::{Kernel, Pass};
+use crate::stack;
+use crate::timing::{STAMPS, Timestamps};
+
+/// Run these kernels once on one buffer set and say when each ran.
+pub async fn trace(
+    gpu: &Gpu,
+    timestamps: Option<&Timestamps>,
+    kernels: &[Kernel],
+    set: usize,
+    stacks: bool,
+) -> Result<Trace, BackendError> {
+    let mut traced = Traced { gpu, set, stacks, spans: Vec::new() };
+    let Some(timestamps) = timestamps else {
+        // The device's share is what the host saw, so each kernel is submitted by itself.
+        for kernel in kernels {
+            let handed = traced.submit(std::slice::from_ref(kernel), None);
+            gpu.done().await?;
+            let done = traced.wait(&handed);
+            traced.kernel(kernel, handed.submitting, done, &handed);
+        }
+        return Ok(Trace { spans: traced.spans, alignment_error: None, source: Some(TraceSource::Host) });
+    };
+    let mut error: f64 = 0.0;
+    let mut free_from = f64::NEG_INFINITY;
+    // As many stages as there are stamps for at a time.
+    for kernels in kernels.chunks(STAMPS as usize / 2) {
+        let handed = traced.submit(kernels, Some(timestamps));
+        let stamps = timestamps.read(gpu, 2 * kernels.len() as u32).await?;
+        let done = traced.wait(&handed);
+        let (shift, off) = align(&stamps, handed.submitting, done);
+        error = error.max(off);
+        for (kernel, (start, end)) in kernels.iter().zip(place(&stamps, shift, &mut free_from)) {
+            traced.kernel(kernel, Nanos(start), Nanos(end), &handed);
+        }
+    }
+    let (alignment_error, source) = (Some(Nanos(error)), Some(TraceSource::Timestamps));
+    Ok(Trace { spans: traced.spans, alignment_error, source })
+}
+
+struct Traced<'a> {
+    gpu: &'a Gpu,
+    set: usize,
+    stacks: bool,
+    spans: Vec<Span>,
+}
+
+/// Work that was handed over.
+struct Handed {
+    submitting: Nanos,
+    submitted: Nanos,
+    correlation: u32,
+}
+
+impl Traced<'_> {
+    /// Encode a pass per kernel and submit them all, with a host span for either.
+    fn submit(&mut self, kernels: &[Kernel], timestamps: Option<&Timestamps>) -> Handed {
+        let gpu = self.gpu;
+        let began = gpu.now();
+        let mut encoder = gpu.device.create_command_encoder(&Default::default());
+        for (i, kernel) in kernels.iter().enumerate() {
+            let stamps = timestamps.map(|t| t.around(i as u32));
+            kernel.encode(&mut Pass::begin(&mut encoder, Some(kernel.name), stamps), self.set);
+        }
+        if let Some(timestamps) = timestamps {
+            timestamps.resolve(&mut encoder, 2 * kernels.len() as u32);
+        }
+        let commands = encoder.finish();
+        let encoded = gpu.now();
+        // Taking a stack is slow, so it falls between the spans and into neither.
+        let stack = if self.stacks { stack::here() } else { Vec::new() };
+        let submitting = gpu.now();
+        gpu.queue.submit([commands]);
+        let submitted = gpu.now();
+        let correlation = gpu.correlation();
+        self.spans.push(host("encode", SpanKind::Runtime, began, encoded));
+        let submit = host("submit", SpanKind::Runtime, submitting, submitted);
+        self.spans.push(Span { correlation: Some(correlation), stack, ..submit });
+        Handed { submitting, submitted, correlation }
+    }
+
+    /// The work has just been seen done: when that was.
+    fn wait(&mut self, handed: &Handed) -> Nanos {
+        let done = self.gpu.now();
+        self.spans.push(host("wait", SpanKind::Wait, handed.submitted, done));
+        done
+    }
+
+    fn kernel(&mut self, kernel: &Kernel, start: Nanos, end: Nanos, handed: &Handed) {
+        self.spans.push(Span {
+            name: kernel.name.to_owned(),
+            kind: SpanKind::Kernel,
+            track: Track::Gpu,
+            start,
+            end,
+            correlation: Some(handed.correlation),
+            ..Span::default()
+        });
+    }
+}
+
+fn host(name: &str, kind: SpanKind, start: Nanos, end: Nanos) -> Span {
+    Span { name: name.to_owned(), kind, track: Track::Host, start, end, ..Span::default() }
+}
+
+/// How far stamps lie before the host's clock, and how far off that may be.
+///
+/// The two clocks share no origin. Work cannot begin before it was submitted nor end after it was seen done, so the
+/// shift lies between two bounds: take the middle, and half the distance as its error.
+fn align(stamps: &[f64], submitting: Nanos, done: Nanos) -> (f64, f64) {
+    let first = stamps.iter().copied().fold(f64::INFINITY, f64::min);
+    let last = stamps.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (earliest, latest) = (submitting.0 - first, done.0 - last);
+    ((earliest + latest) / 2.0, (latest - earliest).abs() / 2.0)
+}
+
+/// Pairs of stamps on the host's clock, none before `free_from`: passes may overlap on the device, or be stamped
+/// backwards; spans of one track may not.
+fn place(stamps: &[f64], shift: f64, free_from: &mut f64) -> Vec<(f64, f64)> {
+    let one = |pair: &[f64]| {
+        let start = (shift + pair[0]).max(*free_from);
+        let end = (shift + pair[1]).max(start);
+        *free_from = end;
+        (start, end)
+    };
+    stamps.chunks_exact(2).map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, open};
+    use parallax_core::case::Case;
+    use parallax_core::input::Inputs;
+    use pollster::block_on;
+
+    #[test]
+    fn more_stages_than_stamps_are_all_traced() {
+        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let case: Case = "attention/fwd/b1,h1,s5,d3/f32/flash".parse().expect("valid");
+        let prepared = block_on(wgpu.case(&case, &Inputs::seeded(&case.problem, 1), 1)).expect("a small case");
+        let kernels = vec![prepared.kernels[0].clone(); 20];
+        for timestamps in [prepared.timestamps.as_deref(), None] {
+            let traced = block_on(trace(&prepared.gpu, timestamps, &kernels, 0, false)).expect("a trace");
+            let (device, host): (Vec<_>, Vec<_>) = traced.spans.iter().partition(|s| s.track == Track::Gpu);
+            assert_eq!(device.len(), 20);
+            for track in [&device, &host] {
+                assert!(track.windows(2).all(|pair| pair[0].end.0 <= pair[1].start.0), "{track:?}");
+            }
+            let mut submits: Vec<_> = host.iter().filter_map(|s| s.correlation).collect();
+            assert_eq!(submits.len(), if timestamps.is_some() { 2 } else { 20 });
+            submits.dedup();
+            let mut joined: Vec<_> = device.iter().filter_map(|s| s.correlation).collect();
+            joined.dedup();
+            assert_eq!(joined, submits);
+        }
+    }
+
+    #[test]
+    fn device_work_lies_between_submission_and_completion() {
+        let stamps = [0.0, 30.0, 35.0, 60.0];
+        let (shift, error) = align(&stamps, Nanos(1000.0), Nanos(1100.0));
+        assert_eq!((shift, error), (1020.0, 20.0));
+        // Stamps that do not begin with the earliest one.
+        assert_eq!(align(&[0.0, 10.0, -10.0, 5.0], Nanos(100.0), Nanos(140.0)), (120.0, 10.0));
+    }
+
+    #[test]
+    fn spans_of_one_track_never_overlap() {
+        let mut free_from = f64::NEG_INFINITY;
+        let placed = place(&[0.0, 30.0, 25.0, 20.0, 40.0, 50.0], 100.0, &mut free_from);
+        assert_eq!(placed, [(100.0, 130.0), (130.0, 130.0), (140.0, 150.0)]);
+        assert_eq!(place(&[0.0, 10.0], 145.0, &mut free_from), [(150.0, 155.0)], "the next submission's begin later");
+    }
+}

@@ -1,0 +1,227 @@
+//! The contract of a backend, held against a real device (a software adapter will do).
+
+use parallax_core::case::Case;
+use parallax_core::check::{WORK, check_once};
+use parallax_core::input::Inputs;
+use parallax_core::profiler::{BackendError, Batch, Clock, Prepared, Profiler, SpanKind, Track, Transfer};
+use parallax_core::units::Bytes;
+use parallax_core::workload::{Role, all};
+use parallax_shaders::text::assemble;
+use parallax_shaders::{Options, Wgpu, open};
+use pollster::block_on;
+
+/// One stage, several stages, and inputs whose bytes are no multiple of four.
+const CASES: [&str; 4] = [
+    "attention/fwd/b1,h2,s7,d5/f32/manual",
+    "attention/fwd/b1,h1,s5,d3/f16/flash",
+    "depthwise_conv2d/fwd/n1,c2,h5,k3,p1,nchw/f16/tiled",
+    "hash_embedding/fwd/r20,g3,d7,sorted/f32/owner",
+];
+
+fn wgpu() -> Wgpu {
+    block_on(open(Options::default())).expect("an adapter (llvmpipe will do)")
+}
+
+fn case(text: &str) -> (Case, Inputs) {
+    let case: Case = text.parse().expect("valid");
+    let inputs = Inputs::seeded(&case.problem, 42);
+    (case, inputs)
+}
+
+async fn outputs(case: &Case, prepared: &mut dyn Prepared) -> Result<Vec<Vec<u8>>, BackendError> {
+    let mut outputs = Vec::new();
+    for (index, spec) in case.problem.buffers().iter().enumerate() {
+        if matches!(spec.role, Role::Output { .. }) {
+            outputs.push(prepared.read_back(index, 0..spec.bytes(case.problem.dtype).0).await?);
+        }
+    }
+    Ok(outputs)
+}
+
+#[test]
+fn any_number_of_executions_on_any_number_of_sets_gives_the_same_outputs() {
+    let mut wgpu = wgpu();
+    for text in CASES {
+        let (case, inputs) = case(text);
+        let mut expected = None;
+        for sets in [1, 3] {
+            let mut prepared = block_on(wgpu.prepare(&case, &inputs, sets)).expect("a small case");
+            // Only the set of the last execution is sure to hold the result: a cursor that is off reads poison.
+            for (lead, repeats) in [(0, 1), (0, 1), (2, 3), (1, 1), (0, 4), (5, 2)] {
+                block_on(async {
+                    prepared.poison().await?;
+                    let poisoned = outputs(&case, &mut *prepared).await?;
+                    assert!(poisoned.iter().flatten().all(|b| *b == 0xFF), "{case}: poison is there to be read");
+                    prepared.measure(Batch { lead, repeats }).await?;
+                    let result = check_once(&wgpu, &mut *prepared, &case.problem, &inputs, WORK).await?;
+                    assert!(result.right, "{case}, {sets} sets, {lead} + {repeats}: {}", result.sentence());
+                    let found = outputs(&case, &mut *prepared).await?;
+                    assert_eq!(*expected.get_or_insert_with(|| found.clone()), found, "{case}, {sets} sets");
+                    Ok::<_, BackendError>(())
+                })
+                .unwrap_or_else(|e| panic!("{case}: {e}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_variant_runs_on_several_sets() {
+    let mut wgpu = wgpu();
+    let mut seen = 0;
+    for workload in all() {
+        for variant in workload.variants {
+            let text = format!("{}/fwd/{}/f32/{}", workload.name, workload.awkward[0], variant.name);
+            let (case, inputs) = case(&text);
+            if case.program(&wgpu.device().caps).is_none_or(|program| assemble(&case, &program).is_none()) {
+                continue;
+            }
+            let mut prepared = block_on(wgpu.prepare(&case, &inputs, 2)).unwrap_or_else(|e| panic!("{text}: {e}"));
+            block_on(prepared.measure(Batch { lead: 2, repeats: 3 })).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let result = block_on(check_once(&wgpu, &mut *prepared, &case.problem, &inputs, WORK)).expect("read back");
+            assert!(result.right, "{text}: {}", result.sentence());
+            seen += 1;
+        }
+    }
+    assert!(seen >= CASES.len(), "only {seen} variants");
+}
+
+#[test]
+fn a_traced_execution_takes_the_next_set_like_any_other() {
+    let mut wgpu = wgpu();
+    let (case, inputs) = case(CASES[0]);
+    let mut prepared = block_on(wgpu.prepare(&case, &inputs, 3)).expect("a small case");
+    for _ in 0..4 {
+        block_on(async {
+            prepared.poison().await?;
+            prepared.trace(false).await?;
+            let result = check_once(&wgpu, &mut *prepared, &case.problem, &inputs, WORK).await?;
+            assert!(result.right, "{}", result.sentence());
+            Ok::<_, BackendError>(())
+        })
+        .expect("a living device");
+    }
+}
+
+#[test]
+fn the_lead_is_waited_for_but_not_timed() {
+    let mut wgpu = wgpu();
+    assert_eq!(wgpu.clock().clock, Clock::GpuTimestamps, "llvmpipe has timestamps");
+    let (case, inputs) = case("attention/fwd/b1,h4,s64,d16/f32/manual");
+    let mut prepared = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");
+    block_on(prepared.measure(Batch::of(10))).expect("warm");
+    let sample = block_on(prepared.measure(Batch { lead: 300, repeats: 10 })).expect("a sample");
+    assert!(sample.time.0 > 0.0 && sample.time.0 * 4.0 < sample.host.0, "{sample:?}");
+}
+
+#[test]
+fn a_batch_longer_than_one_pass_is_one_sample() {
+    let mut wgpu = wgpu();
+    let (case, inputs) = case(CASES[3]);
+    let mut prepared = block_on(wgpu.prepare(&case, &inputs, 3)).expect("a small case");
+    block_on(prepared.measure(Batch::of(100))).expect("warm");
+    let short = block_on(prepared.measure(Batch::of(1_000))).expect("a sample");
+    block_on(prepared.poison()).expect("poison");
+    let long = block_on(prepared.measure(Batch { lead: 20_000, repeats: 20_000 })).expect("a sample");
+    assert!(long.time.0 > short.time.0, "{long:?} {short:?}: stamps at both ends of all its passes");
+    assert!(long.time.0 < long.host.0, "{long:?}");
+    let result = block_on(check_once(&wgpu, &mut *prepared, &case.problem, &inputs, WORK)).expect("read back");
+    assert!(result.right, "{}", result.sentence());
+}
+
+#[test]
+fn a_trace_says_who_submitted_what() {
+    let mut wgpu = wgpu();
+    let (case, inputs) = case(CASES[0]);
+    let mut prepared = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");
+    let launches = prepared.launches();
+    let stages: Vec<&str> = launches.iter().map(|l| l.entry.as_str()).collect();
+    assert!(stages.len() > 1, "the case has several stages");
+    let mut correlations = Vec::new();
+    for stacks in [false, true] {
+        let trace = block_on(prepared.trace(stacks)).expect("a trace");
+        let of = |track| trace.spans.iter().filter(move |s| s.track == track);
+        let host: Vec<_> = of(Track::Host).map(|s| (s.name.as_str(), s.kind)).collect();
+        assert_eq!(host, [("encode", SpanKind::Runtime), ("submit", SpanKind::Runtime), ("wait", SpanKind::Wait)]);
+        assert_eq!(of(Track::Gpu).map(|s| s.name.as_str()).collect::<Vec<_>>(), stages);
+        assert!(of(Track::Gpu).all(|s| s.kind == SpanKind::Kernel));
+        let submit = of(Track::Host).find(|s| s.name == "submit").expect("listed above");
+        let joined = trace.spans.iter().filter(|s| s.correlation.is_some() && s.correlation == submit.correlation);
+        assert_eq!(joined.count(), 1 + stages.len(), "the submission and every stage");
+        correlations.push(submit.correlation);
+        for span in of(Track::Host) {
+            assert_eq!(!span.stack.is_empty(), stacks && span.name == "submit", "{span:?}");
+        }
+        if stacks {
+            assert!(submit.stack[0].starts_with("parallax_shaders::trace"), "{:?}", submit.stack);
+            assert!(submit.stack.last().is_some_and(|f| f.ends_with("a_trace_says_who_submitted_what")), "{submit:?}");
+        }
+    }
+    assert_ne!(correlations[0], correlations[1]);
+}
+
+#[test]
+fn launches_say_what_the_plan_asked_for() {
+    let mut wgpu = wgpu();
+    for text in CASES {
+        let (case, inputs) = case(text);
+        let program = case.program(&wgpu.device().caps).expect("a kernel variant");
+        let prepared = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");
+        let launches = prepared.launches();
+        assert_eq!(launches.len(), program.stages.len());
+        for (launch, stage) in launches.iter().zip(&program.stages) {
+            assert_eq!((launch.entry.as_str(), launch.grid, launch.block), (stage.entry, stage.grid, stage.workgroup));
+            assert_eq!(launch.shared, Bytes(u64::from(stage.shared_bytes)));
+            assert_eq!((launch.registers, launch.spilled, launch.occupancy), (None, None, None));
+        }
+    }
+}
+
+#[test]
+fn the_compile_ledger_adds_up() {
+    let mut wgpu = wgpu();
+    let (case, inputs) = case(CASES[0]);
+    let prepared = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");
+    let compiled = prepared.compiled();
+    let names: Vec<&str> = compiled.steps.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["WGSL module", "pipeline"]);
+    assert!(compiled.steps.iter().all(|s| s.time.0 > 0.0), "{compiled:?}");
+    assert_eq!(compiled.steps.iter().map(|s| s.time.0).sum::<f64>(), compiled.time.0);
+    assert!(compiled.repeat.is_some_and(|t| t.0 > 0.0));
+}
+
+#[test]
+fn each_case_answers_for_its_own_memory() {
+    let mut wgpu = wgpu();
+    let (case, inputs) = case(CASES[3]);
+    let program = case.program(&wgpu.device().caps).expect("a kernel variant");
+    let used = |name: &str| program.stages.iter().flat_map(|s| &s.uses).any(|(used, _)| *used == name);
+    let specs = case.problem.buffers();
+    let bytes = |spec: &&parallax_core::workload::BufferSpec| spec.bytes(case.problem.dtype).0.next_multiple_of(4);
+    let once: u64 = specs.iter().filter(|s| used(s.name)).map(|s| bytes(&s)).sum();
+    let mut three = block_on(wgpu.prepare(&case, &inputs, 3)).expect("a small case");
+    let one = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");
+    assert_eq!((three.memory().current, one.memory().current), (Bytes(3 * once), Bytes(once)));
+    let output = specs.iter().position(|s| matches!(s.role, Role::Output { .. })).expect("an output");
+    block_on(three.read_back(output, 0..8)).expect("read back");
+    let after = three.memory();
+    assert_eq!((after.current, after.peak), (Bytes(3 * once), Bytes(3 * once + 8)), "the copy came and went");
+}
+
+#[test]
+fn bytes_move_both_ways_within_the_limits() {
+    let mut wgpu = wgpu();
+    assert!(block_on(wgpu.empty()).expect("a living device").0 > 0.0);
+    for way in [Transfer::Upload, Transfer::Download] {
+        let time = |wgpu: &mut Wgpu, bytes| block_on(wgpu.transfer(way, bytes));
+        assert!(time(&mut wgpu, 1 << 20).expect("a mebibyte").is_some_and(|t| t.0 > 0.0));
+        assert!(time(&mut wgpu, 7).expect("an odd size").is_some_and(|t| t.0 > 0.0));
+        let too_much = time(&mut wgpu, u64::MAX - 8);
+        assert!(matches!(too_much, Err(BackendError::Unsupported(_))), "{too_much:?}");
+    }
+}
+
+#[test]
+fn a_program_is_never_hidden() {
+    assert!(!wgpu().conditions().hidden);
+}
