@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use parallax_core::profiler::{BackendError, Compiled};
+use parallax_core::profiler::{BackendError, Compiled, Step};
 use parallax_core::units::Nanos;
 use sha2::{Digest, Sha256};
 
@@ -92,11 +92,14 @@ pub(crate) fn compile_cached(
             cubin
         }
     };
+    let time = Nanos::from_secs(begin.elapsed().as_secs_f64());
     let compiled = Compiled {
-        time: Nanos::from_secs(begin.elapsed().as_secs_f64()),
+        time,
         cached,
         text_hash: hex(&Sha256::digest(&text.source)),
         options: options.into_iter().chain([format!("NVRTC {}.{}", nvrtc.version().0, nvrtc.version().1)]).collect(),
+        steps: vec![Step { name: if cached { "cache read" } else { "NVRTC" }.to_owned(), time }],
+        repeat: None,
     };
     Ok((cubin, compiled))
 }

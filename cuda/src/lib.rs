@@ -11,18 +11,31 @@
 //! * [`nvrtc`]: finds the compiler library and speaks to it.
 //! * [`compile`]: text to a binary for one architecture, through a cache keyed by everything that goes in.
 //! * [`device`]: opens a device and describes it.
-//! * [`profiler`]: the [`Profiler`](parallax_core::profiler::Profiler) itself: memory, launches, events.
+//! * [`profiler`]: the [`Profiler`](parallax_core::profiler::Profiler) itself. Behind it, each a private module: `prepare`
+//!   (buffers, kernels and library calls put in place), `launch`, `prepared` (measuring), `trace`, and `transfer`.
+//! * `libraries`: where NVIDIA's libraries are found; `cublaslt` and `cupti` speak to two that may be missing.
 
 #[cfg(target_arch = "wasm32")]
 compile_error!("parallax-cuda is native only; the page uses parallax-shaders");
 
 pub mod compile;
+mod cublaslt;
+mod cupti;
 pub mod device;
 mod errors;
+mod events;
+mod launch;
+mod libraries;
 mod memory;
 pub mod nvrtc;
+mod occupancy;
+mod prepare;
+mod prepared;
 pub mod profiler;
+mod stack;
 pub mod text;
+mod trace;
+mod transfer;
 
 pub use compile::{Arch, compile_text};
 pub use device::Unavailable;

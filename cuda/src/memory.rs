@@ -11,7 +11,7 @@ use parallax_core::units::Bytes;
 
 use crate::errors::Context;
 
-/// Counts the bytes that one profiler holds.
+/// Counts the bytes that one case holds.
 #[derive(Default)]
 pub(crate) struct Ledger {
     current: Cell<u64>,
@@ -19,11 +19,6 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// The peak starts anew from what is held now.
-    pub(crate) fn restart_peak(&self) {
-        self.peak.set(self.current.get());
-    }
-
     fn add(&self, bytes: u64) {
         self.current.set(self.current.get() + bytes);
         self.peak.set(self.peak.get().max(self.current.get()));
@@ -35,11 +30,12 @@ impl Ledger {
 
     /// What is held, beside what the driver says is gone from its free memory since `free_before`.
     pub(crate) fn stats(&self, context: &CudaContext, free_before: u64) -> MemoryStats {
-        let free = context.mem_get_info().ok().map(|(free, _)| free as u64);
+        let info = context.mem_get_info().ok().map(|(free, total)| (free as u64, total as u64));
         MemoryStats {
             current: Bytes(self.current.get()),
             peak: Bytes(self.peak.get()),
-            reserved: free.map(|free| Bytes(free_before.saturating_sub(free))),
+            reserved: info.map(|(free, _)| Bytes(free_before.saturating_sub(free))),
+            device_used: info.map(|(free, total)| Bytes(total.saturating_sub(free))),
         }
     }
 }
@@ -100,6 +96,14 @@ impl Buffer {
                 .doing(|| "reading results back".into())?;
         }
         Ok(data)
+    }
+
+    /// Copy all of another buffer of the same size, in stream order.
+    pub(crate) fn copy_from(&self, other: &Buffer, stream: sys::CUstream) -> Result<(), BackendError> {
+        assert_eq!(self.bytes, other.bytes, "copies are of the same size");
+        // SAFETY: both pointers are alive, and the caller waits for the stream before a buffer can be dropped.
+        unsafe { result::memcpy_dtod_async(self.pointer, other.pointer, self.bytes as usize, stream) }
+            .doing(|| "copying inputs on the device".into())
     }
 
     /// Set every bit, in stream order: NaN in every floating-point type.

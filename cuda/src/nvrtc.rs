@@ -1,24 +1,28 @@
 //! NVIDIA's run-time compiler: where it is found, and the few calls that are needed.
 //!
-//! The library is loaded by its full path where one is known, and called through its own symbols: which file it is then
-//! does not depend on names that the loader happens to know, and any major version will do. Looked for, in order:
-//!
-//! 1. `PARALLAX_NVRTC_DIR`, a folder that holds the library; nothing else is tried when it is set;
-//! 2. the loader's own path;
-//! 3. `lib64` and `lib` below `CUDA_HOME` and `CUDA_PATH` (on Windows `bin` and `bin/x64`), then `/usr/local/cuda/lib64`;
-//! 4. Python wheels: `nvidia/cu13/lib` and `nvidia/cuda_nvrtc/lib` in every folder on `python3`'s path.
+//! `PARALLAX_NVRTC_DIR` names the folder that holds the library, instead of the search that all libraries share (the
+//! loader's path, the CUDA toolkit, Python wheels).
 //!
 //! Kernels include no header, so no include folder is needed: `pip install nvidia-cuda-nvrtc` alone is enough.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use libloading::Library;
 
+use crate::libraries::{self, Wanted, names_in};
+
 /// Names a folder that holds the library, instead of the search.
 pub const DIR_VARIABLE: &str = "PARALLAX_NVRTC_DIR";
+
+const WANTED: Wanted = Wanted {
+    stem: "nvrtc",
+    windows: &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"],
+    variable: Some(DIR_VARIABLE),
+    toolkit: None,
+    wheel: "cuda_nvrtc",
+};
 
 /// The loaded compiler.
 pub struct Nvrtc {
@@ -101,28 +105,8 @@ pub fn get() -> Result<&'static Nvrtc, NvrtcError> {
 
 impl Nvrtc {
     fn load() -> Result<Nvrtc, NvrtcError> {
-        let mut tried = Vec::new();
-        for place in Places::new() {
-            let (origin, loaded) = match &place {
-                Place::Loader(name) => (name.clone(), load_library(Path::new(name), None)),
-                Place::Folder(folder) => match library_in(folder) {
-                    Some(file) => (file.display().to_string(), load_library(&file, Some(folder))),
-                    None => {
-                        tried.push(format!("no libnvrtc in {}", folder.display()));
-                        continue;
-                    }
-                },
-            };
-            match loaded {
-                Ok(api) => return Nvrtc::describe(api, origin),
-                Err(error) => tried.push(match place {
-                    // The loader's message for a name that it does not know repeats the name and says nothing more.
-                    Place::Loader(name) => format!("no {name} on the loader's path"),
-                    Place::Folder(_) => format!("{origin}: {error}"),
-                }),
-            }
-        }
-        Err(NvrtcError::Missing { tried: tried.join("; ") })
+        let (api, origin) = libraries::load(&WANTED, load_library).map_err(|tried| NvrtcError::Missing { tried })?;
+        Nvrtc::describe(api, origin)
     }
 
     fn describe(api: Api, origin: String) -> Result<Nvrtc, NvrtcError> {
@@ -258,88 +242,6 @@ fn load_library(path: &Path, folder: Option<&Path>) -> Result<Api, libloading::E
     }
 }
 
-/// Somewhere to look.
-enum Place {
-    /// A name that the loader may know.
-    Loader(String),
-    /// A folder that may hold the library.
-    Folder(PathBuf),
-}
-
-/// Places in order. The last ones cost a process (asking Python for its path), so they are made only when reached.
-struct Places {
-    queue: std::vec::IntoIter<Place>,
-    ask_python: bool,
-}
-
-impl Places {
-    fn new() -> Places {
-        if let Some(folder) = std::env::var_os(DIR_VARIABLE) {
-            return Places { queue: vec![Place::Folder(folder.into())].into_iter(), ask_python: false };
-        }
-        let names: &[&str] = if cfg!(windows) {
-            &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
-        } else {
-            &["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]
-        };
-        let mut queue: Vec<Place> = names.iter().map(|name| Place::Loader((*name).to_owned())).collect();
-        let below = if cfg!(windows) { ["bin", "bin/x64"] } else { ["lib64", "lib"] };
-        for root in ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os) {
-            queue.extend(below.map(|folder| Place::Folder(Path::new(&root).join(folder))));
-        }
-        if cfg!(unix) {
-            queue.push(Place::Folder("/usr/local/cuda/lib64".into()));
-        }
-        Places { queue: queue.into_iter(), ask_python: true }
-    }
-}
-
-impl Iterator for Places {
-    type Item = Place;
-
-    fn next(&mut self) -> Option<Place> {
-        if self.queue.len() == 0 && std::mem::take(&mut self.ask_python) {
-            self.queue = python_folders().into_iter().map(Place::Folder).collect::<Vec<_>>().into_iter();
-        }
-        self.queue.next()
-    }
-}
-
-/// Library folders of the compiler's wheels. Empty where there is no Python or no such wheel.
-fn python_folders() -> Vec<PathBuf> {
-    let python = if cfg!(windows) { "python" } else { "python3" };
-    let output = Command::new(python).args(["-c", r"import sys; print('\n'.join(filter(None, sys.path)))"]).output();
-    let Ok(output) = output else { return Vec::new() };
-    let below = ["nvidia/cu13/lib", "nvidia/cu13/bin/x86_64", "nvidia/cuda_nvrtc/lib", "nvidia/cuda_nvrtc/bin"];
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .flat_map(|site| below.map(|folder| Path::new(site).join(folder)))
-        .filter(|folder| folder.is_dir())
-        .collect()
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| !is_alternative(name))
-        .collect();
-    names.sort();
-    names
-}
-
-/// Wheels carry a second build of each library beside the first (`libnvrtc.alt.so.13`).
-fn is_alternative(name: &str) -> bool {
-    name.contains(".alt.")
-}
-
-/// The compiler in a folder; of several versions, the last by name.
-fn library_in(folder: &Path) -> Option<PathBuf> {
-    let is_library =
-        |name: &String| name.starts_with("libnvrtc.so") || name.starts_with("nvrtc64_") && name.ends_with(".dll");
-    names_in(folder).into_iter().rfind(is_library).map(|name| folder.join(name))
-}
-
 fn builtins_in(folder: &Path) -> Vec<PathBuf> {
     let is_builtins = |name: &String| name.starts_with("libnvrtc-builtins.so") || name.starts_with("nvrtc-builtins64_");
     names_in(folder).into_iter().filter(is_builtins).map(|name| folder.join(name)).collect()
@@ -350,13 +252,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_plain_build_in_a_folder_is_taken() {
+    fn the_builtins_are_found_beside_the_compiler() {
         let folder = tempfile::tempdir().expect("temporary folder");
-        assert_eq!(library_in(folder.path()), None);
-        for name in ["libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0", "libnvrtc.so.12", "libnvrtc.so.13"] {
+        for name in ["libnvrtc-builtins.alt.so.13.0", "libnvrtc-builtins.so.13.0", "libnvrtc.so.13"] {
             std::fs::write(folder.path().join(name), "").expect("writable");
         }
-        assert_eq!(library_in(folder.path()), Some(folder.path().join("libnvrtc.so.13")));
         assert_eq!(builtins_in(folder.path()), [folder.path().join("libnvrtc-builtins.so.13.0")]);
     }
 

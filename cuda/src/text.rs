@@ -31,6 +31,11 @@ fn find(name: &str) -> Option<(String, &'static str)> {
     TEXTS.iter().find(|(n, _)| *n == name).map(|(n, body)| (format!("{n}.cu"), *body))
 }
 
+/// Whether a program needs a text: calls into the vendor's library do not.
+pub fn needed(program: &Program) -> bool {
+    program.stages.iter().any(|stage| stage.cuda.library.is_none())
+}
+
 /// The text of a case.
 ///
 /// # Errors
@@ -58,6 +63,7 @@ fn source(common: Option<(String, &str)>, file: &str, body: &str, dtype: DType, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_core::workload::{Library, Stage};
 
     #[test]
     fn parts_come_in_order_and_lines_count_from_the_kernel_file() {
@@ -71,6 +77,17 @@ mod tests {
                 < at("#define S 7u\n#define CAUSAL 0u\n#line 1 \"x/common.cu\"\ncommon\n#line 1 \"x.cu\"\nbody\n")
         );
         assert!(!text.contains("#define ELEM_F32"));
+    }
+
+    #[test]
+    fn calls_into_the_library_need_no_text() {
+        let own = Stage::new("own", &[], [1; 3], [1; 3], 0);
+        let mut call = own.clone();
+        call.cuda.library = Some(Library::Gemm { m: 1, n: 1, k: 1 });
+        let program =
+            |stages: &[&Stage]| Program { consts: Vec::new(), stages: stages.iter().copied().cloned().collect() };
+        assert!(!needed(&program(&[&call])));
+        assert!(needed(&program(&[&call, &own])));
     }
 
     #[test]

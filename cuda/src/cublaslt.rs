@@ -1,0 +1,264 @@
+//! Matrix products by NVIDIA's library cuBLASLt, loaded at run time.
+//!
+//! The library thinks in columns. A dense row-major matrix read by columns is its transpose, so the row-major product
+//! `C = A·B` is asked for as `Cᵀ = Bᵀ·Aᵀ`: the operands change places, and nothing is ever transposed in memory.
+
+mod api;
+
+use std::cell::OnceCell;
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use api::{Api, Heuristic, Owned, api, make};
+use cudarc::cublaslt::sys;
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use parallax_core::case::DType;
+use parallax_core::profiler::BackendError;
+
+/// Device memory that the library may use while it multiplies, in bytes: what NVIDIA recommends for Hopper.
+pub(crate) const WORKSPACE: u64 = 32 << 20;
+
+/// The library, set up for the device at hand at the first use.
+#[derive(Default)]
+pub(crate) struct CublasLt {
+    open: OnceCell<Rc<Open>>,
+}
+
+struct Open {
+    api: &'static Api,
+    handle: Owned,
+}
+
+impl CublasLt {
+    /// The device's context is current.
+    fn open(&self) -> Result<Rc<Open>, BackendError> {
+        if let Some(open) = self.open.get() {
+            return Ok(open.clone());
+        }
+        let api = api()?;
+        let handle = make("setting up", api, api.destroy, |object| {
+            // SAFETY: the caller made the context current; the argument outlives the call.
+            unsafe { (api.create)(object) }
+        })?;
+        Ok(self.open.get_or_init(|| Rc::new(Open { api, handle })).clone())
+    }
+
+    /// Plan the row-major product of an `m`×`k` and a `k`×`n` matrix, with the algorithm that the library's heuristic
+    /// puts first. The device's context is current.
+    ///
+    /// # Errors
+    /// [`BackendError::Unsupported`] when the library is not installed, or cannot compute this product here.
+    pub(crate) fn plan(&self, dtype: DType, m: u64, n: u64, k: u64) -> Result<Gemm, BackendError> {
+        let open = self.open()?;
+        let api = open.api;
+        // Plain f32 for f32, not the tensor cores' 19 bits; 16-bit factors accumulate in f32.
+        let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F as c_int;
+        let scale = sys::cudaDataType::CUDA_R_32F as c_int;
+        let product = make("describing a product", api, api.product_destroy, |object| {
+            // SAFETY: the argument outlives the call.
+            unsafe { (api.product)(object, compute, scale) }
+        })?;
+        let [first, second, result] = operands(m, n, k);
+        let layout = |Columns { rows, columns }: Columns| {
+            make("describing a matrix", api, api.layout_destroy, |object| {
+                // SAFETY: as above.
+                unsafe { (api.layout)(object, storage(dtype), rows, columns, rows as i64) }
+            })
+        };
+        let layouts = [layout(first)?, layout(second)?, layout(result)?];
+        let algorithm = algorithm(&open, &product, &layouts).map_err(|error| match error {
+            BackendError::Unsupported(why) => {
+                BackendError::Unsupported(format!("{why}: no way to multiply {m}x{k} by {k}x{n} in {dtype:?}"))
+            }
+            other => other,
+        })?;
+        Ok(Gemm { layouts, product, algorithm, open })
+    }
+}
+
+/// The heuristic's first algorithm within the workspace.
+fn algorithm(open: &Open, product: &Owned, layouts: &[Owned; 3]) -> Result<sys::cublasLtMatmulAlgo_t, BackendError> {
+    let api = open.api;
+    let preference = make("choosing an algorithm", api, api.preference_destroy, |object| {
+        // SAFETY: the argument outlives the call.
+        unsafe { (api.preference)(object) }
+    })?;
+    let limit = sys::cublasLtMatmulPreferenceAttributes_t::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES as c_int;
+    let bytes = WORKSPACE;
+    // SAFETY: the attribute is eight bytes long, which are copied before the call returns.
+    let set = unsafe { (api.preference_set)(preference.object, limit, (&raw const bytes).cast(), size_of_val(&bytes)) };
+    api.check("limiting the workspace", set)?;
+
+    let nothing = sys::cublasLtMatmulAlgo_t { data: [0; 8] };
+    let mut best = Heuristic { algorithm: nothing, workspace: 0, status: 0, waves: 0.0, reserved: [0; 4] };
+    let mut found = 0;
+    let [first, second, result] = layouts.each_ref().map(|layout| layout.object);
+    // SAFETY: all objects are alive, and there is room for the one algorithm that is asked for.
+    let status = unsafe {
+        (api.heuristic)(
+            open.handle.object,
+            product.object,
+            first,
+            second,
+            result,
+            result,
+            preference.object,
+            1,
+            &mut best,
+            &mut found,
+        )
+    };
+    api.check("choosing an algorithm", status)?;
+    if found < 1 {
+        return Err(BackendError::Unsupported("cuBLASLt knows no algorithm".to_owned()));
+    }
+    api.check("choosing an algorithm", best.status)?;
+    Ok(best.algorithm)
+}
+
+/// A dense matrix as the library sees it: by columns, each directly behind the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Columns {
+    rows: u64,
+    columns: u64,
+}
+
+/// The operands of `Cᵀ = Bᵀ·Aᵀ` in the library's order: first B's memory, then A's, then C's.
+fn operands(m: u64, n: u64, k: u64) -> [Columns; 3] {
+    [Columns { rows: n, columns: k }, Columns { rows: k, columns: m }, Columns { rows: n, columns: m }]
+}
+
+fn storage(dtype: DType) -> c_int {
+    let storage = match dtype {
+        DType::F32 => sys::cudaDataType::CUDA_R_32F,
+        DType::F16 => sys::cudaDataType::CUDA_R_16F,
+        DType::BF16 => sys::cudaDataType::CUDA_R_16BF,
+    };
+    storage as c_int
+}
+
+/// A planned matrix product.
+pub(crate) struct Gemm {
+    product: Owned,
+    layouts: [Owned; 3],
+    algorithm: sys::cublasLtMatmulAlgo_t,
+    /// Last, so that the library's handle goes after what was made with it.
+    open: Rc<Open>,
+}
+
+impl Gemm {
+    /// The library's version, for people.
+    pub(crate) fn version(&self) -> String {
+        // SAFETY: takes nothing and returns a number.
+        let version = unsafe { (self.open.api.version)() };
+        format!("cuBLASLt {}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+    }
+
+    /// Queue `c = a·b` on the stream.
+    ///
+    /// # Safety
+    /// The context is current. The pointers are the device addresses of the row-major matrices of the plan and of
+    /// [`WORKSPACE`] bytes, and stay alive until the stream has been waited for.
+    pub(crate) unsafe fn launch(
+        &self,
+        [a, b, c]: [CUdeviceptr; 3],
+        workspace: CUdeviceptr,
+        stream: CUstream,
+    ) -> Result<(), BackendError> {
+        let (one, zero) = (1.0f32, 0.0f32);
+        let [first, second, result] = self.layouts.each_ref().map(|layout| layout.object);
+        // SAFETY: all objects are alive; the factors are on the host, which is the default, and read before the call
+        // returns; the caller vouches for the rest.
+        let status = unsafe {
+            (self.open.api.matmul)(
+                self.open.handle.object,
+                self.product.object,
+                (&raw const one).cast(),
+                b,
+                first,
+                a,
+                second,
+                (&raw const zero).cast(),
+                c,
+                result,
+                c,
+                result,
+                &self.algorithm,
+                workspace,
+                WORKSPACE as usize,
+                stream,
+            )
+        };
+        self.open.api.check("multiplying", status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::memory::Buffer;
+
+    /// The product by columns, as the library would compute it: `columns[j * rows + i]` is row i of column j.
+    fn by_columns(first: (&[f64], Columns), second: (&[f64], Columns), result: Columns) -> Vec<f64> {
+        let mut out = vec![0.0; (result.rows * result.columns) as usize];
+        for j in 0..result.columns {
+            for i in 0..result.rows {
+                let term =
+                    |l: u64| first.0[(l * first.1.rows + i) as usize] * second.0[(j * second.1.rows + l) as usize];
+                out[(j * result.rows + i) as usize] = (0..first.1.columns).map(term).sum();
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn a_product_by_columns_of_the_swapped_operands_is_the_product_by_rows() {
+        let (m, n, k) = (2, 3, 4);
+        let a: Vec<f64> = (0..m * k).map(|x| x as f64).collect();
+        let b: Vec<f64> = (0..k * n).map(|x| (x * x) as f64).collect();
+        let mut want = vec![0.0; (m * n) as usize];
+        for i in 0..m {
+            for j in 0..n {
+                want[(i * n + j) as usize] = (0..k).map(|l| a[(i * k + l) as usize] * b[(l * n + j) as usize]).sum();
+            }
+        }
+        let [first, second, result] = operands(m, n, k);
+        assert_eq!(by_columns((&b, first), (&a, second), result), want);
+    }
+
+    /// Where there is a device and a library, they must give the product; where not, they must say so.
+    #[test]
+    fn the_librarys_product_is_the_product() {
+        let (m, n, k) = (37, 53, 29);
+        let device = match Device::open(0) {
+            Ok(device) => device,
+            Err(error) => return assert!(error.to_string().len() > 40, "not a sentence: {error}"),
+        };
+        let stream = device.context.new_stream().expect("a stream");
+        let library = CublasLt::default();
+        let gemm = match library.plan(DType::F32, m, n, k) {
+            Ok(gemm) => gemm,
+            Err(error) => return assert!(matches!(error, BackendError::Unsupported(_)), "{error}"),
+        };
+        // Small whole numbers, whose products are exact in f32.
+        let a: Vec<f32> = (0..m * k).map(|x| (x % 7) as f32).collect();
+        let b: Vec<f32> = (0..k * n).map(|x| (x % 5) as f32).collect();
+        let bytes = |data: &[f32]| data.iter().flat_map(|x| x.to_ne_bytes()).collect::<Vec<u8>>();
+        let ledger = Rc::default();
+        let buffer = |bytes| Buffer::new(&device.context, &ledger, "test", bytes).expect("memory");
+        let buffers = [4 * m * k, 4 * k * n, 4 * m * n].map(buffer);
+        let workspace = buffer(WORKSPACE);
+        buffers[0].write(0, &bytes(&a)).expect("written");
+        buffers[1].write(0, &bytes(&b)).expect("written");
+        device.context.synchronize().expect("written");
+        // SAFETY: buffers and workspace have the sizes of the plan, and live until the stream was waited for.
+        unsafe { gemm.launch(buffers.each_ref().map(Buffer::pointer), workspace.pointer(), stream.cu_stream()) }
+            .expect("launched");
+        stream.synchronize().expect("done");
+        let term = |i: u64, j: u64, l: u64| a[(i * k + l) as usize] * b[(l * n + j) as usize];
+        let row = |i: u64| (0..n).map(move |j| (0..k).map(|l| term(i, j, l)).sum::<f32>());
+        let want: Vec<f32> = (0..m).flat_map(row).collect();
+        assert_eq!(buffers[2].read(0..4 * m * n).expect("read"), bytes(&want));
+    }
+}

@@ -1,0 +1,214 @@
+//! The library itself: found, loaded, and the few calls that are needed.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+use cudarc::cublaslt::sys;
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use libloading::Library;
+use parallax_core::profiler::BackendError;
+
+use crate::libraries::{self, Wanted};
+
+const WANTED: Wanted = Wanted {
+    stem: "cublasLt",
+    windows: &["cublasLt64_13.dll", "cublasLt64_12.dll"],
+    variable: None,
+    toolkit: None,
+    wheel: "cublas",
+};
+
+/// Objects of the library, which it hands out as pointers.
+pub(super) type Object = *mut c_void;
+pub(super) type Destroy = unsafe extern "C" fn(Object) -> c_int;
+
+/// The calls, resolved once. The library stays loaded as long as the pointers exist.
+pub(super) struct Api {
+    pub(super) create: unsafe extern "C" fn(*mut Object) -> c_int,
+    pub(super) destroy: Destroy,
+    pub(super) version: unsafe extern "C" fn() -> usize,
+    pub(super) status: unsafe extern "C" fn(c_int) -> *const c_char,
+    pub(super) layout: unsafe extern "C" fn(*mut Object, c_int, u64, u64, i64) -> c_int,
+    pub(super) layout_destroy: Destroy,
+    /// Takes the types of computation and of scaling.
+    pub(super) product: unsafe extern "C" fn(*mut Object, c_int, c_int) -> c_int,
+    pub(super) product_destroy: Destroy,
+    pub(super) preference: unsafe extern "C" fn(*mut Object) -> c_int,
+    pub(super) preference_set: unsafe extern "C" fn(Object, c_int, *const c_void, usize) -> c_int,
+    pub(super) preference_destroy: Destroy,
+    /// Library, product, layouts of A, B, C and D, preference, how many, and where they go.
+    #[allow(clippy::type_complexity, reason = "the signature is NVIDIA's")]
+    pub(super) heuristic: unsafe extern "C" fn(
+        Object,
+        Object,
+        Object,
+        Object,
+        Object,
+        Object,
+        Object,
+        c_int,
+        *mut Heuristic,
+        *mut c_int,
+    ) -> c_int,
+    /// Library, product, alpha, A, B, beta, C and D with their layouts, algorithm, workspace, stream.
+    #[allow(clippy::type_complexity, reason = "the signature is NVIDIA's")]
+    pub(super) matmul: unsafe extern "C" fn(
+        Object,
+        Object,
+        *const c_void,
+        CUdeviceptr,
+        Object,
+        CUdeviceptr,
+        Object,
+        *const c_void,
+        CUdeviceptr,
+        Object,
+        CUdeviceptr,
+        Object,
+        *const sys::cublasLtMatmulAlgo_t,
+        CUdeviceptr,
+        usize,
+        CUstream,
+    ) -> c_int,
+    _library: Library,
+}
+
+/// `cublasLtMatmulHeuristicResult_t`, with the status as the number that it is: a newer library may know more of them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Heuristic {
+    pub(super) algorithm: sys::cublasLtMatmulAlgo_t,
+    pub(super) workspace: usize,
+    pub(super) status: c_int,
+    pub(super) waves: f32,
+    pub(super) reserved: [c_int; 4],
+}
+
+/// The library of this process, loaded at the first call.
+pub(super) fn api() -> Result<&'static Api, BackendError> {
+    static API: OnceLock<Result<Api, String>> = OnceLock::new();
+    let loaded = API.get_or_init(|| libraries::load(&WANTED, |file, _| resolve(file)).map(|(api, _)| api));
+    loaded.as_ref().map_err(|tried| {
+        BackendError::Unsupported(format!(
+            "cuBLASLt, NVIDIA's library of matrix products (libcublasLt), could not be loaded (tried: {tried}). Install \
+             the CUDA toolkit, or run `pip install nvidia-cublas`"
+        ))
+    })
+}
+
+fn resolve(file: &std::path::Path) -> Result<Api, libloading::Error> {
+    // SAFETY: the library's initialisers touch nothing of ours, and every symbol is given the signature of its header,
+    // with enums as the integers and objects as the pointers that they are.
+    unsafe {
+        let library = Library::new(file)?;
+        Ok(Api {
+            create: *library.get(c"cublasLtCreate")?,
+            destroy: *library.get(c"cublasLtDestroy")?,
+            version: *library.get(c"cublasLtGetVersion")?,
+            status: *library.get(c"cublasLtGetStatusString")?,
+            layout: *library.get(c"cublasLtMatrixLayoutCreate")?,
+            layout_destroy: *library.get(c"cublasLtMatrixLayoutDestroy")?,
+            product: *library.get(c"cublasLtMatmulDescCreate")?,
+            product_destroy: *library.get(c"cublasLtMatmulDescDestroy")?,
+            preference: *library.get(c"cublasLtMatmulPreferenceCreate")?,
+            preference_set: *library.get(c"cublasLtMatmulPreferenceSetAttribute")?,
+            preference_destroy: *library.get(c"cublasLtMatmulPreferenceDestroy")?,
+            heuristic: *library.get(c"cublasLtMatmulAlgoGetHeuristic")?,
+            matmul: *library.get(c"cublasLtMatmul")?,
+            _library: library,
+        })
+    }
+}
+
+impl Api {
+    /// What a status means for the case.
+    pub(super) fn check(&self, doing: &str, status: c_int) -> Result<(), BackendError> {
+        if status == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS as c_int {
+            return Ok(());
+        }
+        // SAFETY: the library answers every status with a static string.
+        let text = unsafe {
+            let text = (self.status)(status);
+            if text.is_null() {
+                format!("status {status}")
+            } else {
+                CStr::from_ptr(text).to_string_lossy().into_owned()
+            }
+        };
+        Err(classify(status, format!("cuBLASLt, {doing}: {text}")))
+    }
+}
+
+fn classify(status: c_int, message: String) -> BackendError {
+    use sys::cublasStatus_t as Status;
+    let is = |known: Status| status == known as c_int;
+    if is(Status::CUBLAS_STATUS_NOT_SUPPORTED) || is(Status::CUBLAS_STATUS_ARCH_MISMATCH) {
+        BackendError::Unsupported(message)
+    } else if is(Status::CUBLAS_STATUS_ALLOC_FAILED) {
+        BackendError::OutOfMemory(message)
+    } else {
+        BackendError::Device(message)
+    }
+}
+
+/// An object that is destroyed by the call that belongs to it.
+pub(super) struct Owned {
+    pub(super) object: Object,
+    destroy: Destroy,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: made by the call that `destroy` belongs to, and destroyed only here. A failure changes nothing.
+        let _ = unsafe { (self.destroy)(self.object) };
+    }
+}
+
+/// Make an object with the call in `create`.
+pub(super) fn make(
+    doing: &str,
+    api: &Api,
+    destroy: Destroy,
+    create: impl FnOnce(*mut Object) -> c_int,
+) -> Result<Owned, BackendError> {
+    let mut object = std::ptr::null_mut();
+    api.check(doing, create(&mut object))?;
+    Ok(Owned { object, destroy })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_of_the_heuristic_has_the_headers_layout() {
+        use std::mem::offset_of;
+        type Header = sys::cublasLtMatmulHeuristicResult_t;
+        assert_eq!(size_of::<Heuristic>(), size_of::<Header>());
+        assert_eq!(offset_of!(Heuristic, workspace), offset_of!(Header, workspaceSize));
+        assert_eq!(offset_of!(Heuristic, status), offset_of!(Header, state));
+        assert_eq!(offset_of!(Heuristic, waves), offset_of!(Header, wavesCount));
+        assert_eq!(offset_of!(Heuristic, reserved), offset_of!(Header, reserved));
+    }
+
+    #[test]
+    fn statuses_become_the_right_kind() {
+        let kind = |status: sys::cublasStatus_t| classify(status as c_int, String::new());
+        assert!(matches!(kind(sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED), BackendError::Unsupported(_)));
+        assert!(matches!(kind(sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED), BackendError::OutOfMemory(_)));
+        assert!(matches!(kind(sys::cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED), BackendError::Device(_)));
+    }
+
+    #[test]
+    fn without_the_library_the_sentence_names_it() {
+        // Where it is installed there is nothing to say, and loading it is what is tested.
+        match api() {
+            // SAFETY: takes nothing and returns a number.
+            Ok(api) => assert!(unsafe { (api.version)() } > 0),
+            Err(error) => {
+                assert!(matches!(error, BackendError::Unsupported(_)));
+                assert!(error.to_string().contains("libcublasLt"), "{error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! What the hardware saw, from NVIDIA's profiling interface CUPTI, loaded at run time.
+//!
+//! CUPTI fills buffers with activity records: one for each kernel, with its begin and end on the device, and one for each
+//! call into the driver or the runtime, which carries the same correlation number as the kernel that it launched. It
+//! records only between [`Recording::begin`] and the recording's end. Whatever fails here is no error of the case: the
+//! caller takes events instead.
+
+use std::alloc::Layout;
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use cudarc::cupti::sys::{
+    CUpti_ActivityAPI as ApiRecord, CUpti_ActivityKernel9 as KernelRecord, CUpti_ActivityKind as Kind,
+};
+use libloading::Library;
+
+use crate::libraries::{self, Wanted};
+
+const WANTED: Wanted =
+    Wanted { stem: "cupti", windows: &[], variable: None, toolkit: Some("extras/CUPTI/lib64"), wheel: "cuda_cupti" };
+
+/// What is recorded: kernels without serialising them, and calls that may have launched them. Libraries launch through
+/// the runtime, our own kernels through the driver.
+const KINDS: [Kind; 3] =
+    [Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, Kind::CUPTI_ACTIVITY_KIND_DRIVER, Kind::CUPTI_ACTIVITY_KIND_RUNTIME];
+
+type BufferRequested = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+type BufferCompleted = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
+
+/// The calls, resolved once. The library stays loaded until the process ends, because it keeps our callbacks.
+struct Api {
+    register: unsafe extern "C" fn(BufferRequested, BufferCompleted) -> c_int,
+    enable: unsafe extern "C" fn(c_int) -> c_int,
+    disable: unsafe extern "C" fn(c_int) -> c_int,
+    flush: unsafe extern "C" fn(u32) -> c_int,
+    next: unsafe extern "C" fn(*mut u8, usize, *mut *mut u8) -> c_int,
+    timestamp: unsafe extern "C" fn(*mut u64) -> c_int,
+    _library: Library,
+}
+
+/// What happened, in nanoseconds of CUPTI's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A kernel ran on the device.
+    Kernel,
+    /// The host called the driver or the runtime.
+    Call,
+}
+
+/// One record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Activity {
+    pub(crate) what: What,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// The same for a call and the kernel that it launched.
+    pub(crate) correlation: u32,
+}
+
+/// Records of the current recording. Buffers may be handed over by a thread of CUPTI's own.
+static RECORDS: Mutex<Vec<Activity>> = Mutex::new(Vec::new());
+
+static API: OnceLock<Option<Api>> = OnceLock::new();
+
+/// CUPTI, if it is here and has taken our callbacks. Looked for once.
+fn api() -> Option<&'static Api> {
+    let load = || {
+        let (api, _) = libraries::load(&WANTED, |file, _| resolve(file)).ok()?;
+        // SAFETY: both callbacks are functions of this program, which is never unloaded.
+        (unsafe { (api.register)(buffer_requested, buffer_completed) } == SUCCESS).then_some(api)
+    };
+    API.get_or_init(load).as_ref()
+}
+
+/// `CUPTI_SUCCESS`.
+const SUCCESS: c_int = 0;
+/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: hand over buffers even if they hold records that are not complete.
+const FLUSH_FORCED: u32 = 1;
+
+fn resolve(file: &Path) -> Result<Api, libloading::Error> {
+    // SAFETY: CUPTI's initialisers touch nothing of ours, and every symbol is given the signature of its header, with
+    // enums as the integers and records as the bytes that they are.
+    unsafe {
+        let library = Library::new(file)?;
+        Ok(Api {
+            register: *library.get(c"cuptiActivityRegisterCallbacks")?,
+            enable: *library.get(c"cuptiActivityEnable")?,
+            disable: *library.get(c"cuptiActivityDisable")?,
+            flush: *library.get(c"cuptiActivityFlushAll")?,
+            next: *library.get(c"cuptiActivityGetNextRecord")?,
+            timestamp: *library.get(c"cuptiGetTimestamp")?,
+            _library: library,
+        })
+    }
+}
+
+/// CUPTI at work. It stops when this is dropped.
+pub(crate) struct Recording {
+    api: &'static Api,
+}
+
+impl Recording {
+    /// Begin. `None` where there is no CUPTI, or it refuses (another profiler holds it, say).
+    pub(crate) fn begin() -> Option<Recording> {
+        // Made first, so that what was enabled is disabled again when a later kind is refused.
+        let recording = Recording { api: api()? };
+        records().clear();
+        for kind in KINDS {
+            // SAFETY: a plain call.
+            if unsafe { (recording.api.enable)(kind as c_int) } != SUCCESS {
+                return None;
+            }
+        }
+        Some(recording)
+    }
+
+    /// CUPTI's clock, the one of the records.
+    pub(crate) fn now(&self) -> Option<u64> {
+        let mut now = 0;
+        // SAFETY: the argument outlives the call.
+        (unsafe { (self.api.timestamp)(&mut now) } == SUCCESS).then_some(now)
+    }
+
+    /// End, and take the records. The device's work has been waited for.
+    pub(crate) fn finish(self) -> Option<Vec<Activity>> {
+        // SAFETY: a plain call. It returns after all buffers have been handed to the callback.
+        let flushed = unsafe { (self.api.flush)(FLUSH_FORCED) };
+        (flushed == SUCCESS).then(|| std::mem::take(&mut *records()))
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        for kind in KINDS {
+            // SAFETY: a plain call; disabling what is not enabled does nothing.
+            let _ = unsafe { (self.api.disable)(kind as c_int) };
+        }
+    }
+}
+
+fn records() -> std::sync::MutexGuard<'static, Vec<Activity>> {
+    RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Records are written at multiples of eight bytes; a megabyte holds thousands of them.
+const BUFFER: Layout = match Layout::from_size_align(1 << 20, 8) {
+    Ok(layout) => layout,
+    Err(_) => panic!("eight is a power of two"),
+};
+
+extern "C" fn buffer_requested(buffer: *mut *mut u8, size: *mut usize, most_records: *mut usize) {
+    // SAFETY: the layout has a size. Zeroed, so that gaps between fields hold bytes that may be read.
+    let memory = unsafe { std::alloc::alloc_zeroed(BUFFER) };
+    // SAFETY: CUPTI passes three places to write to. Without memory it is told so by a size of zero, and drops records.
+    unsafe {
+        *buffer = memory;
+        *size = if memory.is_null() { 0 } else { BUFFER.size() };
+        // As many records as fit.
+        *most_records = 0;
+    }
+}
+
+extern "C" fn buffer_completed(_context: *mut c_void, _stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
+    if buffer.is_null() {
+        return;
+    }
+    if let Some(Some(api)) = API.get() {
+        let valid = valid.min(BUFFER.size());
+        // SAFETY: the buffer is ours again, so many bytes of it were written, and the rest are zeros.
+        let bytes = unsafe { std::slice::from_raw_parts(buffer, valid) };
+        let mut record = std::ptr::null_mut();
+        // SAFETY: CUPTI walks its own records in its own buffer, and answers with something else than success at the end.
+        while unsafe { (api.next)(buffer, valid, &mut record) } == SUCCESS {
+            let offset = (record as usize).wrapping_sub(buffer as usize);
+            records().extend(bytes.get(offset..).and_then(parse));
+        }
+    }
+    // SAFETY: allocated by `buffer_requested` with this layout, and given back once.
+    unsafe { std::alloc::dealloc(buffer, BUFFER) };
+}
+
+/// A record at the beginning of `bytes`, if it is of a kind that is asked for.
+///
+/// CUPTI appends fields to its kernel record from version to version; those that are read here have been in their places
+/// since version 9 of CUDA.
+fn parse(bytes: &[u8]) -> Option<Activity> {
+    use std::mem::offset_of;
+    let half = |offset: usize| Some(u32::from_ne_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?));
+    let full = |offset: usize| Some(u64::from_ne_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?));
+    let kind = half(0)?;
+    let is = |known: Kind| kind == known as u32;
+    if is(Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) || is(Kind::CUPTI_ACTIVITY_KIND_KERNEL) {
+        Some(Activity {
+            what: What::Kernel,
+            start: full(offset_of!(KernelRecord, start))?,
+            end: full(offset_of!(KernelRecord, end))?,
+            correlation: half(offset_of!(KernelRecord, correlationId))?,
+        })
+    } else if is(Kind::CUPTI_ACTIVITY_KIND_DRIVER) || is(Kind::CUPTI_ACTIVITY_KIND_RUNTIME) {
+        Some(Activity {
+            what: What::Call,
+            start: full(offset_of!(ApiRecord, start))?,
+            end: full(offset_of!(ApiRecord, end))?,
+            correlation: half(offset_of!(ApiRecord, correlationId))?,
+        })
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudarc::cupti::sys::{CUpti_ActivityKernel4, CUpti_ActivityKernel10};
+
+    fn bytes_of<T>(record: &T) -> &[u8] {
+        // SAFETY: the records of these tests were zeroed as a whole, so that no byte of them is undefined.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of::<T>()) }
+    }
+
+    fn zeroed<T>() -> T {
+        // SAFETY: used for plain C structures, whose fields are numbers, pointers and enums that have a zero.
+        unsafe { std::mem::zeroed() }
+    }
+
+    #[test]
+    fn kernel_records_of_every_version_are_read() {
+        let want = Some(Activity { what: What::Kernel, start: 1 << 60, end: (1 << 60) + 7, correlation: 42 });
+        macro_rules! check {
+            ($($record:ty),*) => {$({
+                let mut record: $record = zeroed();
+                record.kind = Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+                record.start = 1 << 60;
+                record.end = (1 << 60) + 7;
+                record.completed = 5;
+                record.correlationId = 42;
+                assert_eq!(parse(bytes_of(&record)), want);
+            })*};
+        }
+        check!(CUpti_ActivityKernel4, KernelRecord, CUpti_ActivityKernel10);
+    }
+
+    #[test]
+    fn calls_are_read_and_other_kinds_are_not() {
+        let mut record: ApiRecord = zeroed();
+        record.kind = Kind::CUPTI_ACTIVITY_KIND_DRIVER;
+        record.cbid = 307;
+        record.start = 10;
+        record.end = 20;
+        record.correlationId = 3;
+        assert_eq!(parse(bytes_of(&record)), Some(Activity { what: What::Call, start: 10, end: 20, correlation: 3 }));
+        record.kind = Kind::CUPTI_ACTIVITY_KIND_MEMCPY;
+        assert_eq!(parse(bytes_of(&record)), None);
+    }
+
+    #[test]
+    fn a_record_that_is_cut_off_is_none() {
+        let mut record: ApiRecord = zeroed();
+        record.kind = Kind::CUPTI_ACTIVITY_KIND_RUNTIME;
+        assert_eq!(parse(&bytes_of(&record)[..20]), None);
+        assert_eq!(parse(&[]), None);
+    }
+}

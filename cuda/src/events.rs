@@ -1,0 +1,112 @@
+//! Events on a stream: the clock of the samples, and what it is worth.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, result};
+use parallax_core::clock::{common_step, smallest_move};
+use parallax_core::profiler::{BackendError, Clock, ClockInfo};
+use parallax_core::units::Nanos;
+
+use crate::errors::Context;
+
+/// An event that takes the time when it is reached.
+pub(crate) fn event(context: &Arc<CudaContext>) -> Result<CudaEvent, BackendError> {
+    context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing(|| "creating an event".into())
+}
+
+/// Time between two events that were both reached.
+pub(crate) fn elapsed(begin: &CudaEvent, end: &CudaEvent) -> Result<Nanos, BackendError> {
+    let milliseconds = begin.elapsed_ms(end).doing(|| "reading event times".into())?;
+    Ok(Nanos(f64::from(milliseconds) * 1e6))
+}
+
+/// Host time since an instant.
+pub(crate) fn since(instant: Instant) -> Nanos {
+    Nanos::from_secs(instant.elapsed().as_secs_f64())
+}
+
+/// What the documentation of `cuEventElapsedTime` promises.
+const DOCUMENTED_STEP: Nanos = Nanos(500.0);
+
+/// Events that are held against each other.
+const MARKS: usize = 256;
+
+/// Measure what event times are worth: their step, and how often two of them around real work show none or run
+/// backwards. The work is a fill of a few bytes, about the shortest that a device does.
+///
+/// # Errors
+/// When the driver refuses.
+pub(crate) fn test_clock(context: &Arc<CudaContext>, stream: &CudaStream) -> Result<ClockInfo, DriverError> {
+    context.bind_to_thread()?;
+    // SAFETY: the context is current, and the memory is freed once, below.
+    let few = unsafe { result::malloc_sync(FEW) }?;
+    let times = stamps(context, stream, few);
+    // The stream must be idle before the memory goes, also when a call above failed.
+    let waited = stream.synchronize();
+    // SAFETY: allocated above; nothing uses it any more.
+    let freed = unsafe { result::free_sync(few) };
+    let times = times?;
+    waited.and(freed)?;
+
+    let opened = Instant::now();
+    let host_step = smallest_move(1000, || Nanos(opened.elapsed().as_nanos() as f64));
+    Ok(describe(&times, host_step))
+}
+
+/// Bytes of one fill.
+const FEW: usize = 4;
+
+/// Times of events with a fill of `few` between each two, from the first event on.
+fn stamps(context: &Arc<CudaContext>, stream: &CudaStream, few: u64) -> Result<Vec<Nanos>, DriverError> {
+    let new = |_| context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
+    let marks = (0..MARKS).map(new).collect::<Result<Vec<_>, _>>()?;
+    for mark in &marks {
+        mark.record(stream)?;
+        // SAFETY: the caller keeps the memory until the stream has been waited for.
+        unsafe { result::memset_d8_async(few, 0, FEW, stream.cu_stream()) }?;
+    }
+    stream.synchronize()?;
+    marks.iter().map(|mark| Ok(Nanos(f64::from(marks[0].elapsed_ms(mark)?) * 1e6))).collect()
+}
+
+/// What a series of stamps says about their clock. They arrive as f32 milliseconds: short spans, to whole nanoseconds.
+fn describe(times: &[Nanos], host_step: Nanos) -> ClockInfo {
+    let whole: Vec<i64> = times.iter().map(|time| time.0.round() as i64).collect();
+    let step = common_step(whole.iter().map(|time| time.unsigned_abs()));
+    let pairs = whole.len().saturating_sub(1).max(1) as f64;
+    let share = |of: fn(i64) -> bool| whole.windows(2).filter(|pair| of(pair[1] - pair[0])).count() as f64 / pairs;
+    ClockInfo {
+        clock: Clock::CudaEvents,
+        step: step.map_or(DOCUMENTED_STEP, |step| Nanos(step as f64)),
+        host_step,
+        zero_share: share(|passed| passed == 0),
+        negative_share: share(|passed| passed < 0),
+        note: step.is_none().then(|| "no two events differed: the step is the documented 0.5 µs".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(times: &[f64]) -> ClockInfo {
+        describe(&times.iter().copied().map(Nanos).collect::<Vec<_>>(), Nanos(1.0))
+    }
+
+    #[test]
+    fn steps_and_shares_come_from_the_stamps() {
+        let info = clock(&[0.0, 1024.0, 1024.0, 3072.1, 2048.0]);
+        assert_eq!(info.step, Nanos(1024.0));
+        assert_eq!((info.zero_share, info.negative_share), (0.25, 0.25));
+        assert_eq!(info.note, None);
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_has_the_documented_step_and_says_so() {
+        let info = clock(&[0.0, 0.0, 0.0]);
+        assert_eq!((info.step, info.zero_share), (DOCUMENTED_STEP, 1.0));
+        assert!(info.note.is_some());
+    }
+}

@@ -1,0 +1,182 @@
+//! Where NVIDIA's libraries are found at run time.
+//!
+//! A library is loaded by its full path where one is known, and called through its own symbols: which file it is then
+//! does not depend on names that the loader happens to know, and any major version will do. Looked for, in order:
+//!
+//! 1. the folder that the library's own variable names, if it has one; nothing else is tried when it is set;
+//! 2. the loader's own path;
+//! 3. the library folders below `CUDA_HOME` and `CUDA_PATH`, then those of `/usr/local/cuda`;
+//! 4. Python wheels: `nvidia/cu13/lib` and the library's own wheel in every folder on `python3`'s path.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A library and the places that are its own.
+pub(crate) struct Wanted {
+    /// Its name without prefix and suffix: `nvrtc` is `libnvrtc.so`.
+    pub(crate) stem: &'static str,
+    /// Names that the loader may know on Windows, where they carry a version.
+    pub(crate) windows: &'static [&'static str],
+    /// Environment variable that names its folder.
+    pub(crate) variable: Option<&'static str>,
+    /// Folder below a CUDA toolkit, beside the usual ones.
+    pub(crate) toolkit: Option<&'static str>,
+    /// Folder of its Python wheel below `nvidia`.
+    pub(crate) wheel: &'static str,
+}
+
+/// Try `load` on each place until it succeeds. It gets a file, and the file's folder where that is known.
+///
+/// # Errors
+/// Every place that was tried and what happened there, when none of them had a library that loads.
+pub(crate) fn load<T>(
+    wanted: &Wanted,
+    mut load: impl FnMut(&Path, Option<&Path>) -> Result<T, libloading::Error>,
+) -> Result<(T, String), String> {
+    let mut tried = Vec::new();
+    for place in Places::new(wanted) {
+        match place {
+            // The loader's message for a name that it does not know repeats the name and says nothing more.
+            Place::Loader(name) => match load(Path::new(&name), None) {
+                Ok(loaded) => return Ok((loaded, name)),
+                Err(_) => tried.push(format!("no {name} on the loader's path")),
+            },
+            Place::Folder(folder) => match library_in(&folder, wanted.stem) {
+                None => tried.push(format!("no lib{} in {}", wanted.stem, folder.display())),
+                Some(file) => match load(&file, Some(&folder)) {
+                    Ok(loaded) => return Ok((loaded, file.display().to_string())),
+                    Err(error) => tried.push(format!("{}: {error}", file.display())),
+                },
+            },
+        }
+    }
+    Err(tried.join("; "))
+}
+
+/// Somewhere to look.
+enum Place {
+    /// A name that the loader may know.
+    Loader(String),
+    /// A folder that may hold the library.
+    Folder(PathBuf),
+}
+
+/// Places in order. The last ones cost a process (asking Python for its path), so they are made only when reached.
+struct Places<'a> {
+    wanted: &'a Wanted,
+    queue: std::vec::IntoIter<Place>,
+    ask_python: bool,
+}
+
+impl Places<'_> {
+    fn new(wanted: &Wanted) -> Places<'_> {
+        if let Some(folder) = wanted.variable.and_then(std::env::var_os) {
+            return Places { wanted, queue: vec![Place::Folder(folder.into())].into_iter(), ask_python: false };
+        }
+        let mut queue: Vec<Place> = if cfg!(windows) {
+            wanted.windows.iter().map(|name| Place::Loader((*name).to_owned())).collect()
+        } else {
+            ["", ".13", ".12"].map(|version| Place::Loader(format!("lib{}.so{version}", wanted.stem))).into()
+        };
+        let usual = if cfg!(windows) { ["bin", "bin/x64"] } else { ["lib64", "lib"] };
+        let below = || usual.iter().copied().chain(wanted.toolkit);
+        for root in ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os) {
+            queue.extend(below().map(|folder| Place::Folder(Path::new(&root).join(folder))));
+        }
+        if cfg!(unix) {
+            let toolkit = Path::new("/usr/local/cuda");
+            queue.extend(["lib64"].into_iter().chain(wanted.toolkit).map(|folder| Place::Folder(toolkit.join(folder))));
+        }
+        Places { wanted, queue: queue.into_iter(), ask_python: true }
+    }
+}
+
+impl Iterator for Places<'_> {
+    type Item = Place;
+
+    fn next(&mut self) -> Option<Place> {
+        if self.queue.len() == 0 && std::mem::take(&mut self.ask_python) {
+            let folders = wheel_folders(python_path(), self.wanted.wheel).into_iter();
+            self.queue = folders.filter(|folder| folder.is_dir()).map(Place::Folder).collect::<Vec<_>>().into_iter();
+        }
+        self.queue.next()
+    }
+}
+
+/// Folders on the path of Python, which is asked once. Empty where there is no Python.
+fn python_path() -> &'static [PathBuf] {
+    static PATH: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let python = if cfg!(windows) { "python" } else { "python3" };
+        let script = r"import sys; print('\n'.join(filter(None, sys.path)))";
+        let Ok(output) = Command::new(python).args(["-c", script]).output() else { return Vec::new() };
+        String::from_utf8_lossy(&output.stdout).lines().map(PathBuf::from).collect()
+    })
+}
+
+/// Where the wheels of CUDA 13 (all in one folder) and of CUDA 12 (one folder each) put the library.
+fn wheel_folders(path: &[PathBuf], wheel: &str) -> Vec<PathBuf> {
+    let below = if cfg!(windows) {
+        ["nvidia/cu13/bin/x86_64".to_owned(), format!("nvidia/{wheel}/bin")]
+    } else {
+        ["nvidia/cu13/lib".to_owned(), format!("nvidia/{wheel}/lib")]
+    };
+    path.iter().flat_map(|site| below.iter().map(|folder| site.join(folder))).collect()
+}
+
+/// Names of the files in a folder, in order. Wheels carry a second build of some libraries beside the first
+/// (`libnvrtc.alt.so.13`), which is left out.
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| !name.contains(".alt."))
+        .collect();
+    names.sort();
+    names
+}
+
+/// The library in a folder; of several versions, the last by name.
+pub(crate) fn library_in(folder: &Path, stem: &str) -> Option<PathBuf> {
+    let (unix, windows) = (format!("lib{stem}.so"), format!("{stem}64_"));
+    let is_library = |name: &String| name.starts_with(&unix) || (name.starts_with(&windows) && name.ends_with(".dll"));
+    names_in(folder).into_iter().rfind(is_library).map(|name| folder.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_plain_build_in_a_folder_is_taken() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        assert_eq!(library_in(folder.path(), "nvrtc"), None);
+        for name in ["libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0", "libnvrtc.so.12", "libnvrtc.so.13"] {
+            std::fs::write(folder.path().join(name), "").expect("writable");
+        }
+        assert_eq!(library_in(folder.path(), "nvrtc"), Some(folder.path().join("libnvrtc.so.13")));
+        assert_eq!(library_in(folder.path(), "cupti"), None);
+    }
+
+    #[test]
+    fn both_generations_of_wheels_are_looked_at() {
+        let folders = wheel_folders(&[PathBuf::from("site")], "cublas");
+        let told: Vec<_> = folders.iter().map(|folder| folder.to_string_lossy().into_owned()).collect();
+        assert!(told[0].starts_with("site/nvidia/cu13/") && told[1].starts_with("site/nvidia/cublas/"), "{told:?}");
+    }
+
+    #[test]
+    fn a_library_that_is_nowhere_is_told_with_every_place() {
+        let wanted = Wanted {
+            stem: "parallax-has-no-such-library",
+            windows: &["parallax-has-no-such-library64_1.dll"],
+            variable: None,
+            toolkit: Some("extras"),
+            wheel: "none",
+        };
+        // SAFETY: nothing of that name exists, so nothing is loaded.
+        let error = load(&wanted, |file, _| unsafe { libloading::Library::new(file) }).expect_err("nowhere");
+        assert!(error.contains("parallax-has-no-such-library") && error.contains("; "), "{error}");
+    }
+}

@@ -1,0 +1,199 @@
+//! Puts a case on the device: kernels, library calls, sets of buffers, inputs.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use parallax_core::case::{Case, DType};
+use parallax_core::input::Inputs;
+use parallax_core::profiler::{BackendError, Compiled, Step as CompileStep};
+use parallax_core::workload::{BufferSpec, Library, Program, Role, Stage};
+
+use crate::compile::compile_cached;
+use crate::cublaslt::{Gemm, WORKSPACE};
+use crate::errors::Context;
+use crate::events::{event, since};
+use crate::launch::{Module, Step, Work};
+use crate::memory::{Buffer, Ledger};
+use crate::occupancy::Multiprocessors;
+use crate::prepared::{PreparedCase, Rotation, Set};
+use crate::profiler::Cuda;
+use crate::text::{self, Text};
+
+impl Cuda {
+    /// Compile a case and put it and `sets` copies of its buffers on the device.
+    pub(crate) fn prepare_case(&self, case: &Case, inputs: &Inputs, sets: u32) -> Result<PreparedCase, BackendError> {
+        let program = case.program(&self.device.info.caps).ok_or_else(|| {
+            BackendError::Unsupported(format!("{case} has no kernels of its own: prepare the variant that it selects"))
+        })?;
+        let context = &self.device.context;
+        context.bind_to_thread().doing(|| "binding the device to this thread".into())?;
+        let (module, mut compiled) = self.compile(case, &program)?;
+
+        let ledger = Rc::<Ledger>::default();
+        let calls = |stage: &Stage| stage.cuda.library.is_some();
+        let workspace = match program.stages.iter().any(calls) {
+            true => Some(Buffer::new(context, &ledger, "the library's workspace", WORKSPACE)?),
+            false => None,
+        };
+        let works = program.stages.iter().map(|stage| match (stage.cuda.library, &module, &workspace) {
+            (Some(library), _, Some(workspace)) => {
+                let gemm = self.plan(library, case.problem.dtype, &mut compiled)?;
+                Ok(Work::Gemm(Rc::new(gemm), workspace.pointer()))
+            }
+            (None, Some(module), _) => module.function(stage).map(Work::Kernel),
+            _ => unreachable!("a text is compiled and a workspace allocated exactly where a stage needs it"),
+        });
+        let works = works.collect::<Result<Vec<_>, _>>()?;
+
+        let specs = case.problem.buffers();
+        let sets = self.upload(case, &program, &ledger, inputs, sets)?;
+        let executions =
+            sets.iter().map(|set| execution(&program, &works, &specs, set)).collect::<Result<Vec<_>, _>>()?;
+        let prepared = PreparedCase {
+            executions,
+            rotation: Rotation::new(sets.len()),
+            specs,
+            begin: event(context)?,
+            end: event(context)?,
+            sets,
+            _workspace: workspace,
+            _module: module,
+            compiled,
+            context: context.clone(),
+            stream: self.stream.clone(),
+            opened: self.opened,
+            ledger,
+            free_before: self.free_before,
+            multiprocessors: self.multiprocessors(),
+        };
+        // Fresh memory may hold an earlier case's right answer.
+        prepared.poison_all()?;
+        Ok(prepared)
+    }
+
+    /// The kernels of a program, loaded, and what that took; nothing where every stage is a call into the library.
+    fn compile(&self, case: &Case, program: &Program) -> Result<(Option<Module>, Compiled), BackendError> {
+        if !text::needed(program) {
+            return Ok((None, Compiled::default()));
+        }
+        let text = text::assemble(case, program)?;
+        let (module, mut compiled) = self.load(&text)?;
+        // As a repeat visit would find it: in the cache. A second module is loaded, and gone again at once.
+        if self.options.cache.is_some() {
+            let (_again, repeat) = self.load(&text)?;
+            compiled.repeat = repeat.cached.then_some(repeat.time);
+        }
+        Ok((Some(module), compiled))
+    }
+
+    fn load(&self, text: &Text) -> Result<(Module, Compiled), BackendError> {
+        let (cubin, mut compiled) = compile_cached(text, self.device.arch, self.options.cache.as_deref())?;
+        let begin = Instant::now();
+        let module = Module::load(&self.device.context, &cubin)?;
+        add_step(&mut compiled, "module load", begin);
+        Ok((module, compiled))
+    }
+
+    fn plan(&self, library: Library, dtype: DType, compiled: &mut Compiled) -> Result<Gemm, BackendError> {
+        let Library::Gemm { m, n, k } = library;
+        let begin = Instant::now();
+        let gemm = self.library.plan(dtype, m, n, k)?;
+        add_step(compiled, "cuBLASLt plan", begin);
+        let version = gemm.version();
+        if !compiled.options.contains(&version) {
+            compiled.options.push(version);
+        }
+        Ok(gemm)
+    }
+
+    /// Allocate every set, and bring the inputs into all of them.
+    fn upload(
+        &self,
+        case: &Case,
+        program: &Program,
+        ledger: &Rc<Ledger>,
+        inputs: &Inputs,
+        sets: u32,
+    ) -> Result<Vec<Set>, BackendError> {
+        let specs = case.problem.buffers();
+        let (context, dtype) = (&self.device.context, case.problem.dtype);
+        let used = |spec: &BufferSpec| {
+            // Outputs are allocated in any case: they are read back by their position.
+            let names = || program.stages.iter().flat_map(|stage| stage.uses.iter().map(|(name, _)| *name));
+            !matches!(spec.role, Role::Scratch) || names().any(|name| name == spec.name)
+        };
+        let allocate = |spec: &BufferSpec| match used(spec) {
+            true => Buffer::new(context, ledger, spec.name, spec.bytes(dtype).0).map(Some),
+            false => Ok(None),
+        };
+        let allocate_set = |_| specs.iter().map(allocate).collect::<Result<Set, _>>();
+        let sets = (0..sets.max(1)).map(allocate_set).collect::<Result<Vec<_>, _>>()?;
+
+        let is_input = |(_, spec): &(usize, &BufferSpec)| matches!(spec.role, Role::Input(_));
+        for (index, spec) in specs.iter().enumerate().filter(is_input) {
+            if let Some(buffer) = &sets[0][index] {
+                write(buffer, inputs, index, spec.elem.storage(dtype).bytes())?;
+            }
+        }
+        // Copies from ordinary host memory may still be on their way when the call returns, and the stream that kernels
+        // run on does not wait for them by itself.
+        context.synchronize().doing(|| "uploading inputs".into())?;
+        let copied = sets[1..].iter().try_for_each(|set| {
+            specs.iter().enumerate().filter(is_input).try_for_each(|(index, _)| match (&set[index], &sets[0][index]) {
+                (Some(copy), Some(first)) => copy.copy_from(first, self.stream.cu_stream()),
+                _ => Ok(()),
+            })
+        });
+        // Wait also after a copy that failed: nothing may be in flight when the buffers are dropped.
+        self.stream.synchronize().doing(|| "copying inputs".into()).and(copied)?;
+        Ok(sets)
+    }
+
+    fn multiprocessors(&self) -> Multiprocessors {
+        let info = &self.device.info;
+        let threads = info.limits.get("max_threads_per_multiprocessor").copied().unwrap_or(0);
+        Multiprocessors {
+            count: info.caps.units.unwrap_or(0),
+            threads: u32::try_from(threads).unwrap_or(0),
+            warp: info.caps.subgroup.map_or(0, |(warp, _)| warp),
+        }
+    }
+}
+
+/// Add what was done since `begin` to the ledger of compiling.
+fn add_step(compiled: &mut Compiled, name: &str, begin: Instant) {
+    let time = since(begin);
+    compiled.time += time;
+    compiled.steps.push(CompileStep { name: name.to_owned(), time });
+}
+
+/// The launches of one execution on a set of buffers.
+fn execution(program: &Program, works: &[Work], specs: &[BufferSpec], set: &Set) -> Result<Vec<Step>, BackendError> {
+    let step = |(stage, work): (&Stage, &Work)| {
+        let pointer = |name: &str| {
+            let index = specs.iter().position(|spec| spec.name == name);
+            let buffer = index.and_then(|index| set[index].as_ref());
+            buffer.map(Buffer::pointer).ok_or_else(|| {
+                BackendError::Device(format!("{} uses `{name}`, which is no buffer of the workload", stage.entry))
+            })
+        };
+        let pointers = stage.uses.iter().map(|(name, _)| pointer(name)).collect::<Result<_, _>>()?;
+        Step::new(stage, work.clone(), pointers)
+    };
+    program.stages.iter().zip(works).map(step).collect()
+}
+
+/// Inputs are made and copied in pieces, so that a large tensor needs no second copy of itself on the host.
+const PIECE: u64 = 16 << 20;
+
+fn write(buffer: &Buffer, inputs: &Inputs, index: usize, elem_bytes: u64) -> Result<(), BackendError> {
+    let mut piece = vec![0; PIECE.min(buffer.bytes()) as usize];
+    let mut offset = 0;
+    while offset < buffer.bytes() {
+        let part = &mut piece[..PIECE.min(buffer.bytes() - offset) as usize];
+        inputs.write(index, offset / elem_bytes, part);
+        buffer.write(offset, part)?;
+        offset += part.len() as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! A case on the device: runs it, times it, reads it back.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
+use parallax_core::profiler::{BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Sample, Trace};
+use parallax_core::units::Nanos;
+use parallax_core::workload::{BufferSpec, Role};
+
+use crate::errors::Context;
+use crate::events::{elapsed, since};
+use crate::launch::{Module, Step};
+use crate::memory::{Buffer, Ledger};
+use crate::occupancy::Multiprocessors;
+use crate::trace::trace;
+
+/// One set of buffers in the workload's order; `None` for scratch that no stage uses.
+pub(crate) type Set = Vec<Option<Buffer>>;
+
+/// A case on the device. Everything in it frees itself.
+pub(crate) struct PreparedCase {
+    /// The launches of one execution, on each set of buffers.
+    pub(crate) executions: Vec<Vec<Step>>,
+    pub(crate) rotation: Rotation,
+    pub(crate) specs: Vec<BufferSpec>,
+    pub(crate) begin: CudaEvent,
+    pub(crate) end: CudaEvent,
+    pub(crate) sets: Vec<Set>,
+    /// What the library multiplies in, where it is called.
+    pub(crate) _workspace: Option<Buffer>,
+    pub(crate) _module: Option<Module>,
+    pub(crate) compiled: Compiled,
+    pub(crate) context: Arc<CudaContext>,
+    pub(crate) stream: Arc<CudaStream>,
+    pub(crate) opened: Instant,
+    pub(crate) ledger: Rc<Ledger>,
+    pub(crate) free_before: u64,
+    pub(crate) multiprocessors: Multiprocessors,
+}
+
+/// Which set of buffers an execution takes: the one after the last execution's, around and around.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rotation {
+    sets: usize,
+    last: Option<usize>,
+}
+
+impl Rotation {
+    /// Around so many sets, at least one.
+    pub(crate) fn new(sets: usize) -> Rotation {
+        Rotation { sets: sets.max(1), last: None }
+    }
+
+    /// The set of one more execution.
+    fn advance(&mut self) -> usize {
+        let next = self.last.map_or(0, |last| (last + 1) % self.sets);
+        self.last = Some(next);
+        next
+    }
+
+    /// The set of the last execution; before any, the one that it will take.
+    fn last(&self) -> usize {
+        self.last.unwrap_or(0)
+    }
+}
+
+impl PreparedCase {
+    fn bind(&self) -> Result<(), BackendError> {
+        self.context.bind_to_thread().doing(|| "binding the device to this thread".into())
+    }
+
+    /// Host time since the profiler was opened.
+    pub(crate) fn now(&self) -> Nanos {
+        since(self.opened)
+    }
+
+    /// Put an event on the stream.
+    pub(crate) fn record(&self, event: &CudaEvent) -> Result<(), BackendError> {
+        event.record(&self.stream).doing(|| "recording an event".into())
+    }
+
+    /// The set of one more execution.
+    pub(crate) fn advance(&mut self) -> usize {
+        self.rotation.advance()
+    }
+
+    /// The launches of one execution on a set.
+    pub(crate) fn steps(&self, set: usize) -> &[Step] {
+        &self.executions[set]
+    }
+
+    fn execute(&mut self, times: u32) -> Result<(), BackendError> {
+        for _ in 0..times {
+            let set = self.advance();
+            self.steps(set).iter().try_for_each(|step| step.launch(&self.stream))?;
+        }
+        Ok(())
+    }
+
+    /// The lead stands before the first event: while the device works on it, the host queues what is timed, so that the
+    /// timed launches lie back to back on the device, however long the host takes for one.
+    fn launch_all(&mut self, Batch { lead, repeats }: Batch) -> Result<(), BackendError> {
+        self.execute(lead)?;
+        self.record(&self.begin)?;
+        self.execute(repeats)?;
+        self.record(&self.end)
+    }
+
+    /// Wait for everything on the stream; this is where errors inside of kernels come to light.
+    pub(crate) fn wait(&self) -> Result<(), BackendError> {
+        let entries = || self.steps(0).iter().map(|step| step.entry).collect::<Vec<_>>().join(", ");
+        self.stream.synchronize().doing(|| format!("running {}", entries()))
+    }
+
+    /// Fill outputs and scratch of every set with NaN, and wait for that.
+    pub(crate) fn poison_all(&self) -> Result<(), BackendError> {
+        self.bind()?;
+        for (spec, buffer) in self.sets.iter().flat_map(|set| self.specs.iter().zip(set)) {
+            if let (Role::Output { .. } | Role::Scratch, Some(buffer)) = (spec.role, buffer) {
+                buffer.poison(self.stream.cu_stream())?;
+            }
+        }
+        self.wait()
+    }
+}
+
+#[async_trait(?Send)]
+impl Prepared for PreparedCase {
+    fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+
+    fn launches(&self) -> Vec<Launch> {
+        // Without a device the driver answers no question, and the answers are left out one by one.
+        let _ = self.bind();
+        self.steps(0).iter().map(|step| step.describe(self.multiprocessors)).collect()
+    }
+
+    async fn poison(&mut self) -> Result<(), BackendError> {
+        self.poison_all()
+    }
+
+    async fn measure(&mut self, batch: Batch) -> Result<Sample, BackendError> {
+        self.bind()?;
+        let begin = Instant::now();
+        let launched = self.launch_all(batch);
+        // Wait also after a failed launch: nothing may be in flight when the buffers are dropped.
+        let waited = self.wait();
+        let host = since(begin);
+        launched?;
+        waited?;
+        Ok(Sample { time: elapsed(&self.begin, &self.end)?, host })
+    }
+
+    async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {
+        self.bind()?;
+        trace(self, stacks)
+    }
+
+    async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
+        self.bind()?;
+        self.wait()?;
+        let held = self.sets[self.rotation.last()].get(buffer).and_then(Option::as_ref);
+        held.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is not on the device")))?.read(bytes)
+    }
+
+    fn memory(&self) -> MemoryStats {
+        self.ledger.stats(&self.context, self.free_before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executions_go_around_the_sets_across_calls() {
+        let mut rotation = Rotation::new(3);
+        assert_eq!(rotation.last(), 0);
+        let taken: Vec<usize> = (0..7).map(|_| rotation.advance()).collect();
+        assert_eq!(taken, [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(rotation.last(), 0);
+        rotation.advance();
+        assert_eq!(rotation.last(), 1);
+    }
+
+    #[test]
+    fn one_set_or_none_stays_where_it_is() {
+        for sets in [0, 1] {
+            let mut rotation = Rotation::new(sets);
+            assert_eq!([rotation.advance(), rotation.advance(), rotation.last()], [0, 0, 0]);
+        }
+    }
+}

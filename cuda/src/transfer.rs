@@ -1,0 +1,83 @@
+//! Moving bytes between host and device, timed.
+
+use std::ffi::c_void;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use cudarc::driver::{CudaContext, CudaStream, result};
+use parallax_core::profiler::{BackendError, Transfer};
+use parallax_core::units::Nanos;
+
+use crate::errors::Context;
+use crate::events::since;
+use crate::memory::{Buffer, Ledger};
+
+/// Host time of moving `bytes` from page-locked memory to the device or back, the copy's completion included.
+///
+/// Page-locked, because the device then reads and writes the host's memory itself: what is measured is the link, and not
+/// how fast the driver copies through a buffer of its own. Both memories exist before the time starts.
+pub(crate) fn transfer(
+    context: &Arc<CudaContext>,
+    stream: &CudaStream,
+    way: Transfer,
+    bytes: u64,
+) -> Result<Nanos, BackendError> {
+    // These bytes belong to no case, so they are not in the profiler's ledger.
+    let device = Buffer::new(context, &Rc::new(Ledger::default()), "transfer", bytes)?;
+    let mut host = PageLocked::new(context, bytes)?;
+    host.bytes_mut().fill(0x5A);
+    device.poison(stream.cu_stream())?;
+    stream.synchronize().doing(|| "waiting before a transfer".into())?;
+
+    let began = Instant::now();
+    let queued = match way {
+        // SAFETY: both memories are alive until the stream has been waited for, below, and of the same size.
+        Transfer::Upload => unsafe {
+            result::memcpy_htod_async(device.pointer(), host.bytes_mut(), stream.cu_stream())
+        },
+        // SAFETY: as above.
+        Transfer::Download => unsafe {
+            result::memcpy_dtoh_async(host.bytes_mut(), device.pointer(), stream.cu_stream())
+        },
+    };
+    let waited = stream.synchronize();
+    let time = since(began);
+    queued.and(waited).doing(|| "moving bytes between host and device".into())?;
+    Ok(time)
+}
+
+/// Host memory that the device can reach without a detour.
+struct PageLocked {
+    pointer: *mut c_void,
+    bytes: usize,
+    context: Arc<CudaContext>,
+}
+
+impl PageLocked {
+    fn new(context: &Arc<CudaContext>, bytes: u64) -> Result<PageLocked, BackendError> {
+        let doing = || format!("allocating {bytes} bytes of page-locked host memory");
+        context.bind_to_thread().doing(doing)?;
+        let bytes = bytes as usize;
+        // SAFETY: the context is current; the memory is owned by the returned value and freed once, by its drop.
+        let pointer = unsafe { result::malloc_host(bytes, 0) }.doing(doing)?;
+        // Fresh memory holds nothing that Rust may read.
+        // SAFETY: the allocation is so many bytes long.
+        unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
+        Ok(PageLocked { pointer, bytes, context: context.clone() })
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the allocation is so many initialised bytes long, and borrowed with `self`.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.cast(), self.bytes) }
+    }
+}
+
+impl Drop for PageLocked {
+    fn drop(&mut self) {
+        if self.context.bind_to_thread().is_ok() {
+            // SAFETY: allocated by `new` and freed only here, after the work that uses it was waited for.
+            let _ = unsafe { result::free_host(self.pointer) };
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A case on a real device, through the whole contract. Where there is no device, opening must say so.
+
+use parallax_core::case::{Case, DType};
+use parallax_core::input::Inputs;
+use parallax_core::profiler::{Batch, Prepared, Profiler, Span, SpanKind, Transfer};
+use parallax_core::workload::Role;
+use parallax_cuda::{Cuda, Options, open};
+use pollster::block_on;
+use tempfile::TempDir;
+
+/// Three launches, so that joining launches and kernels means something.
+const CASE: &str = "attention/fwd/b1,h2,s130,d40/f32/manual";
+const SETS: u32 = 3;
+
+/// The device with an empty cache, unless there is none and opening said why.
+fn device() -> Option<(Cuda, TempDir)> {
+    let cache = tempfile::tempdir().expect("temporary folder");
+    match open(Options { cache: Some(cache.path().into()), ..Options::default() }) {
+        Ok(cuda) => Some((cuda, cache)),
+        Err(error) => {
+            assert!(error.to_string().len() > 40, "not a sentence: {error}");
+            None
+        }
+    }
+}
+
+fn prepare(cuda: &mut Cuda) -> (Case, Box<dyn Prepared>) {
+    let case: Case = CASE.parse().expect("a valid case");
+    let inputs = Inputs::seeded(&case.problem, 1);
+    let prepared = block_on(cuda.prepare(&case, &inputs, SETS)).expect("fits on any device");
+    (case, prepared)
+}
+
+fn output(case: &Case, prepared: &mut dyn Prepared) -> Vec<u8> {
+    let buffers = case.problem.buffers();
+    let index = buffers.iter().position(|spec| matches!(spec.role, Role::Output { .. })).expect("has an output");
+    block_on(prepared.read_back(index, 0..buffers[index].bytes(DType::F32).0)).expect("the buffer is there")
+}
+
+#[test]
+fn every_set_gives_the_same_result() {
+    let Some((mut cuda, _cache)) = device() else { return };
+    let (case, mut prepared) = prepare(&mut cuda);
+    let poisoned = output(&case, &mut *prepared);
+    assert!(poisoned.iter().all(|byte| *byte == 0xFF), "nothing has run yet");
+    let results: Vec<Vec<u8>> = (0..SETS + 1)
+        .map(|_| {
+            block_on(prepared.measure(Batch::of(1))).expect("runs");
+            output(&case, &mut *prepared)
+        })
+        .collect();
+    assert_ne!(results[0], poisoned);
+    assert!(results.iter().all(|result| *result == results[0]), "sets have the same inputs");
+    // The execution above took the first set, so this one takes the second, and the third stays poisoned.
+    block_on(prepared.poison()).expect("poisons");
+    block_on(prepared.measure(Batch { lead: 1, repeats: 0 })).expect("runs");
+    assert_eq!(output(&case, &mut *prepared), results[0]);
+}
+
+#[test]
+fn the_lead_is_in_the_hosts_time_and_not_in_the_devices() {
+    let Some((mut cuda, _cache)) = device() else { return };
+    let (_, mut prepared) = prepare(&mut cuda);
+    let mut take = |lead, repeats| block_on(prepared.measure(Batch { lead, repeats })).expect("runs");
+    take(50, 50);
+    let (few, many) = (take(200, 10), take(10, 200));
+    assert!(few.time.0 > 0.0 && few.time.0 * 4.0 < many.time.0, "{few:?} against {many:?}");
+    assert!(few.time < few.host && many.time < many.host);
+}
+
+#[test]
+fn every_launch_has_its_kernel_and_its_stack() {
+    let Some((mut cuda, _cache)) = device() else { return };
+    let (_, mut prepared) = prepare(&mut cuda);
+    let launches = prepared.launches();
+    assert_eq!(launches.len(), 3);
+    for launch in &launches {
+        assert!(launch.registers.is_some_and(|count| count > 0), "{launch:?}");
+        assert!(launch.occupancy.is_some_and(|share| share > 0.0 && share <= 1.0), "{launch:?}");
+    }
+    let trace = block_on(prepared.trace(true)).expect("runs");
+    let of = |kind| trace.spans.iter().filter(move |span| span.kind == kind).collect::<Vec<&Span>>();
+    let (calls, kernels) = (of(SpanKind::Runtime), of(SpanKind::Kernel));
+    assert_eq!((calls.len(), kernels.len(), of(SpanKind::Wait).len()), (3, 3, 1), "{trace:?}");
+    for ((call, kernel), launch) in calls.iter().zip(&kernels).zip(&launches) {
+        assert_eq!(kernel.name, launch.entry);
+        assert_eq!(call.correlation, kernel.correlation);
+        assert!(call.stack.iter().any(|name| name.contains("every_launch_has_its_kernel")), "{:?}", call.stack);
+        let slack = trace.alignment_error.expect("stated").0;
+        assert!(kernel.start.0 + slack >= call.start.0 && kernel.start < kernel.end, "{call:?} {kernel:?}");
+    }
+    println!("device spans come from {:?}", trace.source.expect("stated"));
+}
+
+#[test]
+fn compiling_memory_and_transfers_are_told() {
+    let Some((mut cuda, _cache)) = device() else { return };
+    let (_, prepared) = prepare(&mut cuda);
+    let steps: Vec<&str> = prepared.compiled().steps.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(steps, ["NVRTC", "module load"]);
+    assert!(prepared.compiled().repeat.is_some_and(|repeat| repeat.0 > 0.0 && repeat < prepared.compiled().time));
+    let memory = prepared.memory();
+    assert!(memory.device_used.is_some_and(|used| used >= memory.current), "{memory:?}");
+    for way in [Transfer::Upload, Transfer::Download] {
+        let time = block_on(cuda.transfer(way, 1 << 24)).expect("moves").expect("has memory of its own");
+        assert!(time.0 > 1e4, "16 MiB in {time:?}");
+    }
+    assert!(block_on(cuda.empty()).expect("does nothing").0 > 0.0);
+    assert!(cuda.clock().zero_share < 1.0 && cuda.clock().negative_share == 0.0, "{:?}", cuda.clock());
+}
