@@ -14,28 +14,56 @@ pub struct Cli {
     /// What to do; `run` when left out.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// Options of `run`, when no command is given.
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
-    pub common: Common,
+    pub run: RunArgs,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check and measure cases; write the run's JSON and its Chrome trace
-    Run(#[command(flatten)] Common),
+    Run(#[command(flatten)] RunArgs),
+    /// Take the cases of one workload apart: stages, time, share, what binds each, and what would help
+    Profile(Profile),
     /// Check every case once against the f64 reference
     Verify(#[command(flatten)] Common),
     /// Show the plan: cases, and skips with reasons
     List(#[command(flatten)] Common),
     /// Show every target with its devices, or why it is not there
     Devices(#[command(flatten)] Common),
-    /// Pair the cases of two or more run files; the first file is the base
+    /// Pair the cases of two or more run files: faster, slower, same or undecided
     Compare(Compare),
+    /// Show one or more run files as they are: tables, or a page with plots
+    Report(Report),
     /// Compute one case on your own arrays in NumPy's format
     Eval(Eval),
+    /// Print the final text of a case's kernels, or text and launches as JSON
+    Kernel(Kernel),
     /// Print the JSON Schema of run files
     Schema,
+}
+
+/// `run`.
+#[derive(Debug, Clone, Default, Args)]
+pub struct RunArgs {
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub common: Common,
+    /// Measure the machine against itself: run everything so many times, compare each run with the next, and say which
+    /// change could have been detected and how often one was seen that is none
+    #[arg(long, value_name = "RUNS")]
+    pub a_a: Option<usize>,
+}
+
+/// `profile`.
+#[derive(Debug, Args)]
+pub struct Profile {
+    /// The workload, as in `list`
+    pub workload: String,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub common: Common,
 }
 
 /// Options that most commands share.
@@ -68,6 +96,15 @@ pub struct Common {
     /// Stop sampling a case when the 95 % interval of its median is this narrow (half width, as in 0.01)
     #[arg(long)]
     pub precision: Option<String>,
+    /// hot: data stays where the last execution left it; cold: executions go around more data than the caches hold
+    #[arg(long, value_name = "hot|cold")]
+    pub cache: Option<String>,
+    /// Measure the device's ceilings before the cases
+    #[arg(long, value_name = "on|off")]
+    pub ceilings: Option<String>,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub trace: Trace,
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
@@ -77,6 +114,30 @@ pub struct Common {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub device: Device,
+}
+
+/// What is traced, and what the trace tells.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Trace {
+    /// Executions of each case that are traced, as wait=N,warmup=N,active=N,repeat=N: so many run untraced, so many are
+    /// traced and thrown away, so many kept, all of that so many times
+    #[arg(long)]
+    pub schedule: Option<String>,
+    /// The executions that there are for the schedule: it is refused if it takes more
+    #[arg(long, value_name = "N")]
+    pub iterations: Option<u64>,
+    /// Shapes and types of the inputs in the trace
+    #[arg(long, value_name = "on|off")]
+    pub record_shapes: Option<String>,
+    /// Device memory over time in the trace
+    #[arg(long)]
+    pub profile_memory: bool,
+    /// The host's call stack at each submission in the trace
+    #[arg(long)]
+    pub with_stack: bool,
+    /// Compress the trace: its file ends in .trace.json.gz
+    #[arg(long)]
+    pub trace_gzip: bool,
 }
 
 /// How to reach devices.
@@ -94,6 +155,9 @@ pub struct Device {
     /// browser: one more flag for it; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub browser_flag: Vec<String>,
+    /// browser: leave its timestamps rounded, as visitors of a page have them
+    #[arg(long)]
+    pub rounded_clock: bool,
     /// browser: folder of the built page; looked for when left out
     #[arg(long, value_name = "DIR")]
     pub page: Option<PathBuf>,
@@ -102,15 +166,99 @@ pub struct Device {
 /// `compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// Run files; the first is the base
+    /// Run files
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Print JSON
-    #[arg(long, conflicts_with = "markdown")]
-    pub json: bool,
-    /// Print a Markdown table
+    /// Which run the others are held against: its number, counted from 1, or its name in the table; the first when left
+    /// out (with --tax, the one nearest to the hardware)
+    #[arg(long, value_name = "N|NAME")]
+    pub base: Option<String>,
+    /// Differences smaller than this do not count, as in 1% or 0.01, which is the default
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    pub resolution: Option<String>,
+    /// Exit with code 1 when a case is slower, and surely by more than this, as in 5% or 0.05
+    #[arg(long, value_name = "SHARE", conflicts_with = "tax", allow_hyphen_values = true)]
+    pub fail_if_slower: Option<String>,
+    /// One GPU on several targets: where the time of one call goes on each
     #[arg(long)]
+    pub tax: bool,
+    /// With --tax: the runs are of one GPU, whatever name the browser gives it
+    #[arg(long, requires = "tax")]
+    pub same_gpu: bool,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub written: Written,
+}
+
+/// `report`.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Run files
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub written: Written,
+}
+
+/// How and where `compare` and `report` write.
+#[derive(Debug, Args)]
+pub struct Written {
+    /// How to write it; html is one self-contained page with plots
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Where to write it; stdout when left out
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Short for --format json
+    #[arg(long, conflicts_with_all = ["markdown", "format"])]
+    pub json: bool,
+    /// Short for --format markdown
+    #[arg(long, conflicts_with = "format")]
     pub markdown: bool,
+}
+
+/// `kernel`.
+#[derive(Debug, Args)]
+pub struct Kernel {
+    /// The case, as workload/direction/shape/dtype/variant
+    pub case: String,
+    /// wgpu or cuda; the best device when left out
+    #[arg(long)]
+    pub target: Option<String>,
+    /// Print text, buffers and launches as JSON
+    #[arg(long)]
+    pub json: bool,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub device: Device,
+}
+
+/// How tables and pages are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// A table for the terminal
+    Text,
+    /// A table for documents
+    Markdown,
+    /// One row per case and run, every figure in full
+    Csv,
+    /// The same for programs
+    Json,
+    /// One page with plots
+    Html,
+}
+
+impl Written {
+    /// The format asked for, in its long or its short form.
+    pub fn format(&self) -> Format {
+        match (self.format, self.json, self.markdown) {
+            (Some(format), ..) => format,
+            (None, true, _) => Format::Json,
+            (None, _, true) => Format::Markdown,
+            _ => Format::Text,
+        }
+    }
 }
 
 /// `eval`.
@@ -137,6 +285,8 @@ impl Common {
     pub fn spec(&self) -> Result<Spec, SpecError> {
         let one = |key, value: &Option<String>| value.iter().map(|v| (key, v.clone())).collect::<Vec<_>>();
         let many = |key, values: &[String]| values.iter().map(|v| (key, v.clone())).collect::<Vec<_>>();
+        let flag = |key, on: bool| on.then(|| (key, "on".to_owned())).into_iter().collect::<Vec<_>>();
+        let trace = &self.trace;
         let pairs = [
             one("preset", &self.preset),
             many("filter", &self.filter),
@@ -146,8 +296,51 @@ impl Common {
             one("seed", &self.seed),
             one("budget", &self.budget),
             one("precision", &self.precision),
+            one("cache", &self.cache),
+            one("ceilings", &self.ceilings),
+            one("schedule", &trace.schedule),
+            one("record-shapes", &trace.record_shapes),
+            flag("profile-memory", trace.profile_memory),
+            flag("with-stack", trace.with_stack),
         ]
         .concat();
-        Spec::from_pairs(pairs.iter().map(|(k, v)| (*k, v.as_str())))
+        let spec = Spec::from_pairs(pairs.iter().map(|(k, v)| (*k, v.as_str())))?;
+        trace.iterations.map_or(Ok(()), |allowed| spec.schedule.fits(allowed))?;
+        Ok(spec)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(args: &[&str]) -> Result<Spec, SpecError> {
+        let cli = Cli::try_parse_from([&["parallax"], args].concat()).expect("flags that exist");
+        cli.run.common.spec()
+    }
+
+    #[test]
+    fn flags_of_the_trace_become_settings() {
+        let flags = "--schedule wait=3,active=3 --iterations 7 --record-shapes off --profile-memory --with-stack \
+                     --cache cold --ceilings off --trace-gzip";
+        let got = spec(&flags.split(' ').filter(|w| !w.is_empty()).collect::<Vec<_>>()).expect("valid");
+        let pairs = [
+            ("cache", "cold"),
+            ("ceilings", "off"),
+            ("record-shapes", "off"),
+            ("profile-memory", "on"),
+            ("with-stack", "on"),
+            ("schedule", "wait=3,warmup=1,active=3,repeat=1"),
+        ];
+        assert_eq!(got, Spec::from_pairs(pairs).expect("valid"));
+        assert_eq!(spec(&[]).expect("valid"), Spec::default());
+    }
+
+    #[test]
+    fn a_schedule_must_fit_the_iterations() {
+        let short = spec(&["--schedule", "wait=3,active=3", "--iterations", "6"]).expect_err("one short").to_string();
+        assert!(short.contains("takes 7 iterations") && short.contains("allows 6"), "{short}");
+        let default = spec(&["--iterations", "1"]).expect_err("the default takes two").to_string();
+        assert!(default.contains("takes 2 iterations"), "{default}");
     }
 }

@@ -1,31 +1,35 @@
 //! What each command does, apart from `eval`.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use parallax_core::compare::{Comparison, compare as pair};
 use parallax_core::plan::plan;
 use parallax_core::record::Run;
-use parallax_core::report;
 use parallax_core::runner::{Flow, Mode};
+use parallax_core::spec::Spec;
 
-use crate::args::{Cli, Command, Common, Compare};
+use crate::args::{Cli, Command, Common};
 use crate::browser::{self, RemoteEvent};
-use crate::output::writable_folder;
+use crate::output::{Finished, Output, writable_folder};
 use crate::session::{interrupted, listen_for_interrupts, session};
 use crate::targets::{Opened, TARGETS, choose};
-use crate::{eval, table};
+use crate::{a_a, eval, kernel, profile, reports, table};
 
 /// Do what was asked. Errors are the user's to mend, and end with exit code 2.
 pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
-    match cli.command.unwrap_or(Command::Run(cli.common)) {
-        Command::Run(common) => run(&common),
+    match cli.command.unwrap_or(Command::Run(cli.run)) {
+        Command::Run(args) => match args.a_a {
+            Some(runs) => a_a::a_a(&args.common, runs),
+            None => run(&args.common),
+        },
+        Command::Profile(args) => profile::profile(&args),
         Command::Verify(common) => verify(&common),
         Command::List(common) => list(&common),
         Command::Devices(common) => devices(&common),
-        Command::Compare(args) => compare(&args),
+        Command::Compare(args) => reports::compare(&args),
+        Command::Report(args) => reports::report(&args),
         Command::Eval(args) => eval::eval(&args).map(|()| ExitCode::SUCCESS),
+        Command::Kernel(args) => kernel::kernel(&args).map(|()| ExitCode::SUCCESS),
         Command::Schema => {
             println!("{}", serde_json::to_string_pretty(&parallax_core::record::json_schema())?);
             Ok(ExitCode::SUCCESS)
@@ -34,16 +38,18 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 /// People's text goes to stdout, unless stdout is for machines.
-fn say(common: &Common, text: &str) {
+pub fn say(common: &Common, text: &str) {
     if common.json { eprintln!("{text}") } else { println!("{text}") }
 }
 
 fn run(common: &Common) -> anyhow::Result<ExitCode> {
     writable_folder(&common.out)?;
     let mut written = Vec::new();
-    let runs = each_target(common, Mode::Measure, &common.out, |run, json, trace| {
-        say(common, &table::run(run));
-        written.push(format!("{}\n{}", json.display(), trace.display()));
+    let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip };
+    let runs = each_target(common, &common.spec()?, Mode::Measure, &out, |done| {
+        say(common, &table::run(&done.run));
+        say(common, &format!("the trace has {}", done.trace_size));
+        written.push(format!("{}\n{}", done.json.display(), done.trace.display()));
     })?;
     say(common, &format!("\nwritten:\n{}", written.join("\n")));
     finish(common, &runs)
@@ -52,18 +58,19 @@ fn run(common: &Common) -> anyhow::Result<ExitCode> {
 fn verify(common: &Common) -> anyhow::Result<ExitCode> {
     // Verdicts are for the eye; the files that a session keeps are not part of the bargain here.
     let scratch = tempfile::tempdir().context("no folder for temporary files")?;
-    let runs = each_target(common, Mode::Verify, scratch.path(), |run, _, _| say(common, &table::checks(run)))?;
+    let out = Output { folder: scratch.path().to_owned(), gzip: false };
+    let runs = each_target(common, &common.spec()?, Mode::Verify, &out, |done| say(common, &table::checks(&done.run)))?;
     finish(common, &runs)
 }
 
 /// Run a mode on each target asked for; a target that fails with `all` is told and does not take the others along.
-fn each_target(
+pub fn each_target(
     common: &Common,
+    spec: &Spec,
     mode: Mode,
-    out: &Path,
-    mut done: impl FnMut(&Run, &Path, &Path),
+    out: &Output,
+    mut done: impl FnMut(&Finished),
 ) -> anyhow::Result<Vec<Run>> {
-    let spec = common.spec()?;
     listen_for_interrupts()?;
     let all = common.target.as_deref() == Some("all");
     let opened = choose(common.target.as_deref(), &common.device, |name, why| {
@@ -71,11 +78,11 @@ fn each_target(
     })?;
     let mut runs = Vec::new();
     for (name, target) in opened {
-        match session(name, target, &spec, mode, &common.device, out) {
+        match session(name, target, spec, mode, &common.device, out) {
             Ok(file) => {
-                let (run, json, trace) = file.finish()?;
-                done(&run, &json, &trace);
-                runs.push(run);
+                let finished = file.finish()?;
+                done(&finished);
+                runs.push(finished.run);
             }
             Err(error) if all => eprintln!("target {name} is left out: {error:#}"),
             Err(error) => return Err(error),
@@ -91,7 +98,7 @@ fn each_target(
 }
 
 /// Exit code 1 when a case was wrong, failed or was not reached.
-fn finish(common: &Common, runs: &[Run]) -> anyhow::Result<ExitCode> {
+pub fn finish(common: &Common, runs: &[Run]) -> anyhow::Result<ExitCode> {
     if common.json {
         match runs {
             [one] => println!("{}", serde_json::to_string(one)?),
@@ -206,44 +213,4 @@ fn devices(common: &Common) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
-    let mut runs = Vec::new();
-    for path in &args.files {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let run = Run::parse(&text).with_context(|| path.display().to_string())?;
-        runs.push((run.target.clone(), run));
-    }
-    // Names are targets while they tell the runs apart, file names otherwise.
-    let distinct: std::collections::BTreeSet<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
-    if distinct.len() < runs.len() {
-        for ((name, _), path) in runs.iter_mut().zip(&args.files) {
-            *name = path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into_owned());
-        }
-    }
-    let comparison = pair(&runs)?;
-    if args.json {
-        println!("{}", json(&comparison));
-    } else if args.markdown {
-        let (columns, rows) = table::comparison_cells(&comparison);
-        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        print!("{}", report::markdown(&columns, rows));
-    } else {
-        println!("{}", table::comparison(&comparison));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn json(comparison: &Comparison) -> serde_json::Value {
-    let ratio = |r: &parallax_core::compare::Ratio| serde_json::json!({"value": r.value, "low": r.low, "high": r.high});
-    serde_json::json!({
-        "runs": comparison.runs,
-        "pairs": comparison.pairs.iter().map(|p| serde_json::json!({
-            "case": p.case,
-            "median_ns": p.medians,
-            "ratio": p.ratios.iter().map(|r| r.as_ref().map(ratio)).collect::<Vec<_>>(),
-        })).collect::<Vec<_>>(),
-        "unpaired": comparison.unpaired.iter().map(|(run, case)| serde_json::json!({"run": run, "case": case})).collect::<Vec<_>>(),
-    })
 }

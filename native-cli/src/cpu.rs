@@ -9,8 +9,8 @@ use parallax_core::case::{Case, DType, Problem};
 use parallax_core::clock::smallest_move;
 use parallax_core::input::{Inputs, encode};
 use parallax_core::profiler::{
-    BackendError, Caps, Clock, ClockInfo, Compiled, DeviceInfo, DeviceKind, Dialect, MemoryStats, Prepared, Profiler,
-    Sample, Span, Trace, Track,
+    BackendError, Batch, Caps, Clock, ClockInfo, Compiled, DeviceInfo, DeviceKind, Dialect, Launch, MemoryStats,
+    Prepared, Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
 use parallax_core::units::{Bytes, Nanos};
 use parallax_core::workload::{Elem, HostBuffer, Role};
@@ -39,6 +39,7 @@ impl Cpu {
             memory: memory(),
             compute_capability: None,
             units: Some(threads),
+            coop_matrix: false,
         };
         let device = DeviceInfo {
             name: processor().unwrap_or_else(|| "host processor".to_owned()),
@@ -53,7 +54,7 @@ impl Cpu {
         let opened = Instant::now();
         let step = smallest_move(100, || Nanos(opened.elapsed().as_nanos() as f64));
         let note = Some("plain multi-threaded code, a point of reference and not tuned".to_owned());
-        let clock = ClockInfo { clock: Clock::Host, step, host_step: step, note };
+        let clock = ClockInfo { clock: Clock::Host, step, host_step: step, zero_share: 0.0, negative_share: 0.0, note };
         Cpu { device, clock, opened }
     }
 }
@@ -89,8 +90,19 @@ impl Profiler for Cpu {
 
     async fn breathe(&self) {}
 
-    async fn prepare(&mut self, case: &Case, inputs: &Inputs) -> Result<Box<dyn Prepared>, BackendError> {
+    async fn empty(&mut self) -> Result<Nanos, BackendError> {
+        Ok(Nanos(0.0))
+    }
+
+    async fn transfer(&mut self, _way: Transfer, _bytes: u64) -> Result<Option<Nanos>, BackendError> {
+        Ok(None)
+    }
+
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         let problem = case.problem.clone();
+        if sets > 1 {
+            return Err(BackendError::Unsupported("cold caches: the host computes in one place".to_owned()));
+        }
         let specs = problem.buffers();
         let host = |(index, spec): (usize, &parallax_core::workload::BufferSpec)| {
             matches!(spec.role, Role::Input(_)).then(|| inputs.host(index))
@@ -136,23 +148,41 @@ impl Prepared for CpuCase {
         Ok(())
     }
 
-    async fn measure(&mut self, repeats: u32) -> Result<Sample, BackendError> {
+    fn launches(&self) -> Vec<Launch> {
+        Vec::new()
+    }
+
+    async fn measure(&mut self, Batch { lead, repeats }: Batch) -> Result<Sample, BackendError> {
+        let begun = Instant::now();
+        (0..lead).for_each(|_| self.run());
         let start = Instant::now();
         for _ in 0..repeats {
             self.run();
         }
         let time = Nanos(start.elapsed().as_nanos() as f64);
-        Ok(Sample { time, host: time })
+        Ok(Sample { time, host: Nanos(begun.elapsed().as_nanos() as f64) })
     }
 
-    async fn trace(&mut self) -> Result<Trace, BackendError> {
+    async fn trace(&mut self, _stacks: bool) -> Result<Trace, BackendError> {
         let start = Nanos(self.opened.elapsed().as_nanos() as f64);
         self.run();
         let end = Nanos(self.opened.elapsed().as_nanos() as f64);
-        let span = |name: &str, track| Span { name: name.to_owned(), track, start, end, correlation: Some(1) };
+        let span = |name: &str, kind, track| Span {
+            name: name.to_owned(),
+            kind,
+            track,
+            start,
+            end,
+            correlation: Some(1),
+            ..Span::default()
+        };
         // The device is the host: both tracks show the same stretch, so that every target's trace reads alike.
         let name = self.problem.workload.name;
-        Ok(Trace { spans: vec![span("call", Track::Host), span(name, Track::Gpu)], alignment_error: Some(Nanos(0.0)) })
+        Ok(Trace {
+            spans: vec![span("call", SpanKind::Runtime, Track::Host), span(name, SpanKind::Kernel, Track::Gpu)],
+            alignment_error: Some(Nanos(0.0)),
+            source: Some(TraceSource::Host),
+        })
     }
 
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
@@ -166,6 +196,6 @@ impl Prepared for CpuCase {
     }
 
     fn memory(&self) -> MemoryStats {
-        MemoryStats { current: self.held, peak: self.held, reserved: None }
+        MemoryStats { current: self.held, peak: self.held, ..MemoryStats::default() }
     }
 }

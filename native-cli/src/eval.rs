@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use parallax_core::case::Case;
 use parallax_core::input::Inputs;
 use parallax_core::plan::{Planned, plan};
-use parallax_core::profiler::Profiler;
+use parallax_core::profiler::{Batch, Profiler};
 use parallax_core::spec::Spec;
 use parallax_core::workload::{BufferSpec, Role, Storage};
 
@@ -47,9 +47,9 @@ async fn compute(
     inputs: &Inputs,
 ) -> anyhow::Result<Vec<(BufferSpec, Vec<u8>)>> {
     let case = planned.runs();
-    let mut prepared = profiler.prepare(&case, inputs).await?;
+    let mut prepared = profiler.prepare(&case, inputs, 1).await?;
     prepared.poison().await?;
-    prepared.measure(1).await?;
+    prepared.measure(Batch::of(1)).await?;
     let mut outputs = Vec::new();
     let specs = case.problem.buffers();
     for index in case.problem.outputs() {

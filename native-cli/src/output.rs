@@ -1,10 +1,15 @@
-//! Results on disk. A run's file is complete and valid after every record, so that nothing finished can be lost.
+//! Results on disk. A run's files are complete and valid after every record, so that nothing finished can be lost.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use parallax_core::record::{Record, Run};
+use parallax_core::profiler::{Span, SpanKind};
+use parallax_core::record::{Outcome, Record, Run};
+use parallax_core::units::Bytes;
+
+use crate::trace_file::TraceFile;
 
 /// Create a folder and make sure that it can be written, before anything is measured.
 pub fn writable_folder(folder: &Path) -> anyhow::Result<()> {
@@ -37,30 +42,66 @@ fn readable(_path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A run and its file.
+/// Where results go, and how.
+pub struct Output {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Whether traces are compressed.
+    pub gzip: bool,
+}
+
+/// Spans of one record that its run's JSON keeps; the trace has them all.
+const SPANS_IN_JSON: usize = 200;
+
+/// A run, its file, and its trace beside it.
 pub struct RunFile {
     /// The run so far.
     pub run: Run,
     path: PathBuf,
+    trace: TraceFile<File>,
+    trace_path: PathBuf,
+}
+
+/// Everything about a run that is over.
+pub struct Finished {
+    /// The run.
+    pub run: Run,
+    /// Its file.
+    pub json: PathBuf,
+    /// Its trace.
+    pub trace: PathBuf,
+    /// Size of the trace's file.
+    pub trace_size: Bytes,
 }
 
 impl RunFile {
-    /// Begin a file for a run without records.
-    pub fn begin(folder: &Path, run: Run) -> anyhow::Result<RunFile> {
+    /// Begin the files of a run without records.
+    pub fn begin(output: &Output, run: Run) -> anyhow::Result<RunFile> {
         let at = jiff::Timestamp::from_second(run.started as i64).context("the clock shows an impossible time")?;
         let stem = format!("{}-{}", run.target, at.strftime("%Y%m%dT%H%M%SZ"));
         let free = |n: u32| match n {
-            0 => folder.join(format!("{stem}.json")),
-            n => folder.join(format!("{stem}-{n}.json")),
+            0 => output.folder.join(format!("{stem}.json")),
+            n => output.folder.join(format!("{stem}-{n}.json")),
         };
         let path = (0..).map(free).find(|p| !p.exists()).expect("some number is free");
-        let file = RunFile { run, path };
+        let trace_path = path.with_extension(if output.gzip { "trace.json.gz" } else { "trace.json" });
+        let trace = File::create(&trace_path)
+            .and_then(|file| TraceFile::begin(file, output.gzip, &run))
+            .with_context(|| format!("cannot write {}", trace_path.display()))?;
+        let file = RunFile { run, path, trace, trace_path };
         file.save()?;
         Ok(file)
     }
 
-    /// Add a record, and write.
-    pub fn push(&mut self, record: Record) -> anyhow::Result<()> {
+    /// Add a record, and write. `tell` gets what the user should know before it is done.
+    pub fn push(&mut self, mut record: Record, mut tell: impl FnMut(&str)) -> anyhow::Result<()> {
+        let context = || format!("cannot write {}", self.trace_path.display());
+        self.trace.push(&self.run, &record, &mut tell).with_context(context)?;
+        if let Outcome::Ok(measured) = &mut record.outcome
+            && let Some(trace) = &mut measured.trace
+        {
+            trace.spans.truncate(whole_executions(&trace.spans));
+        }
         self.run.records.push(record);
         self.save()
     }
@@ -70,11 +111,46 @@ impl RunFile {
         write_whole(&self.path, &serde_json::to_string(&self.run)?)
     }
 
-    /// Write the trace beside the run; gives both paths.
-    pub fn finish(self) -> anyhow::Result<(Run, PathBuf, PathBuf)> {
+    /// Complete both files.
+    pub fn finish(self) -> anyhow::Result<Finished> {
         self.save()?;
-        let trace = self.path.with_extension("trace.json");
-        write_whole(&trace, &serde_json::to_string(&parallax_core::trace::chrome(&self.run))?)?;
-        Ok((self.run, self.path, trace))
+        let context = || format!("cannot write {}", self.trace_path.display());
+        let trace_size = self.trace.finish(&self.run).with_context(context)?;
+        Ok(Finished { run: self.run, json: self.path, trace: self.trace_path, trace_size })
+    }
+}
+
+/// How many spans make as many whole executions as a run's JSON keeps; a part of the first one if it is too long.
+fn whole_executions(spans: &[Span]) -> usize {
+    if spans.len() <= SPANS_IN_JSON {
+        return spans.len();
+    }
+    let begins = |span: &Span| span.kind == SpanKind::Annotation;
+    match (1..=SPANS_IN_JSON).rev().find(|i| begins(&spans[*i])) {
+        Some(next) => next,
+        None => SPANS_IN_JSON,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_json_keeps_whole_executions() {
+        let execution = |length: usize| {
+            let mut spans = vec![Span::default(); length];
+            spans[0].kind = SpanKind::Annotation;
+            spans
+        };
+        for (length, executions, kept) in
+            [(7, 3, 21), (7, 28, 196), (7, 29, 196), (8, 25, 200), (8, 26, 200), (300, 2, 200)]
+        {
+            assert_eq!(
+                whole_executions(&vec![&execution(length)[..]; executions].concat()),
+                kept,
+                "{executions} of {length}"
+            );
+        }
     }
 }

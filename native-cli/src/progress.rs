@@ -2,16 +2,19 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// Steps of a bar.
+const PARTS: u64 = 1000;
+
 /// One bar for one target's run.
 pub struct Progress {
     bar: ProgressBar,
 }
 
 impl Progress {
-    /// A bar for so many cases.
-    pub fn new(target: &str, cases: usize) -> Progress {
-        let bar = ProgressBar::new(cases as u64);
-        let style = ProgressStyle::with_template("{prefix:>8} {bar:28} {pos}/{len}  {eta} left  {wide_msg}")
+    /// An empty bar.
+    pub fn new(target: &str) -> Progress {
+        let bar = ProgressBar::new(PARTS);
+        let style = ProgressStyle::with_template("{prefix:>8} {bar:28} {percent:>3} %  {eta} left  {wide_msg}")
             .expect("the template is a constant");
         bar.set_style(style.progress_chars("█▌░"));
         bar.set_prefix(target.to_owned());
@@ -24,9 +27,14 @@ impl Progress {
         self.bar.set_message(case.to_owned());
     }
 
-    /// A case ended.
-    pub fn finished(&self) {
-        self.bar.inc(1);
+    /// So much is done, from 0 to 1.
+    pub fn at(&self, share: f64) {
+        self.bar.set_position((share * PARTS as f64) as u64);
+    }
+
+    /// A line for the user, above the bar.
+    pub fn say(&self, line: &str) {
+        self.bar.suspend(|| eprintln!("{line}"));
     }
 
     /// Take the bar away.

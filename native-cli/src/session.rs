@@ -1,33 +1,36 @@
 //! One plan on one target: events to the progress bar and to the run's file.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use parallax_core::plan::plan;
+use parallax_core::plan::{Plan, plan};
 use parallax_core::profiler::Profiler;
-use parallax_core::record::{Run, SCHEMA, Suite, VERSION};
-use parallax_core::runner::{self, Ended, Event, Flow, Mode};
+use parallax_core::record::{Run, Suite};
+use parallax_core::runner::{self, Ended, Event, Flow, Mode, SoFar};
 use parallax_core::spec::Spec;
 
 use crate::args::Device;
 use crate::browser::{self, BrowserOptions, RemoteEvent};
-use crate::output::RunFile;
+use crate::output::{Output, RunFile};
 use crate::progress::Progress;
 use crate::targets::{Opened, TARGETS};
 
-/// Set by Ctrl-C: end after the case in hand.
+/// Set by Ctrl-C: finish the cases that have samples enough, and end.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// The first Ctrl-C ends the run after the case in hand; the second ends the program, whose files are whole anyway.
+/// The first Ctrl-C ends the run with the cases that have samples enough; the second ends the program, whose files are whole anyway.
 pub fn listen_for_interrupts() -> anyhow::Result<()> {
+    static LISTENING: AtomicBool = AtomicBool::new(false);
+    if LISTENING.swap(true, Ordering::SeqCst) {
+        return Ok(());
+    }
     ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
-        eprintln!("\nending after the case in hand; press Ctrl-C again to end at once");
+        eprintln!("\nfinishing what has samples enough; press Ctrl-C again to end at once");
     })
     .context("cannot listen for Ctrl-C")
 }
@@ -51,7 +54,7 @@ pub fn session(
     spec: &Spec,
     mode: Mode,
     device: &Device,
-    out: &Path,
+    out: &Output,
 ) -> anyhow::Result<RunFile> {
     match opened {
         Opened::Here(profiler) => here(target, profiler, spec, mode, device, out),
@@ -60,24 +63,15 @@ pub fn session(
 }
 
 /// A run without records, on this machine.
-pub fn begin(target: &str, profiler: &dyn Profiler, spec: &Spec, planned: Vec<String>) -> Run {
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+pub fn begin(target: &str, profiler: &dyn Profiler, spec: &Spec, plan: &Plan) -> Run {
+    let suite = Suite { version: env!("CARGO_PKG_VERSION").to_owned(), commit: env!("PARALLAX_COMMIT").to_owned() };
     Run {
-        schema: SCHEMA.to_owned(),
-        version: VERSION,
-        suite: Suite { version: env!("CARGO_PKG_VERSION").to_owned(), commit: env!("PARALLAX_COMMIT").to_owned() },
-        target: target.to_owned(),
-        started,
-        device: profiler.device().clone(),
+        started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         environment: BTreeMap::from([
             ("os".to_owned(), os()),
             ("architecture".to_owned(), std::env::consts::ARCH.to_owned()),
         ]),
-        clock: profiler.clock().clone(),
-        spec: spec.clone(),
-        planned,
-        records: Vec::new(),
-        interrupted: None,
+        ..Run::begin(target, suite, profiler, spec, plan)
     }
 }
 
@@ -94,22 +88,24 @@ fn here(
     spec: &Spec,
     mode: Mode,
     device: &Device,
-    out: &Path,
+    out: &Output,
 ) -> anyhow::Result<RunFile> {
     let plan = plan(spec, &profiler.device().caps)?;
-    let skips = plan.skips.iter().map(|s| s.case.to_string());
-    let planned: Vec<String> = skips.chain(plan.cases.iter().map(|p| p.case.to_string())).collect();
-    let progress = Progress::new(target, planned.len());
-    let mut file = RunFile::begin(out, begin(target, &*profiler, spec, planned))?;
+    let run = begin(target, &*profiler, spec, &plan);
+    let progress = Progress::new(target);
+    let mut file = RunFile::begin(out, run)?;
     let mut failure = None;
     for losses in 1.. {
-        let skip_to = file.run.records.len();
-        let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut *profiler, skip_to, |event| {
+        let so_far = SoFar::of(&file.run);
+        let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut *profiler, &so_far, |event| {
             match event {
-                Event::Started { case, .. } => progress.started(case),
+                Event::Started { case } => progress.started(case),
+                Event::Progress(share) => progress.at(share),
+                Event::Baseline(baseline) => file.run.begun(baseline.clone()),
+                Event::Drift(drift) => file.run.drift.push(drift.clone()),
+                Event::Spent(spent) => file.run.spent += spent,
                 Event::Finished(record) => {
-                    progress.finished();
-                    if let Err(error) = file.push(record.clone()) {
+                    if let Err(error) = file.push(record.clone(), |line| progress.say(line)) {
                         failure = Some(error);
                         return Flow::Stop;
                     }
@@ -143,7 +139,7 @@ fn here(
     }
 }
 
-fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Path) -> anyhow::Result<RunFile> {
+fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> anyhow::Result<RunFile> {
     let mut file: Option<RunFile> = None;
     let mut progress = None;
     let mut failure: Option<anyhow::Error> = None;
@@ -152,20 +148,31 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Path) -> anyh
             RemoteEvent::Begin { mut run } => {
                 let flags = options.flags.join(" ");
                 run.environment.insert("browser_flags".to_owned(), flags);
-                progress = Some(Progress::new("browser", run.planned.len()));
+                progress = Some(Progress::new("browser"));
                 RunFile::begin(out, *run).map(|begun| file = Some(begun))
             }
+            RemoteEvent::Baseline { baseline } => {
+                file.iter_mut().for_each(|f| f.run.begun((*baseline).clone()));
+                Ok(())
+            }
+            RemoteEvent::Progress { share, drift } => {
+                progress.iter().for_each(|p| p.at(share));
+                file.iter_mut().for_each(|f| f.run.drift.extend(drift.iter().cloned()));
+                Ok(())
+            }
             RemoteEvent::Record { record } => {
-                progress.iter().for_each(Progress::finished);
-                file.as_mut().map_or(Ok(()), |f| f.push(*record))
+                let tell = |line: &str| progress.iter().for_each(|p| p.say(line));
+                file.as_mut().map_or(Ok(()), |f| f.push(*record, tell))
             }
             RemoteEvent::Started { case } => {
                 progress.iter().for_each(|p| p.started(&case));
                 Ok(())
             }
-            RemoteEvent::End { interrupted, environment } => {
+            RemoteEvent::End { interrupted, environment, drift, spent } => {
                 if let Some(file) = &mut file {
                     file.run.interrupted = interrupted;
+                    file.run.drift.extend(drift);
+                    file.run.spent += spent;
                     file.run.environment.extend(environment);
                 }
                 Ok(())

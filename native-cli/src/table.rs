@@ -1,7 +1,6 @@
 //! Tables on the terminal.
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
-use parallax_core::compare::Comparison;
 use parallax_core::record::Run;
 use parallax_core::report;
 
@@ -19,28 +18,17 @@ fn table(columns: &[String], right_from: usize) -> Table {
     table
 }
 
+/// A table of plain cells; columns from `right_from` on are aligned to the right.
+pub fn plain(columns: &[&str], right_from: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let columns: Vec<String> = columns.iter().map(|c| (*c).to_owned()).collect();
+    let mut table = table(&columns, right_from);
+    table.add_rows(rows);
+    table.to_string()
+}
+
 /// A run: where it ran, a line per case, and the reasons of everything that is not plainly right.
 pub fn run(run: &Run) -> String {
-    let columns = report::COLUMNS.map(str::to_owned);
-    let mut table = table(&columns, 2);
-    let mut notes = Vec::new();
-    for record in &run.records {
-        let row = report::row(record, run);
-        table.add_row(report::cells(&row).map(str::to_owned));
-        if !row.note.is_empty() {
-            notes.push(format!("  {}/{}: {}", row.problem, row.variant, row.note));
-        }
-    }
-    let mut text = format!("{}\n{}\n{table}\n", report::device_line(run), report::clock_line(run));
-    if !notes.is_empty() {
-        text += &format!("notes\n{}\n", notes.join("\n"));
-    }
-    text += &report::tally(run);
-    if let Some(why) = &run.interrupted {
-        let missing: Vec<&str> = run.missing().collect();
-        text += &format!("\nended early: {why}; not reached: {}", missing.join(", "));
-    }
-    text
+    text(&report::table(run))
 }
 
 /// What `verify` found: the comparison of each case.
@@ -56,33 +44,10 @@ pub fn checks(run: &Run) -> String {
     format!("{}\n{table}\n{}", report::device_line(run), report::tally(run))
 }
 
-/// The header and rows of a comparison.
-pub fn comparison_cells(comparison: &Comparison) -> (Vec<String>, Vec<Vec<String>>) {
-    let mut columns = vec!["case".to_owned()];
-    columns.extend(comparison.runs.iter().cloned());
-    columns.extend(comparison.runs.iter().skip(1).map(|name| format!("{name} ÷ {}", comparison.runs[0])));
-    let dash = || "–".to_owned();
-    let rows = comparison.pairs.iter().map(|pair| {
-        let mut row = vec![pair.case.clone()];
-        row.extend(pair.medians.iter().map(|m| m.map_or_else(dash, |m| m.to_string())));
-        row.extend(pair.ratios.iter().map(|r| r.map_or_else(dash, |r| r.to_string())));
-        row
-    });
-    (columns, rows.collect())
-}
-
-/// A comparison: a line per pair, and what has no pair.
-pub fn comparison(comparison: &Comparison) -> String {
-    let (columns, rows) = comparison_cells(comparison);
-    let mut table = table(&columns, 1);
-    table.add_rows(rows);
-    let mut text = format!("{table}\nratios are times over the base's time, with an interval: below 1 is faster");
-    for (i, name) in comparison.runs.iter().enumerate() {
-        let alone: Vec<&str> =
-            comparison.unpaired.iter().filter(|(run, _)| *run == i).map(|(_, case)| case.as_str()).collect();
-        if !alone.is_empty() {
-            text += &format!("\nonly in {name}: {}", alone.join(", "));
-        }
-    }
-    text
+/// Any table with the lines above and below it.
+pub fn text(content: &report::Table) -> String {
+    let mut table = table(&content.columns, content.right_from);
+    table.add_rows(content.rows.clone());
+    let lines = content.heading.iter().cloned().chain([table.to_string()]).chain(content.notes.iter().cloned());
+    lines.collect::<Vec<_>>().join("\n")
 }

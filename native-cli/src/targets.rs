@@ -4,6 +4,7 @@ use parallax_core::profiler::{DeviceKind, Profiler};
 
 use crate::args::Device;
 use crate::browser::BrowserOptions;
+use crate::sensors::Instrumented;
 
 /// What can run cases.
 pub struct Target {
@@ -26,18 +27,23 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cuda", open: cuda },
     Target { name: "wgpu", open: wgpu },
     Target { name: "browser", open: browser },
-    Target { name: "cpu", open: |_| Ok(Opened::Here(Box::new(crate::cpu::Cpu::open()))) },
+    Target { name: "cpu", open: |_| Ok(here(crate::cpu::Cpu::open())) },
 ];
+
+/// Every device of this process is seen through its sensors.
+fn here(profiler: impl Profiler + 'static) -> Opened {
+    Opened::Here(Box::new(Instrumented::new(Box::new(profiler))))
+}
 
 fn cuda(_options: &Device) -> Result<Opened, String> {
     let profiler = parallax_cuda::open(parallax_cuda::Options::default()).map_err(|e| e.to_string())?;
-    Ok(Opened::Here(Box::new(profiler)))
+    Ok(here(profiler))
 }
 
 fn wgpu(options: &Device) -> Result<Opened, String> {
     let options = parallax_shaders::Options { adapter: options.adapter.clone(), checked: options.checked };
     let profiler = pollster::block_on(parallax_shaders::open(options)).map_err(|e| e.to_string())?;
-    Ok(Opened::Here(Box::new(profiler)))
+    Ok(here(profiler))
 }
 
 fn browser(options: &Device) -> Result<Opened, String> {
@@ -47,6 +53,7 @@ fn browser(options: &Device) -> Result<Opened, String> {
         browser: options.browser.clone(),
         flags: options.browser_flag.clone(),
         software: adapters.iter().all(|(_, kind)| *kind == DeviceKind::Software),
+        rounded_clock: options.rounded_clock,
         page: options.page.clone(),
     };
     crate::browser::ready(&options).map_err(|e| e.to_string())?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax_core::record::{Record, Run};
+use parallax_core::record::{Baseline, Drift, Record, Run, Spent};
 use serde::Deserialize;
 
 /// One event of a page that runs in a browser.
@@ -19,6 +19,19 @@ pub enum RemoteEvent {
         /// Its canonical string.
         case: String,
     },
+    /// Clocks are tested and ceilings measured.
+    Baseline {
+        /// What was found.
+        baseline: Box<Baseline>,
+    },
+    /// So much is done.
+    Progress {
+        /// From 0 to 1.
+        share: f64,
+        /// Looks at the canary since the last such event.
+        #[serde(default)]
+        drift: Vec<Drift>,
+    },
     /// A case ended.
     Record {
         /// What is known of it.
@@ -31,6 +44,12 @@ pub enum RemoteEvent {
         /// The environment as known at the end; it may say more than the one in [`RemoteEvent::Begin`].
         #[serde(default)]
         environment: BTreeMap<String, String>,
+        /// Looks at the canary since the last event with some.
+        #[serde(default)]
+        drift: Vec<Drift>,
+        /// Where the run's time went.
+        #[serde(default)]
+        spent: Spent,
     },
     /// The browser has no device, or the query makes no sense to the page.
     Unavailable {
@@ -60,9 +79,17 @@ mod tests {
         let started = parse(br#"{"event":"started","case":"x"}"#).expect("valid");
         assert_eq!(started, RemoteEvent::Started { case: "x".to_owned() });
         let end = parse(br#"{"event":"end","interrupted":null}"#).expect("valid");
-        assert_eq!(end, RemoteEvent::End { interrupted: None, environment: BTreeMap::new() });
+        let nothing = RemoteEvent::End {
+            interrupted: None,
+            environment: BTreeMap::new(),
+            drift: Vec::new(),
+            spent: Spent::default(),
+        };
+        assert_eq!(end, nothing);
+        let progress = parse(br#"{"event":"progress","share":0.5,"drift":[{"at":1,"canary":2}]}"#);
+        assert!(matches!(progress, Ok(RemoteEvent::Progress { share, drift }) if share == 0.5 && drift.len() == 1));
         let end = parse(br#"{"event":"end","interrupted":"lost","environment":{"hidden_during_run":"true"}}"#);
-        assert!(matches!(end, Ok(RemoteEvent::End { interrupted: Some(why), environment })
+        assert!(matches!(end, Ok(RemoteEvent::End { interrupted: Some(why), environment, .. })
             if why == "lost" && environment["hidden_during_run"] == "true"));
         let unavailable = parse(br#"{"event":"unavailable","reason":"no GPU"}"#).expect("valid");
         assert_eq!(unavailable, RemoteEvent::Unavailable { reason: "no GPU".to_owned() });
@@ -70,23 +97,13 @@ mod tests {
 
     #[test]
     fn a_whole_run_survives_the_way() {
-        use parallax_core::profiler::Profiler;
-        use parallax_core::record::{SCHEMA, Suite, VERSION};
+        use parallax_core::record::Suite;
         let mock = parallax_core::mock::Mock::new(|_| 1.0, parallax_core::mock::Fault::None);
-        let run = Run {
-            schema: SCHEMA.to_owned(),
-            version: VERSION,
-            suite: Suite { version: "1".to_owned(), commit: String::new() },
-            target: "browser".to_owned(),
-            started: 1,
-            device: mock.device().clone(),
-            environment: BTreeMap::from([("user_agent".to_owned(), "x".to_owned())]),
-            clock: mock.clock().clone(),
-            spec: parallax_core::spec::Spec { seed: u64::MAX, ..Default::default() },
-            planned: vec!["a".to_owned()],
-            records: Vec::new(),
-            interrupted: None,
-        };
+        let suite = Suite { version: "1".to_owned(), commit: String::new() };
+        let spec = parallax_core::spec::Spec { seed: u64::MAX, ..Default::default() };
+        let mut run = Run::begin("browser", suite, &mock, &spec, &Default::default());
+        run.environment.insert("user_agent".to_owned(), "x".to_owned());
+        run.planned.push("a".to_owned());
         let body = serde_json::json!({ "event": "begin", "run": run }).to_string();
         assert_eq!(parse(body.as_bytes()).expect("valid"), RemoteEvent::Begin { run: Box::new(run) });
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::BrowserError;
+use super::{BrowserError, BrowserOptions};
 
 /// Names to look for on the search path. Only browsers of the Chromium family take these flags.
 const NAMES: [&str; 8] = [
@@ -32,7 +32,7 @@ const PLACES: [&str; 6] = [
 ];
 
 /// Flags for every start: no window, no traffic of the browser's own, no throttling, WebGPU on.
-const FLAGS: [&str; 15] = [
+const FLAGS: [&str; 14] = [
     "--headless",
     "--no-first-run",
     "--no-default-browser-check",
@@ -48,9 +48,13 @@ const FLAGS: [&str; 15] = [
     "--disable-renderer-backgrounding",
     // Offers WebGPU on platforms where it is still behind a flag.
     "--enable-unsafe-webgpu",
-    // Names the device and takes the rounding off timestamps; the measured step is recorded with every run.
-    "--enable-webgpu-developer-features",
 ];
+
+/// Names the device and takes the rounding off timestamps; the measured step is recorded with every run.
+const DEVELOPER: &str = "--enable-webgpu-developer-features";
+
+/// Rounds timestamps whatever the other flags say: unsafe WebGPU would take the rounding off too.
+const ROUNDED: &str = "--enable-dawn-features=timestamp_quantization";
 
 /// The browser to use.
 pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
@@ -81,20 +85,25 @@ const LAST_LINES: usize = 8;
 
 impl Browser {
     /// Start a browser at a page.
-    pub fn start(executable: &Path, flags: &[String], software: bool, url: &str) -> Result<Browser, BrowserError> {
+    pub fn start(executable: &Path, options: &BrowserOptions, url: &str) -> Result<Browser, BrowserError> {
         let failed = |source| BrowserError::Start { browser: executable.to_owned(), source };
         let profile = tempfile::Builder::new().prefix("parallax-browser-").tempdir().map_err(failed)?;
         let log = File::create(profile.path().join(LOG)).map_err(failed)?;
         let mut command = Command::new(executable);
         command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display()));
-        if software {
+        let mut flags = options.flags.clone();
+        match options.rounded_clock {
+            true => flags.push(ROUNDED.to_owned()),
+            false => flags.push(DEVELOPER.to_owned()),
+        }
+        if options.software {
             command.arg("--use-webgpu-adapter=swiftshader");
         }
         if is_root() {
             // The sandbox refuses to start for root, which is what containers usually run as.
             command.arg("--no-sandbox");
         }
-        command.args(merge_features(flags)).arg(url);
+        command.args(merge_features(&flags)).arg(url);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);

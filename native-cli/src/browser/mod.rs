@@ -25,6 +25,8 @@ pub struct BrowserOptions {
     pub flags: Vec<String>,
     /// Use the browser's software adapter: for machines without a GPU, and for tests.
     pub software: bool,
+    /// Leave timestamps rounded, as browsers do for everyone who does not ask for developer features.
+    pub rounded_clock: bool,
     /// The built page; otherwise `PARALLAX_PAGE`, otherwise `dist` in the usual places.
     pub page: Option<PathBuf>,
 }
@@ -105,7 +107,7 @@ pub fn run(
     let (sender, events) = mpsc::channel();
     let server = server::Server::start(page, sender)?;
     let url = format!("{}?{}", server.address(), query(spec, mode));
-    let mut browser = launch::Browser::start(&executable, &options.flags, options.software, &url)?;
+    let mut browser = launch::Browser::start(&executable, options, &url)?;
 
     let patience = patience(spec);
     let mut heard = Instant::now();

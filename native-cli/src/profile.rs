@@ -1,0 +1,104 @@
+//! `profile`: the cases of one workload taken apart: stages, time, share, what binds each, and what would help.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use parallax_core::advice::{Component, advice, components, word};
+use parallax_core::record::{Record, Run};
+use parallax_core::report;
+use parallax_core::runner::Mode;
+use parallax_core::schedule::Schedule;
+use parallax_core::spec::Spec;
+use parallax_core::units::percent;
+use parallax_core::workload;
+
+use crate::args::Profile;
+use crate::commands::{each_target, finish, say};
+use crate::output::{Output, writable_folder};
+use crate::table;
+
+/// Executions that are traced when nobody says how many.
+const SCHEDULE: Schedule = Schedule { wait: 0, warmup: 1, active: 5, repeat: 1 };
+
+/// Measure the workload's cases and print their component tables.
+pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
+    let common = &args.common;
+    let spec = spec(args)?;
+    writable_folder(&common.out)?;
+    let mut written = Vec::new();
+    let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip };
+    let runs = each_target(common, &spec, Mode::Measure, &out, |done| {
+        say(common, &tables(&done.run));
+        written.push(format!("{}\n{}", done.json.display(), done.trace.display()));
+    })?;
+    say(common, &format!("\nwritten:\n{}", written.join("\n")));
+    finish(common, &runs)
+}
+
+/// The spec of the flags, narrowed to the workload.
+fn spec(args: &Profile) -> anyhow::Result<Spec> {
+    let name = &args.workload;
+    if workload::find(name).is_none() {
+        let names: Vec<&str> = workload::all().iter().map(|w| w.name).collect();
+        bail!("unknown workload `{name}`: choose one of {}", names.join(", "));
+    }
+    let mut spec = args.common.spec()?;
+    if spec.case.is_empty() {
+        spec.filter = match spec.filter.is_empty() {
+            true => vec![format!("{name}/")],
+            false => spec.filter.iter().map(|f| format!("{name}/*{f}")).collect(),
+        };
+    }
+    if spec.schedule == Schedule::default() {
+        spec.schedule = SCHEDULE;
+    }
+    Ok(spec)
+}
+
+/// Every case of a run, taken apart.
+fn tables(run: &Run) -> String {
+    let mut text = report::heading(run).join("\n") + "\n";
+    for record in &run.records {
+        text += &format!("\n{}\n", heading(record, run));
+        let parts = components(record, run);
+        if !parts.is_empty() {
+            text += &format!("{}\n", table::plain(&COLUMNS, 1, parts.iter().map(cells)));
+        }
+        if let Some(worst) = bottleneck(&parts) {
+            text += &format!("bottleneck: {worst}\n");
+        }
+        if let Some(said) = advice(record, run) {
+            text += &format!("recommendation: {said}\n");
+        }
+    }
+    text
+}
+
+const COLUMNS: [&str; 6] = ["component", "time", "share", "bound", "of ceiling", "occupancy"];
+
+fn cells(part: &Component) -> Vec<String> {
+    let dash = || "–".to_owned();
+    vec![
+        part.name.clone(),
+        part.time.to_string(),
+        part.share.map_or_else(dash, percent),
+        part.bound.map_or_else(dash, |b| word(b).to_owned()),
+        part.utilisation.map_or_else(dash, percent),
+        part.occupancy.map_or_else(dash, percent),
+    ]
+}
+
+fn heading(record: &Record, run: &Run) -> String {
+    let row = report::row(record, run);
+    match record.timing() {
+        Some(_) => format!("{}: {} {}, {}", record.case, row.median, row.interval, row.rate),
+        None => format!("{}: {}: {}", record.case, row.verdict, row.note),
+    }
+}
+
+/// The stage with the largest share.
+fn bottleneck(parts: &[Component]) -> Option<String> {
+    let worst = parts.iter().filter(|p| p.share.is_some()).max_by(|a, b| a.time.0.total_cmp(&b.time.0))?;
+    let bound = worst.bound.map_or(String::new(), |b| format!(", {}", word(b)));
+    Some(format!("`{}`, {} of the device's time{bound}", worst.name, percent(worst.share?)))
+}

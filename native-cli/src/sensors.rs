@@ -1,0 +1,254 @@
+//! Puts what the operating system and NVIDIA's management library tell around a profiler.
+//!
+//! Processor time is known everywhere. Clocks, temperature, power and throttling are known where NVML is installed and
+//! shows a device of the profiler's name; where it is not, there are no sensors, and nothing is said about that.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use cpu_time::ProcessTime;
+use nvml_wrapper::Nvml;
+use nvml_wrapper::bitmasks::device::ThrottleReasons;
+use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use parallax_core::case::Case;
+use parallax_core::input::Inputs;
+use parallax_core::profiler::{
+    BackendError, ClockInfo, Conditions, DeviceInfo, DeviceKind, Prepared, Profiler, Transfer,
+};
+use parallax_core::units::Nanos;
+
+/// A profiler with sensors.
+pub struct Instrumented {
+    inner: Box<dyn Profiler>,
+    board: Option<Board>,
+}
+
+impl Instrumented {
+    /// Put sensors around a profiler, as far as there are any for its device.
+    pub fn new(inner: Box<dyn Profiler>) -> Instrumented {
+        let DeviceInfo { name, kind, .. } = inner.device();
+        let emulated = matches!(kind, DeviceKind::Software | DeviceKind::Cpu);
+        let board = if emulated { None } else { Board::named(name) };
+        Instrumented { inner, board }
+    }
+}
+
+#[async_trait(?Send)]
+impl Profiler for Instrumented {
+    fn device(&self) -> &DeviceInfo {
+        self.inner.device()
+    }
+
+    fn clock(&self) -> &ClockInfo {
+        self.inner.clock()
+    }
+
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn cpu_time(&self) -> Option<Nanos> {
+        let spent = ProcessTime::try_now().ok()?;
+        Some(Nanos::from_secs(spent.as_duration().as_secs_f64()))
+    }
+
+    fn conditions(&mut self) -> Conditions {
+        match &mut self.board {
+            Some(board) => board.conditions(Instant::now()),
+            None => self.inner.conditions(),
+        }
+    }
+
+    async fn breathe(&self) {
+        self.inner.breathe().await;
+    }
+
+    async fn empty(&mut self) -> Result<Nanos, BackendError> {
+        self.inner.empty().await
+    }
+
+    async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError> {
+        self.inner.transfer(way, bytes).await
+    }
+
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
+        self.inner.prepare(case, inputs, sets).await
+    }
+}
+
+/// The sensors of one board.
+struct Board {
+    device: nvml_wrapper::Device<'static>,
+    memory_clock: Paced<Option<u32>>,
+    temperature: Paced<Option<u32>>,
+    /// In milliwatts.
+    power: Paced<Option<u32>>,
+}
+
+impl Board {
+    /// The first board of the name that the profiler's interface gave to its device.
+    fn named(name: &str) -> Option<Board> {
+        let nvml = nvml()?;
+        let boards = (0..nvml.device_count().ok()?).filter_map(|index| nvml.device_by_index(index).ok());
+        let is_it = |board: &nvml_wrapper::Device<'_>| board.name().is_ok_and(|own| is_named(name, &own));
+        let device = boards.into_iter().find(is_it)?;
+        Some(Board { device, memory_clock: Paced::new(), temperature: Paced::new(), power: Paced::new() })
+    }
+
+    /// The clock and what holds it down are asked for every time, because a sample may be set aside for them; the rest
+    /// moves slowly, and is asked for as often as is cheap.
+    fn conditions(&mut self, now: Instant) -> Conditions {
+        let device = &self.device;
+        let sm_clock = device.clock_info(Clock::SM).ok();
+        let reasons = device.current_throttle_reasons().unwrap_or(ThrottleReasons::empty());
+        let memory_clock = self.memory_clock.get(now, || device.clock_info(Clock::Memory).ok());
+        let temperature = self.temperature.get(now, || device.temperature(TemperatureSensor::Gpu).ok());
+        let power = self.power.get(now, || device.power_usage().ok());
+        Conditions {
+            sm_clock_mhz: sm_clock.map(f64::from),
+            memory_clock_mhz: memory_clock.map(f64::from),
+            temperature_c: temperature.map(f64::from),
+            power_w: power.map(|milliwatts| f64::from(milliwatts) / 1e3),
+            throttle: words(reasons),
+            hidden: false,
+        }
+    }
+}
+
+/// NVML, loaded once. It is kept until the process ends.
+fn nvml() -> Option<&'static Nvml> {
+    static NVML: OnceLock<Option<Nvml>> = OnceLock::new();
+    // The name without a version exists only where development files are installed.
+    let load = || match cfg!(windows) {
+        true => Nvml::init().ok(),
+        false => Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init().or_else(|_| Nvml::init()).ok(),
+    };
+    NVML.get_or_init(load).as_ref()
+}
+
+/// Whether a device of this name is that board, or a part of it (MIG). OpenGL adds to the board's own name too, which is
+/// looked for as a whole: an `RTX 4080 Ti` is no `RTX 4080`.
+fn is_named(device: &str, board: &str) -> bool {
+    let ends = |rest: &str| rest.is_empty() || rest.starts_with('/') || rest.starts_with(" MIG ");
+    !board.is_empty() && device.strip_prefix(board).is_some_and(ends)
+}
+
+/// What holds the clocks down. A device that has nothing to do and one whose owner set its clocks are not held down.
+const THROTTLING: [(ThrottleReasons, &str); 7] = [
+    (ThrottleReasons::SW_POWER_CAP, "sw power cap"),
+    (ThrottleReasons::HW_SLOWDOWN, "hw slowdown"),
+    (ThrottleReasons::SYNC_BOOST, "sync boost"),
+    (ThrottleReasons::SW_THERMAL_SLOWDOWN, "sw thermal slowdown"),
+    (ThrottleReasons::HW_THERMAL_SLOWDOWN, "hw thermal slowdown"),
+    (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "hw power brake slowdown"),
+    (ThrottleReasons::DISPLAY_CLOCK_SETTING, "display clock setting"),
+];
+
+fn words(reasons: ThrottleReasons) -> Vec<String> {
+    let held = THROTTLING.iter().filter(|(reason, _)| reasons.contains(*reason));
+    held.map(|(_, word)| (*word).to_owned()).collect()
+}
+
+/// A reading that may take this long is taken every time.
+const CHEAP: Duration = Duration::from_micros(30);
+/// A dearer one is taken again after this time.
+const PACE: Duration = Duration::from_millis(50);
+
+/// A reading that is taken again only when that is cheap or due.
+struct Paced<T> {
+    last: Option<Reading<T>>,
+}
+
+struct Reading<T> {
+    value: T,
+    at: Instant,
+    cost: Duration,
+}
+
+impl<T: Copy> Paced<T> {
+    fn new() -> Paced<T> {
+        Paced { last: None }
+    }
+
+    fn get(&mut self, now: Instant, read: impl FnOnce() -> T) -> T {
+        self.get_costing(now, || {
+            let began = Instant::now();
+            (read(), began.elapsed())
+        })
+    }
+
+    /// `read` also tells what it cost.
+    fn get_costing(&mut self, now: Instant, read: impl FnOnce() -> (T, Duration)) -> T {
+        match &self.last {
+            Some(last) if last.cost > CHEAP && now.duration_since(last.at) < PACE => last.value,
+            _ => {
+                let (value, cost) = read();
+                self.last = Some(Reading { value, at: now, cost });
+                value
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_core::mock::{Fault, Mock};
+
+    #[test]
+    fn a_dear_reading_is_taken_again_only_when_due() {
+        let began = Instant::now();
+        let mut paced = Paced::new();
+        let mut at = |ms: u64, value: u32, micros: u64| {
+            paced.get_costing(began + Duration::from_millis(ms), || (value, Duration::from_micros(micros)))
+        };
+        assert_eq!(at(0, 1, 500), 1, "the first is always taken");
+        assert_eq!(at(49, 2, 500), 1);
+        assert_eq!(at(50, 3, 10), 3);
+        assert_eq!(at(51, 4, 10), 4, "the last one was cheap");
+    }
+
+    #[test]
+    fn only_what_holds_clocks_down_is_throttling() {
+        let idle = ThrottleReasons::GPU_IDLE | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING;
+        assert_eq!(words(idle), Vec::<String>::new());
+        let hot = idle | ThrottleReasons::HW_SLOWDOWN | ThrottleReasons::HW_THERMAL_SLOWDOWN;
+        assert_eq!(words(hot), ["hw slowdown", "hw thermal slowdown"]);
+        let named = THROTTLING.iter().fold(idle, |all, (reason, _)| all | *reason);
+        assert_eq!(named, ThrottleReasons::all(), "every reason is either named or no throttling");
+    }
+
+    #[test]
+    fn boards_are_found_by_their_whole_name() {
+        assert!(is_named("NVIDIA H200", "NVIDIA H200"));
+        assert!(is_named("NVIDIA GeForce RTX 4080/PCIe/SSE2", "NVIDIA GeForce RTX 4080"));
+        assert!(is_named("NVIDIA H200 MIG 1g.18gb", "NVIDIA H200"));
+        assert!(!is_named("NVIDIA GeForce RTX 4080 Ti", "NVIDIA GeForce RTX 4080"));
+        assert!(!is_named("NVIDIA H20", "NVIDIA H200"));
+        assert!(!is_named("llvmpipe (LLVM 19.1.7, 256 bits)", "NVIDIA H200"));
+        assert!(!is_named("anything", ""));
+    }
+
+    #[test]
+    fn processor_time_grows_with_work_on_every_thread() {
+        let sensors = Instrumented::new(Box::new(Mock::new(|_| 1.0, Fault::None)));
+        let before = sensors.cpu_time().expect("known on every system that this is built for");
+        let busy = || {
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_millis(20) {
+                std::hint::spin_loop();
+            }
+        };
+        std::thread::spawn(busy).join().expect("no panic");
+        assert!(sensors.cpu_time().expect("known") > before);
+    }
+
+    #[test]
+    fn a_device_that_is_no_board_has_no_sensors_and_everything_else() {
+        let mut sensors = Instrumented::new(Box::new(Mock::new(|_| 1.0, Fault::None)));
+        assert_eq!(sensors.conditions(), Conditions::default());
+        assert_eq!(sensors.device().name, "imaginary");
+        assert_eq!(pollster::block_on(sensors.empty()), Ok(Nanos(1000.0)));
+    }
+}
