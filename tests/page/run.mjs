@@ -71,9 +71,25 @@ async function open(query, before) {
 const enabledRun = (page) => page.locator("#run:enabled").waitFor();
 const finished = (page) => page.locator("#share").waitFor({ timeout: RUN_TIMEOUT });
 
-async function download(page, button) {
+async function save(page, button) {
   const [file] = await Promise.all([page.waitForEvent("download"), page.click(button)]);
-  return { name: file.suggestedFilename(), data: JSON.parse(await readFile(await file.path(), "utf8")) };
+  return { name: file.suggestedFilename(), text: await readFile(await file.path(), "utf8") };
+}
+
+async function download(page, button) {
+  const { name, text } = await save(page, button);
+  return { name, data: JSON.parse(text) };
+}
+
+/// What the progress line says, each saying once, from now on.
+function hearProgress(page) {
+  return page.evaluate(() => {
+    window.heard = [];
+    const line = document.getElementById("progress-doing");
+    new MutationObserver(() => {
+      if (line.textContent && window.heard.at(-1) !== line.textContent) window.heard.push(line.textContent);
+    }).observe(line, { childList: true, characterData: true, subtree: true });
+  });
 }
 
 async function pictures(page, name) {
@@ -90,7 +106,7 @@ async function pictures(page, name) {
 }
 
 const tests = {
-  async "measures a tiny plan, stays responsive, and hands out both files"() {
+  async "measures a tiny plan, stays responsive, and hands out its files"() {
     const page = await open(TINY);
     await enabledRun(page);
     assert.equal(await page.title(), "Parallax");
@@ -109,9 +125,23 @@ const tests = {
         last = now;
       }, 50);
     });
+    await hearProgress(page);
     await page.click("#run");
     await page.locator("#stop:visible").waitFor();
+    await page.locator("#baseline").waitFor({ timeout: RUN_TIMEOUT });
     await finished(page);
+    const heard = await page.evaluate(() => window.heard);
+    assert.equal(heard[0], "Testing clocks and measuring ceilings");
+    for (const name of CASES) {
+      for (const doing of ["Preparing", "Checking"]) assert.ok(heard.includes(`${doing} ${name}`), `${doing} ${name}`);
+    }
+    assert.ok(heard.some((h) => /^Measuring 3 cases in rounds: /.test(h)), heard.join("\n"));
+
+    const baseline = await page.innerText("#baseline");
+    assert.match(baseline, /An empty submission is known to be done after [\d.]+ [nµm]?s/);
+    assert.match(baseline, /Memory bandwidth\s+[\d.]+ [kMGT]?B\/s/);
+    assert.match(baseline, /Arithmetic, f32\s+[\d.]+ [kMGT]?FLOP\/s/);
+    assert.match(baseline, /Upload\s+[\d.]+ [kMGT]?B\/s/);
     const gap = await page.evaluate(() => (clearInterval(window.ticker), window.largestGap));
     console.log(`    largest gap of a 50 ms timer: ${gap.toFixed(0)} ms`);
     assert.ok(gap < 1000, `the page did not answer for ${gap} ms`);
@@ -120,8 +150,16 @@ const tests = {
       const verdict = page.locator(`tr[data-case="${name}"] .verdict`);
       assert.equal(await verdict.innerText(), "right", name);
       assert.match(await page.locator(`tr[data-case="${name}"] .median`).innerText(), /\d.* [nµm]?s/);
+      const ceiling = await page.locator(`tr[data-case="${name}"] .ceiling`).innerText();
+      assert.match(ceiling, /^[\d.]+ % (memory|compute|launch|latency)/, name);
+      // The case's remarks are in the next row.
+      const advice = page.locator(`tr[data-case="${name}"] + tr.note .advice`);
+      assert.match(await advice.innerText(), /^\S.{20,}\.$/s, name);
     }
     assert.match(await page.innerText("#summary"), /3 right/);
+    assert.equal(await page.locator("tr.busy").count(), 0);
+    assert.equal(await page.locator("#roofline svg circle.point").count(), 3);
+    assert.ok((await page.locator("#drift svg circle.point").count()) > 0);
     await pictures(page, "after");
 
     const run = await download(page, "#download-json");
@@ -130,8 +168,23 @@ const tests = {
     assert.equal(run.data.target, "browser");
     assert.equal(run.data.interrupted, null);
     assert.deepEqual(run.data.planned, CASES);
-    assert.deepEqual(run.data.records.map((r) => [r.case, r.outcome]), CASES.map((c) => [c, "ok"]));
+    // Problems are measured in a random order.
+    assert.deepEqual(run.data.records.map((r) => [r.case, r.outcome]).sort(), CASES.map((c) => [c, "ok"]));
     assert.ok(run.data.records.every((r) => r.timing.samples.length > 0));
+
+    assert.ok(run.data.records.every((r) => r.timing.cache === "hot" && r.analysis.utilisation > 0));
+    assert.equal(run.data.spec.precision, 0.02);
+    assert.ok(run.data.drift.length > 0);
+    const { timer, ceilings } = run.data.baseline;
+    assert.ok(timer.completion.median > 0 && timer.readback.median > 0);
+    assert.ok(ceilings.bandwidth.length > 0 && ceilings.bandwidth.every((b) => b.rate > 0));
+    assert.ok(ceilings.arithmetic.some((a) => a.dtype === "f32" && a.rate > 0));
+
+    const report = await save(page, "#download-report");
+    assert.match(report.name, /^parallax-browser-.*\.html$/);
+    assert.match(report.text, /^<!DOCTYPE html>/);
+    assert.ok(report.text.includes("<svg") && CASES.every((c) => report.text.includes(c)));
+    assert.ok(!report.text.includes("<script"));
 
     const trace = await download(page, "#download-trace");
     assert.match(trace.name, /\.trace\.json$/);
@@ -172,6 +225,10 @@ const tests = {
     await page.locator("input[value=f32]").check({ force: true });
     await page.fill("#filter", "attention*flash");
     assert.equal(await page.evaluate(() => location.search), "?preset=standard&filter=attention*flash&dtype=f32&budget=7");
+    await page.locator("input[value=cold]").check({ force: true });
+    assert.match(await page.evaluate(() => location.search), /&cache=cold$/);
+    await page.locator("input[value=hot]").check({ force: true });
+    assert.doesNotMatch(await page.evaluate(() => location.search), /cache/);
     assert.equal(await page.locator("#plan details").first().locator("summary b").innerText(), "attention");
     await page.fill("#filter", "nothing-like-this");
     await page.getByText("No case matches these settings").waitFor();
@@ -188,13 +245,21 @@ const tests = {
   },
 
   async "compares the variants of a problem while it runs"() {
-    const page = await open("?filter=hash_embedding&dtype=f32&budget=12");
+    const page = await open("?filter=hash_embedding&dtype=f32&budget=12&precision=0.000001");
     await enabledRun(page);
     await page.click("#run");
-    await page.locator("tr[data-case]").nth(1).waitFor({ timeout: RUN_TIMEOUT });
+    await page.getByText("Testing clocks and measuring ceilings").waitFor();
+    await pictures(page, "testing");
+    await page.getByText(/in rounds: [1-9]/).waitFor({ timeout: RUN_TIMEOUT });
+    assert.ok((await page.locator("tr.busy .state").allInnerTexts()).every((word) => word === "measuring"));
     await pictures(page, "during");
+    await page.locator("tr[data-case]").nth(1).waitFor({ timeout: RUN_TIMEOUT });
     await finished(page);
     assert.ok((await page.locator(".meter.best").count()) > 0);
+    // One variant is skipped by the plan: it is told there, and has neither row nor remark here.
+    assert.equal(await page.locator("tr[data-case]").count(), 5);
+    assert.ok((await page.locator("tr.note").count()) <= 5);
+    assert.doesNotMatch(await page.innerText("#results"), /needs rows sorted/);
     assert.equal(await page.locator(".verdict:not(.right)").count(), 0);
     await pictures(page, "compared");
     assert.deepEqual(page.problems, []);
@@ -231,7 +296,7 @@ const tests = {
     });
     await enabledRun(page);
     await page.click("#run");
-    await page.locator("tr.busy").waitFor();
+    await page.locator("tr.busy").first().waitFor();
     await page.waitForTimeout(1500);
     await page.evaluate(() => window.lose());
     await page.getByText("The browser took the device away").waitFor();
@@ -242,18 +307,28 @@ const tests = {
   },
 
   async "notes a hidden tab in the page and in the file"() {
-    const page = await open(TINY);
+    // A precision that is never reached, so that sampling lasts.
+    const page = await open(`${TINY}0&precision=0.000001`);
     await enabledRun(page);
     await page.click("#run");
-    await page.locator("tr.busy").waitFor();
-    await page.evaluate(() => {
-      Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
-      document.dispatchEvent(new Event("visibilitychange"));
-    });
+    await page.locator("tr.busy").first().waitFor();
+    await page.getByText(/in rounds: [1-9]/).waitFor();
+    const show = (visible) =>
+      page.evaluate((visible) => {
+        Object.defineProperty(document, "visibilityState", { value: visible ? "visible" : "hidden", configurable: true });
+        Object.defineProperty(document, "hidden", { value: !visible, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, visible);
+    await show(false);
     await page.getByText("This tab was hidden during the run").waitFor();
+    await page.waitForTimeout(300);
+    await show(true);
     await finished(page);
     const { data } = await download(page, "#download-json");
     assert.equal(data.environment.hidden_during_run, "true");
+    const aside = data.records.flatMap((r) => r.timing?.set_aside ?? []);
+    assert.ok(aside.some((s) => s.reason === "the page was out of sight"), JSON.stringify(aside));
+    assert.match(await page.innerText("#results"), /samples set aside: .*the page was out of sight/);
   },
 
   async "reports every event in remote mode"() {
@@ -268,11 +343,13 @@ const tests = {
     const end = rest.pop();
     assert.equal(end.event, "end");
     assert.equal(end.interrupted, null);
+    // Progress is told as time goes by; what is told of cases is told in order.
+    const told = rest.filter((e) => e.event !== "progress");
     assert.deepEqual(
-      rest.map((e) => e.case ?? e.record.case),
+      told.map((e) => e.case ?? e.record.case),
       CASES.flatMap((c) => [c, c]),
     );
-    assert.ok(rest.filter((e) => e.record).every((e) => e.record.outcome === "ok" && e.record.timing === null));
+    assert.ok(told.filter((e) => e.record).every((e) => e.record.outcome === "ok" && e.record.timing === null));
     assert.deepEqual(page.problems, []);
   },
 

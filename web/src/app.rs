@@ -1,23 +1,27 @@
 //! The flow of the page: query, device, plan, run, files.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use parallax_core::plan::{self, NothingMatches, Plan};
 use parallax_core::profiler::{ClockInfo, DeviceInfo, DeviceKind, Profiler};
-use parallax_core::record::{Outcome, Run, SCHEMA, Suite, VERSION};
+use parallax_core::record::{Drift, Record, Run, Suite};
 use parallax_core::report;
-use parallax_core::runner::{self, Ended, Event, Flow, Mode};
-use parallax_core::spec::Spec;
+use parallax_core::runner::{self, Ended, Event, Flow, Mode, SoFar};
+use parallax_core::spec::{PRECISION_PAGE, Spec};
 use parallax_shaders::{Options, Unavailable, Wgpu};
 use wasm_bindgen_futures::spawn_local;
 
+use crate::activity::{Activity, Stage};
 use crate::environment::{self, ScreenLock};
-use crate::progress::{Progress, rough};
+use crate::progress::Progress;
 use crate::query::{self, Request};
+use crate::remarks::Remarks;
 use crate::remote::Remote;
 use crate::share;
 use crate::view::{Tone, View};
+use crate::words::rough;
 
 /// Everything that outlives one event of the page.
 struct App {
@@ -31,12 +35,29 @@ struct App {
     /// The run in progress, or the last one.
     run: RefCell<Option<Run>>,
     progress: RefCell<Option<Progress>>,
+    /// What the run in progress is doing.
+    activity: RefCell<Option<Activity>>,
     screen: RefCell<Option<ScreenLock>>,
     running: Cell<bool>,
     stop: Cell<bool>,
     /// The tab was hidden at some time during the run.
     was_hidden: Cell<bool>,
+    /// Looks at the canary that the command line has not been told of, and when it was last told of any.
+    untold: RefCell<Vec<Drift>>,
+    told_at: Cell<f64>,
 }
+
+/// Seconds between two reports of progress to the command line.
+const TELL_EVERY: f64 = 1.0;
+
+/// Seconds that the self-test of the clocks takes, roughly.
+const SELF_TEST: f64 = 1.0;
+/// Seconds that it takes together with the ceilings.
+const BASELINE: f64 = 5.0;
+/// The same on an emulated device.
+const BASELINE_IN_SOFTWARE: f64 = 12.0;
+/// Seconds for each case besides its samples.
+const PER_CASE: f64 = 0.5;
 
 /// What wrote the results.
 fn suite() -> Suite {
@@ -86,10 +107,13 @@ pub async fn start(request: Request) {
         plan: RefCell::default(),
         run: RefCell::default(),
         progress: RefCell::default(),
+        activity: RefCell::default(),
         screen: RefCell::default(),
         running: Cell::new(false),
         stop: Cell::new(false),
         was_hidden: Cell::new(false),
+        untold: RefCell::default(),
+        told_at: Cell::new(0.0),
     });
     app.view.settings(&app.spec.borrow(), app.mode);
     let planned = app.make_plan();
@@ -103,13 +127,27 @@ pub async fn start(request: Request) {
     }
 }
 
+/// Milliseconds after which a device that has not come is asked for again.
+const ASK_AGAIN: i32 = 5_000;
+/// Times that it is asked for with such patience; the last request may take as long as it likes.
+const ASKED: usize = 3;
+
+/// Open the device. A browser that has only just started may leave the first request unanswered for ever, while it
+/// answers a second one at once.
 async fn open() -> Result<Wgpu, Unavailable> {
-    parallax_shaders::open(Options::default()).await
+    let open = || parallax_shaders::open(Options::default());
+    for _ in 0..ASKED {
+        if let Some(answer) = environment::within(ASK_AGAIN, open()).await {
+            return answer;
+        }
+    }
+    open().await
 }
 
 /// The device, and what about it bears on how far the figures can be trusted.
 fn show_device(view: &View, device: &DeviceInfo, clock: &ClockInfo) {
-    view.device(device, clock, environment::isolated());
+    view.device(device, clock, environment::isolated(), None);
+    view.clock_notice(clock, None);
     if matches!(device.kind, DeviceKind::Software | DeviceKind::Cpu) {
         view.notice(
             "software",
@@ -118,9 +156,6 @@ fn show_device(view: &View, device: &DeviceInfo, clock: &ClockInfo) {
             "The browser emulates WebGPU on the processor. Results are checked all the same, but the times say nothing \
              about a GPU. Turn graphics acceleration on in the browser's settings, or update the graphics driver.",
         );
-    }
-    if let Some(note) = &clock.note {
-        view.notice("clock", Tone::Info, "About the clock.", note);
     }
 }
 
@@ -141,9 +176,11 @@ impl App {
         let app = self.clone();
         self.view.on_tick(move || app.draw_progress());
         let app = self.clone();
-        self.view.on_download_json(move || app.download("json", share::json));
+        self.view.on_download_json(move || app.download("json", "application/json", share::json));
         let app = self.clone();
-        self.view.on_download_trace(move || app.download("trace.json", share::chrome_trace));
+        self.view.on_download_report(move || app.download("html", "text/html", share::report));
+        let app = self.clone();
+        self.view.on_download_trace(move || app.download("trace.json", "application/json", share::chrome_trace));
         let app = self.clone();
         self.view.on_open_trace(move || {
             if let Some(run) = &*app.run.borrow() {
@@ -164,10 +201,10 @@ impl App {
         });
     }
 
-    fn download(&self, ending: &str, text: fn(&Run) -> String) {
+    fn download(&self, ending: &str, kind: &str, text: fn(&Run) -> String) {
         let Some(run) = &*self.run.borrow() else { return };
         let name = format!("{}.{ending}", share::file_stem(run));
-        self.view.share_line(&match share::download(&name, &text(run)) {
+        self.view.share_line(&match share::download(&name, kind, &text(run)) {
             Ok(()) => format!("Saved as {name}."),
             Err(_) => "The browser did not allow the download.".to_owned(),
         });
@@ -212,7 +249,7 @@ impl App {
             Err(nothing) => (Plan::default(), Err(nothing)),
         };
         let time = match self.mode {
-            Mode::Measure => Some(rough(seconds_expected(&spec, plan.cases.len()))),
+            Mode::Measure => Some(rough(seconds_expected(&spec, plan.cases.len(), profiler.device().kind))),
             Mode::Verify => None,
         };
         self.view.plan(&plan, time.as_deref());
@@ -233,31 +270,37 @@ impl App {
             return;
         }
         let (Some(mut profiler), Some(plan)) = (self.profiler.take(), self.plan.borrow().clone()) else { return };
-        let spec = self.spec.borrow().clone();
+        let asked = self.spec.borrow().clone();
+        let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked };
         let header = header(&profiler, &spec, &plan);
         if let Some(remote) = &self.remote {
             remote.begin(&header);
         }
         *self.run.borrow_mut() = Some(header);
-        let guess = seconds_expected(&spec, plan.cases.len()) / plan.cases.len().max(1) as f64;
         let began = environment::seconds();
-        *self.progress.borrow_mut() = Some(Progress::new(plan.cases.len(), guess, began));
+        let expected = seconds_expected(&spec, plan.cases.len(), profiler.device().kind);
+        *self.progress.borrow_mut() = Some(Progress::new(expected, began));
         self.stop.set(false);
         self.was_hidden.set(environment::hidden());
         self.running.set(true);
         self.view.begin();
         self.keep_screen_on();
 
+        let never: BTreeSet<String> = plan.skips.iter().map(|s| s.case.to_string()).collect();
         let interrupted = loop {
-            let done = self.run.borrow().as_ref().map_or(0, |run| run.records.len());
+            let so_far = self.run.borrow().as_ref().map(SoFar::of).unwrap_or_default();
             let mode = self.mode;
-            match runner::run(&plan, &spec, mode, &mut profiler, done, |event| self.on_event(event)).await {
+            let known = self.run.borrow().as_ref().is_some_and(|run| run.baseline.is_some());
+            *self.activity.borrow_mut() = Some(Activity::new(mode, spec.ceilings && !known));
+            self.draw_progress();
+            match runner::run(&plan, &spec, mode, &mut profiler, &so_far, |event| self.on_event(event, &never)).await {
                 Ended::Complete => break None,
                 Ended::Stopped if self.stop.get() => break Some("stopped by the user".to_owned()),
                 Ended::Stopped => break Some("nobody receives the results any more".to_owned()),
                 Ended::DeviceLost(case) => {
                     let what = format!("It happened during {case}. The run goes on with a fresh device.");
                     self.view.notice("lost", Tone::Warn, "The browser took the device away.", &what);
+                    self.view.cases_wait();
                     match self.reopen(profiler).await {
                         Ok(fresh) => profiler = fresh,
                         Err(why) => return self.end(None, Some(why), began),
@@ -284,6 +327,7 @@ impl App {
         let alive = profiler.is_some();
         *self.profiler.borrow_mut() = profiler;
         *self.progress.borrow_mut() = None;
+        *self.activity.borrow_mut() = None;
         *self.screen.borrow_mut() = None;
         if let Some(run) = &mut *self.run.borrow_mut() {
             run.interrupted = interrupted;
@@ -291,7 +335,7 @@ impl App {
                 run.environment.insert("hidden_during_run".to_owned(), "true".to_owned());
             }
             if let Some(remote) = &self.remote {
-                remote.end(run.interrupted.as_deref(), &run.environment);
+                remote.end(run, &self.untold.take());
             }
             self.view.end(run, environment::seconds() - began);
         }
@@ -302,37 +346,88 @@ impl App {
         }
     }
 
-    fn on_event(&self, event: Event<'_>) -> Flow {
-        let mut run = self.run.borrow_mut();
-        let Some(run) = &mut *run else { return Flow::Stop };
+    /// `never` are the cases that the plan has skipped.
+    fn on_event(&self, event: Event<'_>, never: &BTreeSet<String>) -> Flow {
+        // The bar moves by the clock; only news are said at once.
+        if self.take_in(event, never) {
+            self.draw_progress();
+        }
+        let gone = self.remote.as_ref().is_some_and(Remote::gone);
+        if self.stop.get() || gone { Flow::Stop } else { Flow::Continue }
+    }
+
+    /// Take an event over into run, table and files. Whether the run turned to something else with it: rounds are too many
+    /// to say each of them.
+    fn take_in(&self, event: Event<'_>, never: &BTreeSet<String>) -> bool {
+        let (mut run, mut activity) = (self.run.borrow_mut(), self.activity.borrow_mut());
+        let (Some(run), Some(activity)) = (&mut *run, &mut *activity) else { return false };
+        let mut news = false;
         match event {
-            Event::Started { case, .. } => {
-                self.view.case_started(case);
+            Event::Baseline(baseline) => {
+                run.begun(baseline.clone());
+                self.view.device(&run.device, &run.clock, environment::isolated(), Some(baseline));
+                self.view.clock_notice(&run.clock, Some(baseline));
+                if let Some(remote) = &self.remote {
+                    remote.baseline(baseline);
+                }
+            }
+            Event::Drift(drift) => {
+                news = activity.round_begins();
+                run.drift.push(drift.clone());
+                self.untold.borrow_mut().push(drift.clone());
+            }
+            Event::Progress(share) => {
+                news = activity.round_ends();
+                let now = environment::seconds();
+                if let Some(progress) = &mut *self.progress.borrow_mut() {
+                    progress.told(share, now);
+                }
+                // Rarely, because the requests share the processor with what is being measured.
+                if let Some(remote) = self.remote.as_ref().filter(|_| now - self.told_at.get() > TELL_EVERY) {
+                    self.told_at.set(now);
+                    remote.progress(share, &self.untold.take());
+                }
+            }
+            Event::Spent(spent) => run.spent += spent,
+            Event::Started { case } => {
+                self.view.case_started(case, activity.started(case));
+                news = true;
                 if let Some(remote) = &self.remote {
                     remote.started(case);
                 }
             }
             Event::Finished(record) => {
-                let planned = !matches!(record.outcome, Outcome::Skipped { .. });
-                if let Some(progress) = self.progress.borrow_mut().as_mut().filter(|_| planned) {
-                    progress.finished(environment::seconds());
-                }
                 if let Some(remote) = &self.remote {
                     remote.record(record);
                 }
-                self.view.case_finished(record, &report::row(record, run));
+                activity.finished(&record.case);
                 run.records.push(record.clone());
+                // Cases that were never to run are in the plan, not in the table.
+                if !never.contains(&record.case) {
+                    self.show(record, run, never);
+                }
             }
         }
-        self.draw_progress();
-        let gone = self.remote.as_ref().is_some_and(Remote::gone);
-        if self.stop.get() || gone { Flow::Stop } else { Flow::Continue }
+        if news && matches!(event, Event::Drift(_) | Event::Progress(_)) {
+            self.view.cases_at(Stage::Measuring);
+        }
+        news
+    }
+
+    /// A record in the table; what is said of the others of its problem may change with it.
+    fn show(&self, record: &Record, run: &Run, never: &BTreeSet<String>) {
+        self.view.case_finished(record, &report::row(record, run));
+        let problem = |r: &Record| r.case.rsplit_once('/').map(|(problem, _)| problem.to_owned());
+        let ours = problem(record);
+        for sibling in run.records.iter().filter(|r| problem(r) == ours && !never.contains(&r.case)) {
+            self.view.remarks(&sibling.case, &Remarks::on(sibling, &report::row(sibling, run), run));
+        }
     }
 
     fn draw_progress(&self) {
-        if let Some(progress) = &*self.progress.borrow() {
+        if let (Some(progress), Some(activity)) = (&*self.progress.borrow(), &*self.activity.borrow()) {
             let now = environment::seconds();
-            self.view.progress(progress.count(), progress.fraction(now), &rough(progress.left(now)));
+            self.view.progress(progress.fraction(now), &rough(progress.left(now)), &activity.words());
         }
     }
 
@@ -345,7 +440,7 @@ impl App {
         });
     }
 
-    /// The tab was hidden or shown. Browsers slow hidden tabs down, which the figures cannot tell.
+    /// The tab was hidden or shown. The engine leaves samples of a hidden tab out by itself; the user should know.
     fn notice_visibility(self: &Rc<Self>) {
         if !self.running.get() {
             return;
@@ -354,8 +449,9 @@ impl App {
             self.keep_screen_on();
         } else {
             self.was_hidden.set(true);
-            let advice = "Browsers slow hidden tabs down, so samples taken meanwhile may be too long. The result file \
-                          says so. For clean figures, run again and keep the tab in sight.";
+            let advice = "Browsers slow hidden tabs down, so samples taken meanwhile are set aside: they stay in the \
+                          result file with the reason and count for no figure. A case that gets no other samples has no \
+                          figure; keep the tab in sight for all of them.";
             self.view.notice("hidden", Tone::Warn, "This tab was hidden during the run.", advice);
         }
     }
@@ -363,24 +459,20 @@ impl App {
 
 /// What is known of a run before its first case.
 fn header(profiler: &Wgpu, spec: &Spec, plan: &Plan) -> Run {
-    let skips = plan.skips.iter().map(|s| s.case.to_string());
     Run {
-        schema: SCHEMA.to_owned(),
-        version: VERSION,
-        suite: suite(),
-        target: "browser".to_owned(),
         started: environment::unix_time(),
-        device: profiler.device().clone(),
         environment: environment::describe(),
-        clock: profiler.clock().clone(),
-        spec: spec.clone(),
-        planned: skips.chain(plan.cases.iter().map(|c| c.case.to_string())).collect(),
-        records: Vec::new(),
-        interrupted: None,
+        ..Run::begin("browser", suite(), profiler, spec, plan)
     }
 }
 
-/// The budget is for sampling; compiling, uploading and checking come on top, about half a second a case.
-fn seconds_expected(spec: &Spec, cases: usize) -> f64 {
-    spec.budget + 0.5 * cases as f64
+/// The budget is for sampling; the self-test, the ceilings, and for each case compiling, uploading and checking come on
+/// top.
+fn seconds_expected(spec: &Spec, cases: usize, kind: DeviceKind) -> f64 {
+    let baseline = match kind {
+        _ if !spec.ceilings => SELF_TEST,
+        DeviceKind::Software | DeviceKind::Cpu => BASELINE_IN_SOFTWARE,
+        _ => BASELINE,
+    };
+    baseline + spec.budget + PER_CASE * cases as f64
 }

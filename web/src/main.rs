@@ -3,13 +3,16 @@
 //!
 //! [`app`] holds the flow, [`view`] alone touches the document, and the other files each hold one idea.
 
+mod activity;
 mod app;
 mod environment;
 mod progress;
 mod query;
+mod remarks;
 mod remote;
 mod share;
 mod view;
+mod words;
 
 fn main() {
     let search = environment::window().location().search().unwrap_or_default();

@@ -1,11 +1,10 @@
 //! Remote mode: a command line on this machine started the page and wants every event as it happens.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use js_sys::Promise;
-use parallax_core::record::{Record, Run};
+use parallax_core::record::{Baseline, Drift, Record, Run};
 use serde_json::{Value, json};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, future_to_promise};
@@ -42,14 +41,30 @@ impl Remote {
         self.post(json!({ "event": "started", "case": case }));
     }
 
+    /// Clocks are tested and ceilings measured.
+    pub fn baseline(&self, baseline: &Baseline) {
+        self.post(json!({ "event": "baseline", "baseline": baseline }));
+    }
+
+    /// So much is done, from 0 to 1; and looks at the canary that have not been told yet.
+    pub fn progress(&self, share: f64, drift: &[Drift]) {
+        self.post(json!({ "event": "progress", "share": share, "drift": drift }));
+    }
+
     /// A case ended.
     pub fn record(&self, record: &Record) {
         self.post(json!({ "event": "record", "record": record }));
     }
 
     /// The run ended; the environment is repeated because it may say more than at the beginning.
-    pub fn end(&self, interrupted: Option<&str>, environment: &BTreeMap<String, String>) {
-        self.post(json!({ "event": "end", "interrupted": interrupted, "environment": environment }));
+    pub fn end(&self, run: &Run, untold: &[Drift]) {
+        self.post(json!({
+            "event": "end",
+            "interrupted": run.interrupted,
+            "environment": run.environment,
+            "drift": untold,
+            "spent": run.spent,
+        }));
     }
 
     /// There is nothing to run on, or nothing to run.

@@ -2,7 +2,7 @@
 
 use js_sys::{Array, Uint8Array};
 use parallax_core::record::Run;
-use parallax_core::trace;
+use parallax_core::{html, trace};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, BlobPropertyBag, HtmlAnchorElement, Url};
@@ -24,7 +24,12 @@ pub fn json(run: &Run) -> String {
 
 /// The run as Chrome trace events.
 pub fn chrome_trace(run: &Run) -> String {
-    trace::chrome(run).to_string()
+    trace::text(run)
+}
+
+/// The run as one self-contained page with tables and plots.
+pub fn report(run: &Run) -> String {
+    html::page(&[(file_stem(run), run.clone())], None, None)
 }
 
 /// A file name without its ending: target, device and start, in characters that every system takes.
@@ -42,10 +47,10 @@ pub fn file_stem(run: &Run) -> String {
     parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// Save text as a file.
-pub fn download(name: &str, text: &str) -> Result<(), JsValue> {
+/// Save text as a file of a media type.
+pub fn download(name: &str, kind: &str, text: &str) -> Result<(), JsValue> {
     let options = BlobPropertyBag::new();
-    options.set_type("application/json");
+    options.set_type(kind);
     let blob = Blob::new_with_str_sequence_and_options(&Array::of1(&text.into()), &options)?;
     let url = Url::create_object_url_with_blob(&blob)?;
     let document = window().document().ok_or("no document")?;

@@ -1,0 +1,147 @@
+//! What a run is doing just now, in words: bookkeeping on the engine's events, without a clock.
+
+use std::collections::BTreeMap;
+
+use parallax_core::runner::Mode;
+
+use crate::words::count;
+
+/// What a single case is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Compiled, uploaded, run once and checked.
+    Preparing,
+    /// Taking turns with the others.
+    Measuring,
+    /// Traced and checked again; when only verifying, checked for the only time.
+    Checking,
+}
+
+impl Stage {
+    /// A word for the case's row.
+    pub fn word(self) -> &'static str {
+        match self {
+            Stage::Preparing => "preparing",
+            Stage::Measuring => "measuring",
+            Stage::Checking => "checking",
+        }
+    }
+}
+
+/// What the whole run is at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Doing {
+    Testing,
+    Case(Stage, String),
+    Rounds,
+}
+
+/// Follows a run from event to event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activity {
+    mode: Mode,
+    /// Whether the ceilings are measured before the cases.
+    ceilings: bool,
+    doing: Doing,
+    /// Cases that have begun and not ended.
+    open: BTreeMap<String, Stage>,
+    /// Rounds of this group that are over.
+    rounds: u32,
+}
+
+impl Activity {
+    /// A run that begins, or goes on with a fresh device.
+    pub fn new(mode: Mode, ceilings: bool) -> Activity {
+        Activity { mode, ceilings, doing: Doing::Testing, open: BTreeMap::new(), rounds: 0 }
+    }
+
+    /// The engine turns to a case: to prepare it, or after its turns to complete it.
+    pub fn started(&mut self, case: &str) -> Stage {
+        let stage = match (self.mode, self.open.get(case)) {
+            (Mode::Verify, _) | (_, Some(Stage::Measuring | Stage::Checking)) => Stage::Checking,
+            _ => Stage::Preparing,
+        };
+        if stage == Stage::Preparing {
+            self.rounds = 0;
+        }
+        self.open.insert(case.to_owned(), stage);
+        self.doing = Doing::Case(stage, case.to_owned());
+        stage
+    }
+
+    /// A round begins. Whether it is the first one of its group.
+    pub fn round_begins(&mut self) -> bool {
+        let first = self.doing != Doing::Rounds && self.mode == Mode::Measure;
+        if first {
+            self.doing = Doing::Rounds;
+            self.open.values_mut().for_each(|stage| *stage = Stage::Measuring);
+        }
+        first
+    }
+
+    /// A round is over. Whether it is the first sign of rounds in its group, as on devices without a canary.
+    pub fn round_ends(&mut self) -> bool {
+        let first = self.round_begins();
+        self.rounds += 1;
+        first
+    }
+
+    /// A case ended.
+    pub fn finished(&mut self, case: &str) {
+        self.open.remove(case);
+    }
+
+    /// One line for a person.
+    pub fn words(&self) -> String {
+        match &self.doing {
+            Doing::Testing if self.mode == Mode::Verify => "Starting".to_owned(),
+            Doing::Testing if self.ceilings => "Testing clocks and measuring ceilings".to_owned(),
+            Doing::Testing => "Testing clocks".to_owned(),
+            Doing::Case(Stage::Checking, case) => format!("Checking {case}"),
+            Doing::Case(_, case) => format!("Preparing {case}"),
+            Doing::Rounds => {
+                let rounds = match self.rounds {
+                    0 => "first round".to_owned(),
+                    1 => "1 round done".to_owned(),
+                    n => format!("{n} rounds done"),
+                };
+                format!("Measuring {} in rounds: {rounds}", count(self.open.len()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_prepared_measured_in_rounds_and_checked() {
+        let mut activity = Activity::new(Mode::Measure, true);
+        assert_eq!(activity.words(), "Testing clocks and measuring ceilings");
+        assert_eq!((activity.started("a"), activity.started("b")), (Stage::Preparing, Stage::Preparing));
+        assert_eq!(activity.words(), "Preparing b");
+        assert!(activity.round_begins());
+        assert_eq!(activity.words(), "Measuring 2 cases in rounds: first round");
+        assert!(!activity.round_ends() && !activity.round_begins() && !activity.round_ends());
+        assert_eq!(activity.words(), "Measuring 2 cases in rounds: 2 rounds done");
+        assert_eq!(activity.started("a"), Stage::Checking);
+        activity.finished("a");
+        assert_eq!(activity.started("b"), Stage::Checking);
+        assert_eq!(activity.words(), "Checking b");
+        activity.finished("b");
+        // The next group begins anew.
+        assert_eq!(activity.started("c"), Stage::Preparing);
+        assert!(activity.round_ends(), "a device without a canary tells of rounds by their ends only");
+        assert_eq!(activity.words(), "Measuring 1 case in rounds: 1 round done");
+    }
+
+    #[test]
+    fn verifying_checks_each_case_once() {
+        let mut activity = Activity::new(Mode::Verify, true);
+        assert_eq!(activity.words(), "Starting");
+        assert_eq!(activity.started("a"), Stage::Checking);
+        assert!(!activity.round_ends(), "there are no rounds");
+        assert_eq!(activity.words(), "Checking a");
+    }
+}

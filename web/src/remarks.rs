@@ -1,0 +1,83 @@
+//! What is to be said beneath a row of the table.
+
+use parallax_core::advice;
+use parallax_core::record::{Record, Run, SetAside};
+use parallax_core::report::Row;
+
+use crate::words::sentence;
+
+/// Remarks on one case.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Remarks {
+    /// What bears on the figure, or why there is none.
+    pub notes: Vec<String>,
+    /// What binds the case and what would help.
+    pub advice: Option<String>,
+}
+
+impl Remarks {
+    /// On a record of a run. Advice compares variants, so it may change with each record of the same problem.
+    pub fn on(record: &Record, row: &Row, run: &Run) -> Remarks {
+        let timing = record.timing();
+        let caveat = timing.and_then(|t| t.caveat.clone());
+        let aside = timing.and_then(|t| set_aside(&t.set_aside, t.samples.len()));
+        let notes = [Some(row.note.clone()), caveat, aside].into_iter().flatten().filter(|n| !n.is_empty());
+        Remarks {
+            notes: notes.map(|n| sentence(&n)).collect(),
+            advice: advice::advice(record, run).map(|a| sentence(&a)),
+        }
+    }
+
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.notes.is_empty() && self.advice.is_none()
+    }
+}
+
+/// How many samples do not count and why, where there are any. Reasons that differ only in their figures are one kind, told
+/// by its first.
+fn set_aside(aside: &[SetAside], counted: usize) -> Option<String> {
+    let mut kinds: Vec<(&str, usize, bool)> = Vec::new();
+    for SetAside { reason, .. } in aside {
+        match kinds.iter_mut().find(|(first, ..)| words(first).eq(words(reason))) {
+            Some((first, n, same)) => {
+                *n += 1;
+                *same &= *first == reason;
+            }
+            None => kinds.push((reason, 1, true)),
+        }
+    }
+    let several = kinds.len() > 1;
+    let tell = |(first, n, same): &(&str, usize, bool)| {
+        let similar = if *same { "" } else { ", or similar" };
+        let n = if several { format!(" ({n})") } else { String::new() };
+        format!("{first}{similar}{n}")
+    };
+    let reasons: Vec<String> = kinds.iter().map(tell).collect();
+    let all = aside.len() + counted;
+    (!aside.is_empty()).then(|| format!("{} of {all} samples set aside: {}", aside.len(), reasons.join("; ")))
+}
+
+/// A text without its figures.
+fn words(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|c| !c.is_ascii_digit() && *c != '.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_set_aside_are_counted_by_kind() {
+        let of = |reasons: &[&str]| {
+            let aside = reasons.iter().map(|r| SetAside { time: 1.0, reason: (*r).to_owned() }).collect::<Vec<_>>();
+            set_aside(&aside, 10)
+        };
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&["slow", "slow"]).expect("two"), "2 of 12 samples set aside: slow");
+        assert_eq!(
+            of(&["8.5 % slow", "hidden", "12 % slow"]).expect("three"),
+            "3 of 13 samples set aside: 8.5 % slow, or similar (2); hidden (1)"
+        );
+    }
+}

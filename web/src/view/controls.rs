@@ -1,0 +1,68 @@
+//! What the page listens to.
+
+use wasm_bindgen::prelude::*;
+
+use super::View;
+use super::dom::{id, listen, on_click};
+use crate::environment::window;
+
+/// How often the progress bar moves.
+const TICK_MS: i32 = 250;
+
+impl View {
+    /// Call when a control changes.
+    pub fn on_settings(&self, f: impl Fn() + 'static) {
+        listen(&id("settings"), "input", move |_| f());
+    }
+
+    /// Call when Run is pressed.
+    pub fn on_run(&self, f: impl Fn() + 'static) {
+        listen(&id("settings"), "submit", move |event| {
+            event.prevent_default();
+            f();
+        });
+    }
+
+    /// Call when Stop is pressed.
+    pub fn on_stop(&self, f: impl Fn() + 'static) {
+        on_click("stop", f);
+    }
+
+    /// Call when the tab is hidden or shown.
+    pub fn on_visibility(&self, f: impl Fn() + 'static) {
+        if let Some(document) = window().document() {
+            listen(&document, "visibilitychange", move |_| f());
+        }
+    }
+
+    /// Call several times a second.
+    pub fn on_tick(&self, f: impl Fn() + 'static) {
+        let f = Closure::<dyn Fn()>::new(f).into_js_value();
+        let _ = window().set_interval_with_callback_and_timeout_and_arguments_0(f.unchecked_ref(), TICK_MS);
+    }
+
+    /// Call when the JSON file is asked for.
+    pub fn on_download_json(&self, f: impl Fn() + 'static) {
+        on_click("download-json", f);
+    }
+
+    /// Call when the report is asked for.
+    pub fn on_download_report(&self, f: impl Fn() + 'static) {
+        on_click("download-report", f);
+    }
+
+    /// Call when the trace file is asked for.
+    pub fn on_download_trace(&self, f: impl Fn() + 'static) {
+        on_click("download-trace", f);
+    }
+
+    /// Call when the trace is to be opened.
+    pub fn on_open_trace(&self, f: impl Fn() + 'static) {
+        on_click("open-trace", f);
+    }
+
+    /// Call when the link is asked for.
+    pub fn on_copy_link(&self, f: impl Fn() + 'static) {
+        on_click("copy-link", f);
+    }
+}

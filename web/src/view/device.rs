@@ -1,0 +1,138 @@
+//! The device: what the browser says of it, and what the self-test and the probes found out.
+
+use parallax_core::case::DType;
+use parallax_core::profiler::{Clock, ClockInfo, DeviceInfo, DeviceKind};
+use parallax_core::record::Baseline;
+use parallax_core::roofline::Ceilings;
+use parallax_core::timer;
+use parallax_core::units::{percent, scaled};
+use web_sys::Element;
+
+use super::View;
+use super::dom::{empty, facts, fill, id, make};
+use super::notices::Tone;
+use crate::words::sentence;
+
+impl View {
+    /// Say in place of the device why there is none.
+    pub fn no_device(&self, why: &str) {
+        let device = id("device");
+        empty(&device);
+        fill(&device, [&make("p", "quiet", why)]);
+    }
+
+    /// The device and its clock; and what was found out about both, once it was.
+    pub fn device(&self, device: &DeviceInfo, clock: &ClockInfo, isolated: bool, baseline: Option<&Baseline>) {
+        let card = id("device");
+        empty(&card);
+        fill(&card, [&title(device), &told(device, clock, isolated)]);
+        if !device.caps.dtypes.contains(&DType::F16) {
+            let note = "This browser offers no half precision on this device (shader-f16), so f16 cases do not run; the \
+                        plan lists them. A newer browser or graphics driver may offer it.";
+            fill(&card, [&make("p", "quiet aside", note)]);
+        }
+        if let Some(baseline) = baseline {
+            fill(&card, [&found(baseline)]);
+        }
+    }
+
+    /// What bears on how far the clock can be trusted, as a notice.
+    pub fn clock_notice(&self, clock: &ClockInfo, baseline: Option<&Baseline>) {
+        self.clear_notice("clock");
+        let demoted = baseline.and_then(|b| b.timer.demoted.as_ref());
+        match (demoted, &clock.note) {
+            (Some(why), _) => self.notice("clock", Tone::Warn, "The device's clock is not believed.", &sentence(why)),
+            (None, Some(note)) => self.notice("clock", Tone::Info, "About the clock.", note),
+            (None, None) => {}
+        }
+    }
+}
+
+fn title(device: &DeviceInfo) -> Element {
+    let (kind, class) = match device.kind {
+        DeviceKind::Discrete => ("discrete GPU", "tag"),
+        DeviceKind::Integrated => ("integrated GPU", "tag"),
+        DeviceKind::Virtual => ("virtual GPU", "tag"),
+        DeviceKind::Software => ("software adapter", "tag warn"),
+        DeviceKind::Cpu => ("processor", "tag warn"),
+        DeviceKind::Unknown => ("kind not told by the browser", "tag"),
+    };
+    let title = make("h3", "", "");
+    let name = if device.name.is_empty() { "A GPU that the browser does not name" } else { &device.name };
+    fill(&title, [&make("span", "", name), &make("span", class, kind)]);
+    title
+}
+
+/// What is known without measuring anything.
+fn told(device: &DeviceInfo, clock: &ClockInfo, isolated: bool) -> Element {
+    let clock_name = match clock.clock {
+        Clock::GpuTimestamps => "GPU timestamps",
+        Clock::CudaEvents => "CUDA events",
+        Clock::Host => "host clock",
+    };
+    let caps = &device.caps;
+    let subgroups = match caps.subgroup {
+        Some((low, high)) if low == high => format!("{low} wide"),
+        Some((low, high)) => format!("{low} to {high} wide"),
+        None => "not available".to_owned(),
+    };
+    let has_f16 = caps.dtypes.contains(&DType::F16);
+    facts([
+        ("Vendor", device.vendor.clone()),
+        ("Interface", device.api.clone()),
+        ("Driver", device.driver.clone()),
+        ("Clock", format!("{clock_name}, steps of {}", clock.step)),
+        ("Host clock", format!("steps of {}{}", clock.host_step, if isolated { "" } else { ", page not isolated" })),
+        ("Half precision (f16)", if has_f16 { "yes" } else { "not available" }.to_owned()),
+        ("Subgroups", subgroups),
+        ("Largest binding", caps.max_binding.to_string()),
+    ])
+}
+
+/// What the self-test and the probes found out.
+fn found(baseline: &Baseline) -> Element {
+    let holder = make("div", "found", "");
+    holder.set_id("baseline");
+    let clock = &baseline.clock;
+    let mut test = sentence(&timer::sentence(&baseline.timer));
+    if clock.zero_share > 0.0 || clock.negative_share > 0.0 {
+        let shares = (percent(clock.zero_share), percent(clock.negative_share));
+        test = format!("{test} Of short timings, {} came out as zero and {} as less.", shares.0, shares.1);
+    }
+    if !test.trim().is_empty() {
+        fill(&holder, [&make("h4", "", "Clocks, as tested"), &make("p", "", test.trim())]);
+    }
+    fill(&holder, [&make("h4", "", "Ceilings: the most that our own probes reach here")]);
+    let ceilings = ceilings(&baseline.ceilings);
+    if ceilings.is_empty() {
+        fill(&holder, [&make("p", "quiet", "None were measured, so no case has a share of them.")]);
+    } else {
+        fill(&holder, [&facts(ceilings.iter().map(|(term, value)| (term.as_str(), value.clone())))]);
+    }
+    for missing in &baseline.ceilings.missing {
+        fill(&holder, [&make("p", "quiet", &format!("Not measured: {missing}"))]);
+    }
+    holder
+}
+
+/// Each ceiling by a name in plain words.
+fn ceilings(ceilings: &Ceilings) -> Vec<(String, String)> {
+    let mut list = Vec::new();
+    let mut add = |term: &str, value: Option<String>| list.extend(value.map(|value| (term.to_owned(), value)));
+    let bytes = |rate: f64| scaled(rate, "B/s");
+    let largest = ceilings.bandwidth.last();
+    add("Memory bandwidth", largest.map(|b| bytes(b.rate)));
+    let fastest = ceilings.bandwidth.iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
+    let cached = fastest.filter(|f| largest.is_some_and(|l| f.working_set != l.working_set));
+    add("Fastest working set", cached.map(|b| format!("{} at {}", bytes(b.rate), b.working_set)));
+    let from = |driver: bool| if driver { "from the driver" } else { "where bandwidth falls" };
+    add("Last cache", ceilings.cache.as_ref().map(|c| format!("{}, {}", c.capacity, from(c.from_driver))));
+    for a in &ceilings.arithmetic {
+        let units = if a.matrix { " on matrix units" } else { "" };
+        add(&format!("Arithmetic, {}{units}", a.dtype.name()), Some(scaled(a.rate, "FLOP/s")));
+    }
+    add("Launching nearly nothing", ceilings.dispatch.map(|t| t.to_string()));
+    add("Upload", ceilings.upload.map(bytes));
+    add("Download", ceilings.download.map(bytes));
+    list
+}

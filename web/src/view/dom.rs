@@ -1,0 +1,86 @@
+//! Small words for the document: find, make, fill, listen.
+
+use wasm_bindgen::prelude::*;
+use web_sys::{Element, EventTarget, HtmlElement};
+
+use crate::environment::window;
+
+/// An element of the skeleton. It is there, or index.html and the view disagree.
+pub fn id(name: &str) -> HtmlElement {
+    let element = window().document().and_then(|d| d.get_element_by_id(name));
+    element.and_then(|e| e.dyn_into().ok()).unwrap_or_else(|| panic!("index.html has no element `{name}`"))
+}
+
+/// An element of the skeleton, of a certain type.
+pub fn typed<T: JsCast>(name: &str) -> T {
+    id(name).dyn_into().unwrap_or_else(|_| panic!("`{name}` in index.html is of another type"))
+}
+
+/// A new element with a class and text.
+pub fn make(tag: &str, class: &str, text: &str) -> Element {
+    let document = window().document().expect("a page has a document");
+    let element = document.create_element(tag).unwrap_or_else(|_| panic!("`{tag}` is no tag"));
+    if !class.is_empty() {
+        element.set_class_name(class);
+    }
+    if !text.is_empty() {
+        element.set_text_content(Some(text));
+    }
+    element
+}
+
+/// A new element with text in which backticks mark code.
+pub fn prose(tag: &str, class: &str, text: &str) -> Element {
+    let element = make(tag, class, "");
+    for (i, part) in text.split('`').enumerate().filter(|(_, part)| !part.is_empty()) {
+        fill(&element, [&make(if i % 2 == 1 { "code" } else { "span" }, "", part)]);
+    }
+    element
+}
+
+/// A list of terms and what they are; empty values are left out.
+pub fn facts<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> Element {
+    let list = make("dl", "facts", "");
+    for (term, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
+        let pair = make("div", "", "");
+        fill(&pair, [&make("dt", "", term), &make("dd", "", &value)]);
+        fill(&list, [&pair]);
+    }
+    list
+}
+
+/// Put elements into another, in order.
+pub fn fill<'a>(parent: &Element, children: impl IntoIterator<Item = &'a Element>) {
+    for child in children {
+        // Appending fails only for a cycle, which new elements cannot form.
+        let _ = parent.append_child(child);
+    }
+}
+
+/// Take everything out of an element.
+pub fn empty(element: &Element) {
+    element.set_text_content(None);
+}
+
+/// Set an attribute whose name is known to be valid.
+pub fn attribute(element: &Element, name: &str, value: &str) {
+    let _ = element.set_attribute(name, value);
+}
+
+/// Title of the window.
+pub fn set_title(title: &str) {
+    if let Some(document) = window().document() {
+        document.set_title(title);
+    }
+}
+
+/// Call `f` on every `event`, for as long as the page lives.
+pub fn listen(target: &EventTarget, event: &str, f: impl Fn(&web_sys::Event) + 'static) {
+    let f = Closure::<dyn Fn(web_sys::Event)>::new(move |e: web_sys::Event| f(&e)).into_js_value();
+    let _ = target.add_event_listener_with_callback(event, f.unchecked_ref());
+}
+
+/// Call `f` on every press of a button of the skeleton.
+pub fn on_click(name: &str, f: impl Fn() + 'static) {
+    listen(&id(name), "click", move |_| f());
+}

@@ -1,0 +1,69 @@
+//! Notices above everything else.
+
+use super::View;
+use super::dom::{attribute, fill, id, make};
+
+/// How serious a notice is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// Good to know.
+    Info,
+    /// Bears on the figures.
+    Warn,
+    /// Something cannot be done.
+    Error,
+}
+
+/// Say that the page itself has broken. Works without a [`View`], from a panic.
+pub fn crashed(what: &str) {
+    let view = View::new();
+    view.notice(
+        "crash",
+        Tone::Error,
+        "This page stopped working.",
+        &format!("Reload it. If it happens again, report this: {what}"),
+    );
+    view.allow_run(false);
+    id("stop").set_hidden(true);
+}
+
+impl View {
+    /// Show a notice in place of any other of the same key.
+    pub fn notice(&self, key: &str, tone: Tone, title: &str, text: &str) {
+        self.clear_notice(key);
+        let class = match tone {
+            Tone::Info => "notice",
+            Tone::Warn => "notice warn",
+            Tone::Error => "notice error",
+        };
+        let notice = make("p", class, "");
+        attribute(&notice, "data-notice", key);
+        fill(&notice, [&make("strong", "", title), &make("span", "", text)]);
+        fill(&id("notices"), [&notice]);
+    }
+
+    /// Take a notice away.
+    pub fn clear_notice(&self, key: &str) {
+        if let Ok(Some(old)) = id("notices").query_selector(&format!("[data-notice={key}]")) {
+            old.remove();
+        }
+    }
+
+    /// A way out of a bad address.
+    pub fn offer_defaults(&self) {
+        if let Ok(Some(notice)) = id("notices").query_selector("[data-notice=query]") {
+            let link = make("a", "", "Start with the default settings");
+            attribute(&link, "href", "?");
+            fill(&notice, [&link]);
+        }
+    }
+
+    /// A command line listens: say so where the page otherwise promises that results stay in it.
+    pub fn remote(&self) {
+        let who = "A command line on this computer started this page and receives the results.";
+        self.notice("remote", Tone::Info, "Remote run.", who);
+        id("privacy").set_text_content(Some(
+            "Nothing leaves this computer: results go to the command line that started the page.",
+        ));
+    }
+}

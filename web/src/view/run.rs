@@ -1,0 +1,110 @@
+//! A run from its beginning to its summary.
+
+use parallax_core::html;
+use parallax_core::record::Run;
+use wasm_bindgen::prelude::*;
+use web_sys::{HtmlButtonElement, HtmlInputElement, HtmlProgressElement};
+
+use super::View;
+use super::dom::{empty, fill, id, make, set_title, typed};
+use crate::words::rough;
+
+impl View {
+    /// Whether the Run button can be pressed.
+    pub fn allow_run(&self, yes: bool) {
+        typed::<HtmlButtonElement>("run").set_disabled(!yes);
+    }
+
+    /// A run begins: an empty table and a moving bar.
+    pub fn begin(&self) {
+        self.clear_results();
+        for key in ["hidden", "lost"] {
+            self.clear_notice(key);
+        }
+        self.share_line("");
+        empty(&id("summary"));
+        self.set_running(true);
+        // The section comes back with its first row.
+        for section in ["results-section", "share", "plots"] {
+            id(section).set_hidden(true);
+        }
+    }
+
+    fn set_running(&self, running: bool) {
+        id("run").set_hidden(running);
+        id("stop").set_hidden(!running);
+        id("plan-line").set_hidden(running);
+        id("progress").set_hidden(!running);
+        let stop: HtmlButtonElement = typed("stop");
+        stop.set_disabled(false);
+        stop.set_text_content(Some("Stop"));
+        if let Ok(inputs) = id("settings").query_selector_all("input") {
+            for i in 0..inputs.length() {
+                if let Some(input) = inputs.get(i).and_then(|n| n.dyn_into::<HtmlInputElement>().ok()) {
+                    input.set_disabled(running);
+                }
+            }
+        }
+    }
+
+    /// Stop was pressed.
+    pub fn stopping(&self) {
+        let stop: HtmlButtonElement = typed("stop");
+        stop.set_disabled(true);
+        stop.set_text_content(Some("Stopping …"));
+    }
+
+    /// Where the run is, and what it is doing.
+    pub fn progress(&self, fraction: f64, left: &str, doing: &str) {
+        typed::<HtmlProgressElement>("bar").set_value(fraction);
+        let percent = (fraction * 100.0).floor();
+        id("progress-doing").set_text_content(Some(doing));
+        id("progress-left").set_text_content(Some(&format!("{percent} %, about {left} left")));
+        set_title(&format!("{percent} % · Parallax"));
+    }
+
+    /// The run ended.
+    pub fn end(&self, run: &Run, seconds: f64) {
+        self.clear_unfinished();
+        self.set_running(false);
+        set_title("Parallax");
+        let summary = id("summary");
+        empty(&summary);
+        let lead = match &run.interrupted {
+            Some(why) => format!("The run ended early after {}: {why}. ", rough(seconds)),
+            None => format!("Done in {}. ", rough(seconds)),
+        };
+        let count = |verdict: &str| run.records.iter().filter(|r| r.verdict() == verdict).count();
+        let good = make("span", "good", &format!("{} right", count("right")));
+        fill(&summary, [&make("span", "", &lead), &good]);
+        for (n, class, what) in [
+            (count("WRONG"), "bad", "wrong"),
+            (count("FAILED"), "bad", "failed"),
+            (count("impossible"), "bad", "impossible"),
+            (count("unresolved"), "doubt", "not resolved by the clock"),
+            (count("skipped"), "", "not run for the reasons given"),
+            (run.missing().count(), "", "not reached"),
+        ] {
+            if n > 0 {
+                fill(&summary, [&make("span", "", ", "), &make("span", class, &format!("{n} {what}"))]);
+            }
+        }
+        fill(&summary, [&make("span", "", ".")]);
+        for section in ["results-section", "share"] {
+            id(section).set_hidden(false);
+        }
+        plots(run);
+    }
+}
+
+/// The plots of the run. They are markup, in elements that nothing else fills; every text in them is escaped where they
+/// are made.
+fn plots(run: &Run) {
+    let mut any = false;
+    for (name, plot) in [("roofline", html::roofline(run)), ("drift", html::drift(run))] {
+        id(name).set_inner_html(&plot);
+        id(&format!("{name}-card")).set_hidden(plot.is_empty());
+        any |= !plot.is_empty();
+    }
+    id("plots").set_hidden(!any);
+}

@@ -1,0 +1,48 @@
+//! Figures and fragments in words, without a document and without a clock.
+
+/// Seconds in words, rounded as befits an estimate.
+pub fn rough(seconds: f64) -> String {
+    match seconds {
+        s if s < 2.0 => "a second".to_owned(),
+        s if s < 20.0 => format!("{} s", s.ceil()),
+        s if s < 100.0 => format!("{} s", (s / 5.0).ceil() * 5.0),
+        s => format!("{} min", (s / 60.0).ceil()),
+    }
+}
+
+/// So many cases.
+pub fn count(cases: usize) -> String {
+    if cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") }
+}
+
+/// A fragment as a sentence: a capital first, a full stop last. Nothing stays nothing.
+pub fn sentence(fragment: &str) -> String {
+    let mut letters = fragment.chars();
+    match letters.next() {
+        Some(first) if fragment.ends_with('.') => first.to_uppercase().chain(letters).collect(),
+        Some(first) => first.to_uppercase().chain(letters).chain(['.']).collect(),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_are_round() {
+        for (seconds, words) in [(0.3, "a second"), (7.2, "8 s"), (41.0, "45 s"), (99.0, "100 s"), (130.0, "3 min")] {
+            assert_eq!(rough(seconds), words);
+        }
+    }
+
+    #[test]
+    fn fragments_become_sentences_once() {
+        for (fragment, whole) in
+            [("it waits", "It waits."), ("Done.", "Done."), ("`a` is faster", "`a` is faster."), ("", "")]
+        {
+            assert_eq!(sentence(fragment), whole);
+        }
+        assert_eq!((count(1), count(2)), ("1 case".to_owned(), "2 cases".to_owned()));
+    }
+}
