@@ -1,10 +1,13 @@
 //! Every variant of every workload agrees with the reference at awkward shapes, on each target this machine has.
 
 use parallax_core::case::{CPU_VARIANT, Case};
-use parallax_core::check::{WORK, check};
+use parallax_core::check::check_once;
 use parallax_core::input::Inputs;
-use parallax_core::profiler::{DeviceKind, Profiler};
+use parallax_core::profiler::{Batch, DeviceKind, Profiler};
 use parallax_tests::{awkward_problems, kernel_cases};
+
+/// Multiply-adds of reference work: enough to compare every element.
+const EVERYTHING: u64 = 1 << 40;
 
 /// Prepare, poison, run twice (a second run must not build on the first), check; collect what is wrong.
 fn agree(profiler: &mut dyn Profiler, cases: Vec<Case>) {
@@ -13,10 +16,10 @@ fn agree(profiler: &mut dyn Profiler, cases: Vec<Case>) {
     for case in &cases {
         let result = pollster::block_on(async {
             let inputs = Inputs::seeded(&case.problem, 42);
-            let mut prepared = profiler.prepare(case, &inputs).await?;
+            let mut prepared = profiler.prepare(case, &inputs, 1).await?;
             prepared.poison().await?;
-            prepared.measure(2).await?;
-            check(profiler, &mut *prepared, &case.problem, &inputs, WORK).await
+            prepared.measure(Batch::of(2)).await?;
+            check_once(profiler, &mut *prepared, &case.problem, &inputs, EVERYTHING).await
         });
         match result {
             Ok(result) if result.right && result.compared == result.elements => {}

@@ -4,14 +4,16 @@
 
 use std::path::PathBuf;
 
-use parallax_core::compare::compare;
+use parallax_core::compare::{Options, compare};
 use parallax_core::mock::{Fault, Mock, Script, caps};
 use parallax_core::plan::plan;
-use parallax_core::profiler::Profiler;
-use parallax_core::record::{ReadError, Run, SCHEMA, Suite, VERSION, json_schema};
+use parallax_core::record::{ReadError, Run, Suite, json_schema};
 use parallax_core::runner::{self, Event, Flow, Mode};
 use parallax_core::spec::Spec;
 use serde_json::Value;
+
+#[path = "../core/tests/rules/mod.rs"]
+mod rules;
 
 /// A run of a few cases on the mock: right, selected, skipped; everything in it is the same every time.
 fn run(target: &str, time: Script) -> Run {
@@ -25,22 +27,9 @@ fn run(target: &str, time: Script) -> Run {
     .expect("valid");
     let plan = plan(&spec, &caps()).expect("cases");
     let mut mock = Mock::new(time, Fault::None);
-    let skips = plan.skips.iter().map(|s| s.case.to_string());
-    let mut run = Run {
-        schema: SCHEMA.to_owned(),
-        version: VERSION,
-        suite: Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() },
-        target: target.to_owned(),
-        started: 1_700_000_000,
-        device: mock.device().clone(),
-        environment: Default::default(),
-        clock: mock.clock().clone(),
-        spec: spec.clone(),
-        planned: skips.chain(plan.cases.iter().map(|p| p.case.to_string())).collect(),
-        records: Vec::new(),
-        interrupted: None,
-    };
-    pollster::block_on(runner::run(&plan, &spec, Mode::Measure, &mut mock, 0, |event| {
+    let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
+    let mut run = Run { started: 1_700_000_000, ..Run::begin(target, suite, &mock, &spec, &plan) };
+    pollster::block_on(runner::run(&plan, &spec, Mode::Measure, &mut mock, &Default::default(), |event| {
         if let Event::Finished(record) = event {
             run.records.push(record.clone());
         }
@@ -131,44 +120,32 @@ fn tables_keep_their_form() {
     let base = run("mock", steady);
     golden("run.txt", &(parallax::table::run(&base) + "\n"));
     golden("verify.txt", &(parallax::table::checks(&base) + "\n"));
+    golden("run.md", &parallax_core::report::table(&base).markdown());
     let runs = [("one".to_owned(), base), ("two".to_owned(), run("mock", slower))];
-    golden("compare.txt", &(parallax::table::comparison(&compare(&runs).expect("pairs")) + "\n"));
+    let compared = compare(&runs, &Options::default()).expect("pairs").table();
+    golden("compare.txt", &(parallax::table::text(&compared) + "\n"));
+    golden("compare.md", &compared.markdown());
+}
+
+#[test]
+fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
+    let runs = [("wgpu", slower as Script), ("cuda", steady)].map(|(t, time)| (t.to_owned(), run(t, time)));
+    let tax = parallax_core::tax::tax(&runs, None, false).expect("one GPU").table();
+    golden("tax.txt", &(parallax::table::text(&tax) + "\n"));
+    golden("tax.md", &tax.markdown());
+    let aa = parallax_core::aa::a_a(&[run("mock", steady), run("mock", steady), run("mock", slower)]).table();
+    golden("aa.txt", &(parallax::table::text(&aa) + "\n"));
+    golden("aa.md", &aa.markdown());
 }
 
 #[test]
 fn traces_keep_their_form() {
-    let trace = parallax_core::trace::chrome(&run("mock", steady));
+    let run = run("mock", steady);
+    let text = parallax_core::trace::text(&run);
+    let trace: Value = serde_json::from_str(&text).expect("JSON");
     golden("trace.json", &(serde_json::to_string_pretty(&trace).expect("JSON") + "\n"));
-    well_formed(&trace);
-}
-
-/// The rules by which Perfetto accepts a trace: on each thread, slices nest or follow each other; flows have both ends.
-fn well_formed(trace: &Value) {
-    let events = trace["traceEvents"].as_array().expect("events");
-    let of = |phase: &str| events.iter().filter(move |e| e["ph"] == phase).collect::<Vec<_>>();
-    for thread in [1, 2] {
-        let mut slices: Vec<(f64, f64, &str)> = of("X")
-            .into_iter()
-            .filter(|e| e["tid"] == thread)
-            .map(|e| {
-                let (ts, dur) = (e["ts"].as_f64().expect("number"), e["dur"].as_f64().expect("number"));
-                (ts, ts + dur, e["name"].as_str().expect("name"))
-            })
-            .collect();
-        assert!(!slices.is_empty(), "thread {thread} is empty");
-        slices.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
-        let mut open: Vec<(f64, &str)> = Vec::new();
-        for (start, end, name) in slices {
-            open.retain(|(until, _)| *until > start + 1e-6);
-            for (until, outer) in &open {
-                assert!(end <= until + 1e-6, "{name} leaves {outer} on thread {thread}");
-            }
-            open.push((end, name));
-        }
-    }
-    let ids = |phase: &str| of(phase).iter().map(|e| e["id"].clone()).collect::<Vec<_>>();
-    assert!(!ids("s").is_empty());
-    assert_eq!(ids("s"), ids("f"));
-    assert!(!of("C").is_empty(), "memory counters");
-    assert_eq!(of("M").len(), 3, "process and thread names");
+    let traced = run.records.iter().filter(|r| r.measured().is_some()).count();
+    assert_eq!(rules::slices_nest(&trace), 2, "host and device");
+    assert_eq!(rules::analysable(&text), traced, "the mock has one kernel in each execution");
+    assert_eq!(rules::arrows_have_both_ends(&trace), traced);
 }
