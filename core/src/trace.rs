@@ -1,113 +1,53 @@
-//! A run as a Chrome trace, with one layout for every target.
+//! A run as a trace, in the form that PyTorch's profiler writes (Kineto's), so that its viewers and scripts work on it.
 //!
-//! One process per run; thread 1 is the host, thread 2 the device. On the host track each case is a span that holds its
-//! phases (prepare, check, sample, trace, recheck), and the traced execution's submissions lie inside `trace`; the device
-//! track has one span per stage. Flow arrows lead from a submission to its first stage. Times are microseconds with
-//! fractions since the profiler was opened. The format is the Trace Event Format that Perfetto and chrome://tracing read.
+//! The host is a process with one thread. On it lie, from the outside in: a case (once for each stretch of time that was
+//! spent on it), its phases, in the phase `trace` one `ProfilerStep#N` for each kept execution, the operator (`cpu_op`),
+//! and its calls into the interface (`cuda_runtime`, or `cuda_driver` for calls of CUDA's driver). The device is a process
+//! whose one thread is a stream; WebGPU's queue is shown as stream 7, CUDA's default. A call and the device work that it
+//! launched carry one `correlation`, unique in the file, and an arrow leads from one to the other (`ac2g`). Times are
+//! microseconds since the profiler was opened, with three digits of fraction.
+//!
+//! Slices of one thread nest or follow each other, always: where clocks disagree, device work is moved back as a whole
+//! (`moved_ns` says how far, durations stay), and host calls are cut to lie within their phase.
+//!
+//! [`Layout`] makes the events of one record at a time, so that a file can be written while the run goes on; [`text`]
+//! makes the whole file of a run that is complete. The format is the Trace Event Format that Perfetto and
+//! chrome://tracing read; names of arguments and categories are those of `torch.profiler`'s `export_chrome_trace`.
 
-use serde_json::{Value, json};
+mod args;
+mod axis;
+mod counters;
+mod event;
+mod execution;
+mod file;
+mod layout;
 
-use crate::profiler::{Span, Track};
-use crate::record::{Measured, Record, Run};
-use crate::units::Nanos;
+pub use event::Event;
+pub use file::{line, opening, text};
+pub use layout::Layout;
 
-const PID: u32 = 1;
-const HOST: u32 = 1;
-const GPU: u32 = 2;
+use crate::profiler::{Span, SpanKind, Track};
+use crate::record::Record;
 
-/// The trace of a run.
-pub fn chrome(run: &Run) -> Value {
-    let mut events = vec![
-        name("process_name", HOST, &format!("parallax {} · {}", run.target, run.device.name)),
-        name("thread_name", HOST, "host"),
-        name("thread_name", GPU, "gpu"),
-    ];
-    let mut flow = 0;
-    for record in &run.records {
-        if let Some(measured) = record.measured() {
-            case(record, measured, &mut flow, &mut events);
-        }
-    }
-    json!({
-        "displayTimeUnit": "ns",
-        "otherData": {
-            "suite": run.suite.version,
-            "commit": run.suite.commit,
-            "target": run.target,
-            "device": run.device.name,
-            "clock": run.clock.clock.label(),
-        },
-        "traceEvents": events,
-    })
-}
+/// Process of the host.
+pub const HOST: u32 = 1;
+/// Thread of the host.
+pub const HOST_THREAD: u32 = 1;
+/// Process of the device: its ordinal, as Kineto has it.
+pub const DEVICE: u32 = 0;
+/// Thread of the device: its stream.
+pub const STREAM: u32 = 7;
 
-fn name(what: &str, thread: u32, name: &str) -> Value {
-    json!({"ph": "M", "pid": PID, "tid": thread, "name": what, "args": {"name": name}})
-}
-
-fn micros(time: Nanos) -> f64 {
-    time.0 / 1e3
-}
-
-fn complete(thread: u32, category: &str, name: &str, start: Nanos, end: Nanos, args: Value) -> Value {
-    json!({
-        "ph": "X", "pid": PID, "tid": thread, "cat": category, "name": name,
-        "ts": micros(start), "dur": micros(end - start), "args": args,
-    })
-}
-
-fn case(record: &Record, measured: &Measured, flow: &mut u32, events: &mut Vec<Value>) {
-    let (Some(first), Some(last)) = (measured.phases.first(), measured.phases.last()) else { return };
-    let args = json!({
-        "shape": record.parts.shape,
-        "options": record.parts.options,
-        "dtype": record.parts.dtype,
-        "variant": record.actual.as_ref().map_or(&record.parts.variant, |a| &a.variant),
-        "flops": record.cost.flops,
-        "bytes": record.cost.moved(),
-        "median_ns": measured.timing.as_ref().map(|t| t.summary.median),
-        "alignment_error_ns": measured.trace.as_ref().and_then(|t| t.alignment_error),
-    });
-    events.push(complete(HOST, "case", &record.case, first.start, last.end, args.clone()));
-    for phase in &measured.phases {
-        events.push(complete(HOST, "phase", &phase.name, phase.start, phase.end, json!({})));
-    }
-    for (time, bytes) in [(first.end, measured.memory.peak.0), (last.end, 0)] {
-        events.push(json!({
-            "ph": "C", "pid": PID, "name": "device memory", "ts": micros(time), "args": {"bytes": bytes},
-        }));
-    }
-    let spans = measured.trace.iter().flat_map(|t| &t.spans);
-    for span in spans.clone() {
-        let (thread, category) = match span.track {
-            Track::Host => (HOST, "host"),
-            Track::Gpu => (GPU, "kernel"),
-        };
-        let args = match span.track {
-            Track::Host => json!({"correlation": span.correlation}),
-            Track::Gpu => {
-                let mut all = args.clone();
-                all["correlation"] = json!(span.correlation);
-                all["case"] = json!(record.case);
-                all
-            }
-        };
-        events.push(complete(thread, category, &span.name, span.start, span.end, args));
-    }
-    // One arrow per submission: from the host span that handed the work over to the first stage with its number.
-    let submits = |span: &&Span| span.track == Track::Host && span.name.contains("submit") || span.name == "call";
-    for submit in spans.clone().filter(submits) {
-        let Some(stage) = spans.clone().find(|s| s.track == Track::Gpu && s.correlation == submit.correlation) else {
-            continue;
-        };
-        *flow += 1;
-        let end = |ph: &str, thread: u32, time: Nanos| {
-            json!({
-                "ph": ph, "pid": PID, "tid": thread, "cat": "flow", "name": "launch", "id": *flow,
-                "ts": micros(time), "bp": "e",
-            })
-        };
-        events.push(end("s", HOST, submit.start));
-        events.push(end("f", GPU, stage.start));
-    }
+/// About how many bytes of text the trace of a record takes, before any compression.
+pub fn estimate(record: &Record) -> u64 {
+    let spans = record.measured().and_then(|m| m.trace.as_ref()).map_or(&[][..], |t| &t.spans);
+    let bytes = |span: &Span| match (span.track, span.kind) {
+        // A step and its operator.
+        (_, SpanKind::Annotation) => 360,
+        // A call and one end of an arrow.
+        (Track::Host, _) => 200 + span.stack.iter().map(|frame| frame.len() + 1).sum::<usize>(),
+        // A kernel with its launch, and the other end.
+        (Track::Gpu, _) => 420,
+    };
+    spans.iter().map(|span| bytes(span) as u64).sum()
 }

@@ -1,0 +1,288 @@
+//! Where everything goes: from records, one at a time, to events, one at a time.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use serde_json::{Map, Value, json};
+
+use crate::profiler::{Caps, Launch, Span, SpanKind};
+use crate::record::{Measured, Record, Run};
+use crate::trace::axis::Axis;
+use crate::trace::counters::{self, Held};
+use crate::trace::event::{Event, Thread, whole};
+use crate::trace::execution::{Correlations, Execution, Nesting};
+use crate::trace::{DEVICE, HOST, HOST_THREAD, STREAM, args};
+
+const CALLS: Thread = (HOST, HOST_THREAD);
+const WORK: Thread = (DEVICE, STREAM);
+
+/// What has to be known of earlier records to lay out the next one. It grows with the number of records, not of spans.
+#[derive(Debug)]
+pub struct Layout {
+    caps: Caps,
+    shapes: bool,
+    axis: Axis,
+    /// The device's thread is free from here on.
+    free: i64,
+    correlation: u64,
+    external: u64,
+    /// Memory of every case, where it was asked for.
+    held: Option<Vec<Held>>,
+    sources: BTreeSet<&'static str>,
+    alignment_error: Option<f64>,
+}
+
+/// The host's side of a record, in whole nanoseconds on the profiler's clock.
+struct Phases<'r> {
+    list: Vec<(&'r str, i64, i64)>,
+}
+
+impl Phases<'_> {
+    /// In order and without overlap.
+    fn of(measured: &Measured) -> Phases<'_> {
+        let mut free = i64::MIN;
+        let list = measured.phases.iter().map(|phase| {
+            let start = whole(phase.start).max(free);
+            free = whole(phase.end).max(start);
+            (phase.name.as_str(), start, free)
+        });
+        Phases { list: list.collect() }
+    }
+
+    /// Phases that touch are one stretch; between stretches other cases have their turn.
+    fn stretches(&self) -> Vec<(i64, i64)> {
+        self.list.chunk_by(|a, b| a.2 == b.1).map(|run| (run[0].1, run[run.len() - 1].2)).collect()
+    }
+
+    /// Where traced executions lie.
+    fn traced(&self) -> (i64, i64) {
+        let named = self.list.iter().find(|(name, ..)| *name == "trace").or(self.list.last());
+        named.map_or((0, 0), |(_, start, end)| (*start, *end))
+    }
+}
+
+impl Layout {
+    /// Of a run's file before its first record.
+    pub fn of(run: &Run) -> Layout {
+        Layout {
+            caps: run.device.caps.clone(),
+            shapes: run.spec.record_shapes,
+            axis: Axis::default(),
+            free: 0,
+            correlation: 0,
+            external: 0,
+            held: run.spec.profile_memory.then(Vec::new),
+            sources: BTreeSet::new(),
+            alignment_error: None,
+        }
+    }
+
+    /// Names and order of processes and threads.
+    pub(super) fn names(run: &Run) -> Vec<Event> {
+        let program = format!("parallax {} · {}", run.target, run.device.name);
+        let process = |pid: u32, label: String, order: u32| {
+            [
+                Event::fact("process_name", (pid, 0), "name", program.clone()),
+                Event::fact("process_labels", (pid, 0), "labels", label),
+                Event::fact("process_sort_index", (pid, 0), "sort_index", order),
+            ]
+        };
+        let thread = |thread: Thread, name: String| {
+            [
+                Event::fact("thread_name", thread, "name", name),
+                Event::fact("thread_sort_index", thread, "sort_index", thread.1),
+            ]
+        };
+        // Kineto's order: the host first, devices far behind.
+        [
+            &process(HOST, "CPU".to_owned(), HOST)[..],
+            &thread(CALLS, format!("thread {HOST_THREAD} (parallax)")),
+            &process(DEVICE, format!("GPU {DEVICE}"), 5_000_000 + DEVICE),
+            &thread(WORK, format!("stream {STREAM}")),
+        ]
+        .concat()
+    }
+
+    /// The events of a record, handed over one at a time. Records without a result have none.
+    ///
+    /// # Errors
+    ///
+    /// Whatever `emit` gives; the layout is of no use after that.
+    pub fn record<E>(&mut self, record: &Record, emit: &mut impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
+        let Some(measured) = record.measured() else { return Ok(()) };
+        let phases = Phases::of(measured);
+        let stretches = phases.stretches();
+        let (Some(&(begin, _)), Some(&(_, end))) = (stretches.first(), stretches.last()) else { return Ok(()) };
+        let shift = self.axis.place(&stretches);
+        let about = args::case(record, measured, self.shapes);
+        for (start, end) in stretches {
+            let at = (start + shift, end + shift);
+            emit(Event::slice("user_annotation", &record.case, CALLS, at, about.clone()))?;
+        }
+        for (name, start, end) in &phases.list {
+            emit(Event::slice("user_annotation", name, CALLS, (start + shift, end + shift), Map::new()))?;
+        }
+        if let Some(held) = &mut self.held {
+            // Buffers exist when the case is prepared, and are dropped with it.
+            let prepared = phases.list.first().map_or(begin, |(_, _, end)| *end);
+            held.push(Held { from: prepared + shift, to: end + shift, memory: measured.memory });
+        }
+        let Some(trace) = &measured.trace else { return Ok(()) };
+        self.sources.extend(trace.source.map(args::source));
+        if let Some(error) = trace.alignment_error {
+            self.alignment_error = Some(self.alignment_error.map_or(error.0, |worst| worst.max(error.0)));
+        }
+        let (from, to) = phases.traced();
+        let mut room = (from + shift, to + shift);
+        let operator = Operator::of(record, self.shapes);
+        for execution in Execution::all(&trace.spans) {
+            room.0 = self.execution(&execution, &operator, &measured.launches, shift, room, emit)?;
+        }
+        Ok(())
+    }
+
+    /// One execution inside `room` on the host; gives the moment from which the host is free again.
+    fn execution<E>(
+        &mut self,
+        execution: &Execution<'_>,
+        operator: &Operator<'_>,
+        launches: &[Launch],
+        shift: i64,
+        (from, to): (i64, i64),
+        emit: &mut impl FnMut(Event) -> Result<(), E>,
+    ) -> Result<i64, E> {
+        let inside = |time| (whole(time) + shift).clamp(from, to);
+        let around = execution.host.iter().copied().chain(execution.step);
+        let (start, end) =
+            around.fold((to, from), |(start, end), s| (start.min(inside(s.start)), end.max(inside(s.end))));
+        let whole_time = (start.min(end), end);
+        self.external += 1;
+        let external = self.external;
+        let numbers = Correlations::of(execution, &mut self.correlation);
+        if let Some(step) = execution.step {
+            emit(Event::slice("user_annotation", &step.name, CALLS, whole_time, Map::new()))?;
+        }
+        let mut about = args::map([("External id", json!(external))]);
+        about.extend(operator.inputs.clone());
+        emit(Event::slice("cpu_op", &operator.name, CALLS, whole_time, about))?;
+
+        let mut nesting = Nesting::default();
+        for (span, number) in execution.host.iter().zip(&numbers.host) {
+            let (start, end) = nesting.place(inside(span.start), inside(span.end));
+            emit(call(span, (start, end), external, *number))?;
+            if numbers.joined.contains(number) {
+                emit(Event::launches(*number, CALLS, start))?;
+            }
+        }
+
+        let mut arrows = numbers.joined;
+        let mut launches = Launches::of(launches);
+        // Work of a stream comes one after the other. Where the clocks' difference is known too roughly to show it so,
+        // what comes later moves back, and keeps its length.
+        let mut moved = 0;
+        for (span, number) in execution.device.iter().zip(&numbers.device) {
+            let mut start = whole(span.start) + shift + moved;
+            if start < self.free {
+                moved += self.free - start;
+                start = self.free;
+            }
+            let end = start + (whole(span.end) - whole(span.start)).max(0);
+            self.free = end;
+            self.axis.reach(end);
+            let mut args = args::device(external, *number);
+            if moved > 0 {
+                args.insert("moved_ns".to_owned(), json!(moved));
+            }
+            args.insert("case".to_owned(), json!(operator.case));
+            emit(self.work(span, (start, end), args, &mut launches))?;
+            // One arrow per launch, to the first that it launched.
+            if arrows.remove(number) {
+                emit(Event::launched(*number, WORK, start))?;
+            }
+        }
+        Ok(end.max(from))
+    }
+
+    /// One span of the device.
+    fn work(&self, span: &Span, at: (i64, i64), mut args: Map<String, Value>, launches: &mut Launches<'_>) -> Event {
+        match span.kind {
+            SpanKind::Memcpy | SpanKind::Memset => {
+                args.extend(args::moved(span.bytes, span.end - span.start));
+                let (category, word) =
+                    if span.kind == SpanKind::Memcpy { ("gpu_memcpy", "Memcpy") } else { ("gpu_memset", "Memset") };
+                // Scripts tell kernels from copies and fills by the first word of their names.
+                let name =
+                    if span.name.starts_with(word) { span.name.clone() } else { format!("{word} ({})", span.name) };
+                Event::slice(category, &name, WORK, at, args)
+            }
+            _ => {
+                args.extend(launches.next(&span.name).map(|l| args::launch(l, &self.caps)).unwrap_or_default());
+                Event::slice("kernel", &span.name, WORK, at, args)
+            }
+        }
+    }
+
+    /// The events that need the whole run: memory, and the canary.
+    ///
+    /// # Errors
+    ///
+    /// Whatever `emit` gives.
+    pub fn end<E>(&self, run: &Run, emit: &mut impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
+        counters::drift(&run.drift, &self.axis, emit)?;
+        counters::memory(self.held.as_deref().unwrap_or_default(), emit)
+    }
+
+    /// Where the device's spans come from, each source once.
+    pub(super) fn sources(&self) -> Vec<&'static str> {
+        self.sources.iter().copied().collect()
+    }
+
+    /// The largest error of the device's track against the host's, in nanoseconds.
+    pub(super) fn alignment_error(&self) -> Option<f64> {
+        self.alignment_error
+    }
+}
+
+/// What every execution of a case is called.
+struct Operator<'r> {
+    name: String,
+    case: &'r str,
+    inputs: Map<String, Value>,
+}
+
+impl Operator<'_> {
+    fn of(record: &Record, shapes: bool) -> Operator<'_> {
+        Operator {
+            name: format!("parallax::{}_{}", record.parts.workload, record.parts.direction),
+            case: &record.case,
+            inputs: if shapes { args::inputs(record) } else { Map::new() },
+        }
+    }
+}
+
+/// The launches of a case, which its kernels follow in order.
+struct Launches<'r> {
+    left: VecDeque<&'r Launch>,
+}
+
+impl<'r> Launches<'r> {
+    fn of(launches: &'r [Launch]) -> Launches<'r> {
+        Launches { left: launches.iter().collect() }
+    }
+
+    /// The next launch of this entry point. A library may run kernels of its own in between.
+    fn next(&mut self, entry: &str) -> Option<&'r Launch> {
+        let at = self.left.iter().position(|launch| launch.entry == entry)?;
+        self.left.remove(at)
+    }
+}
+
+/// One span of the host.
+fn call(span: &Span, at: (i64, i64), external: u64, number: u64) -> Event {
+    let mut args = args::map([("External id", json!(external)), ("correlation", json!(number))]);
+    if !span.stack.is_empty() {
+        args.insert("Call stack".to_owned(), json!(span.stack.join(";")));
+    }
+    // CUDA's driver has names in `cu`, its runtime in `cuda`; Kineto keeps them apart.
+    let driver = span.name.starts_with("cu") && !span.name.starts_with("cuda");
+    Event::slice(if driver { "cuda_driver" } else { "cuda_runtime" }, &span.name, CALLS, at, args)
+}

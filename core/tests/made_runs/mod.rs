@@ -1,0 +1,209 @@
+//! Runs put together by hand, with spans such as the backends give.
+
+use parallax_core::case::{Case, DType};
+use parallax_core::mock::{Fault, Mock};
+use parallax_core::plan::Plan;
+use parallax_core::profiler::{
+    Caps, Clock, Compiled, Conditions, DeviceInfo, DeviceKind, Dialect, Launch, MemoryStats, Span, SpanKind, Trace,
+    TraceSource, Track,
+};
+use parallax_core::record::{CheckResult, Drift, Measured, Outcome, Parts, Phase, Record, Run, Suite};
+use parallax_core::spec::Spec;
+use parallax_core::units::{Bytes, Nanos};
+
+/// Two cases of several stages and one of one.
+const CASES: [(&str, &[&str]); 3] = [
+    ("attention/fwd/b1,h8,s512,d64/f16/manual", &["scores", "softmax", "weighted_sum"]),
+    ("attention/fwd/b1,h8,s512,d64/f16/flash", &["flash"]),
+    ("hash_embedding/fwd/r4096,g8,d64,unsorted/f32/basic", &["hash", "gather"]),
+];
+
+/// Executions that are kept of each case.
+pub const KEPT: usize = 3;
+
+fn span(name: &str, kind: SpanKind, start: f64, end: f64, correlation: Option<u32>) -> Span {
+    let device = matches!(kind, SpanKind::Kernel | SpanKind::Memcpy | SpanKind::Memset);
+    Span {
+        name: name.to_owned(),
+        kind,
+        track: if device { Track::Gpu } else { Track::Host },
+        start: Nanos(start),
+        end: Nanos(end),
+        correlation,
+        ..Span::default()
+    }
+}
+
+/// What a backend tells of one execution that begins at `at`, and when it ends.
+type Backend = fn(at: f64, stages: &[&str], nth: usize) -> (Vec<Span>, f64);
+
+/// A launch for each stage, kernels from CUPTI, numbers from one in each execution.
+fn cuda(at: f64, stages: &[&str], nth: usize) -> (Vec<Span>, f64) {
+    let mut spans = Vec::new();
+    let mut kernel = at + 6_000.0;
+    for (i, stage) in stages.iter().enumerate() {
+        let number = Some(i as u32 + 1);
+        let call = at + 2_500.0 * i as f64;
+        spans.push(span("cuLaunchKernel", SpanKind::Runtime, call, call + 2_150.5, number));
+        let end = kernel + 14_016.25 * (i + 1) as f64 + 32.0 * nth as f64;
+        spans.push(span(stage, SpanKind::Kernel, kernel, end, number));
+        kernel = end + 1_056.0;
+    }
+    let (called, done) = (at + 2_500.0 * stages.len() as f64, kernel + 9_000.0);
+    spans.push(span("cuStreamSynchronize", SpanKind::Wait, called, done, None));
+    (spans, done)
+}
+
+/// One submission for all stages, kernels from timestamps in steps of 65 536 ns.
+fn browser(at: f64, stages: &[&str], nth: usize) -> (Vec<Span>, f64) {
+    const STEP: f64 = 65_536.0;
+    let number = Some(7 + nth as u32);
+    let (encoded, submitted) = (at + 80_000.0, at + 140_000.0);
+    let mut kernel = submitted + 100_000.0;
+    let mut kernels = Vec::new();
+    for (i, stage) in stages.iter().enumerate() {
+        let end = kernel + STEP * ((i + nth) % 3) as f64;
+        kernels.push(span(stage, SpanKind::Kernel, kernel, end, number));
+        kernel = end;
+    }
+    let done = kernel + 900_000.0;
+    let mut spans = vec![
+        span("encode", SpanKind::Runtime, at, encoded, None),
+        span("submit", SpanKind::Runtime, encoded, submitted, number),
+        span("wait", SpanKind::Wait, submitted, done, None),
+    ];
+    spans.extend(kernels);
+    (spans, done)
+}
+
+fn check() -> CheckResult {
+    CheckResult {
+        right: true,
+        compared: 1,
+        elements: 1,
+        worst_error: 0.0,
+        bound: 1.0,
+        worst_ratio: 0.0,
+        mismatch: None,
+    }
+}
+
+/// A record of a case that was right, whose trace has these spans and was taken from one moment to another.
+pub fn record(case: &str, prepared: f64, spans: Vec<Span>, (from, to): (f64, f64), source: TraceSource) -> Record {
+    let parsed: Case = case.parse().expect("a case");
+    let phase = |name: &str, start, end| Phase { name: name.to_owned(), start: Nanos(start), end: Nanos(end) };
+    let held = parsed.problem.buffers().iter().map(|b| b.bytes(parsed.problem.dtype).0).sum();
+    let kernels = spans.iter().filter(|s| s.kind == SpanKind::Kernel);
+    let launch = |s: &Span| Launch {
+        entry: s.name.clone(),
+        grid: [64, 8, 1],
+        block: [128, 1, 1],
+        registers: (source == TraceSource::Cupti).then_some(40),
+        shared: Bytes(16_384),
+        occupancy: (source == TraceSource::Cupti).then_some(0.4375),
+        ..Launch::default()
+    };
+    let mut launches: Vec<Launch> = kernels.map(launch).collect();
+    launches.truncate(launches.len() / KEPT.max(1));
+    let measured = Measured {
+        compiled: Compiled::default(),
+        check: check(),
+        timing: None,
+        memory: MemoryStats { current: Bytes(held), peak: Bytes(held), ..MemoryStats::default() },
+        launches,
+        analysis: None,
+        trace: Some(Trace { spans, alignment_error: Some(Nanos(420.0)), source: Some(source) }),
+        phases: vec![
+            phase("prepare", prepared, prepared + 2e6),
+            phase("check", prepared + 2e6, prepared + 3e6),
+            phase("trace", from, to),
+            phase("recheck", to, to + 1e6),
+        ],
+    };
+    Record {
+        case: case.to_owned(),
+        parts: Parts::of(&parsed),
+        actual: None,
+        cost: (parsed.problem.workload.cost)(&parsed.problem),
+        outcome: Outcome::Ok(Box::new(measured)),
+    }
+}
+
+/// Cases one after the other: prepared and checked, some rounds, then traced.
+fn records(backend: Backend, source: TraceSource) -> Vec<Record> {
+    let mut at = 1e6;
+    let prepared: Vec<f64> = CASES.iter().map(|_| (at, at += 3.5e6).0).collect();
+    at += 50e6;
+    let mut record_of = |(i, (case, stages)): (usize, &(&str, &[&str]))| {
+        let from = at;
+        at += 30_000.0;
+        let mut spans = Vec::new();
+        for nth in 0..KEPT {
+            let (one, done) = backend(at, stages, nth);
+            spans.push(span(&format!("ProfilerStep#{}", nth + 1), SpanKind::Annotation, at, done, None));
+            spans.extend(one);
+            at = done + 20_000.0;
+        }
+        let to = at;
+        at += 1.2e6;
+        record(case, prepared[i], spans, (from, to), source)
+    };
+    CASES.iter().enumerate().map(&mut record_of).collect()
+}
+
+/// A run without records.
+pub fn begun(target: &str) -> Run {
+    let spec = Spec::from_pairs([("schedule", "wait=0,warmup=1,active=3,repeat=1")]).expect("valid");
+    let mock = Mock::new(|_| 1.0, Fault::None);
+    let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
+    let mut run = Run::begin(target, suite, &mock, &spec, &Plan::default());
+    run.started = 1_700_000_000;
+    run.planned = CASES.iter().map(|(case, _)| (*case).to_owned()).collect();
+    run.drift = (0..4)
+        .map(|i| Drift {
+            at: Nanos(12e6 + 10e6 * f64::from(i)),
+            canary: Nanos(200_000.0 + 500.0 * f64::from(i)),
+            conditions: Conditions::default(),
+        })
+        .collect();
+    run
+}
+
+/// As on a data-centre GPU with CUPTI.
+pub fn cuda_run() -> Run {
+    let mut run = begun("cuda");
+    run.device = DeviceInfo {
+        name: "NVIDIA H200".to_owned(),
+        vendor: "NVIDIA".to_owned(),
+        kind: DeviceKind::Discrete,
+        api: "CUDA 13.0".to_owned(),
+        driver: "580.95.05".to_owned(),
+        caps: Caps {
+            dialect: Dialect::Cuda,
+            dtypes: vec![DType::F32, DType::F16, DType::BF16],
+            subgroup: Some((32, 32)),
+            memory: Some(Bytes(150_000_000_000)),
+            compute_capability: Some((9, 0)),
+            units: Some(132),
+            ..run.device.caps
+        },
+        ..run.device
+    };
+    run.clock.clock = Clock::CudaEvents;
+    for drift in &mut run.drift {
+        let (sm_clock_mhz, temperature_c, power_w) = (Some(1980.0), Some(41.0), Some(310.0));
+        drift.conditions = Conditions { sm_clock_mhz, temperature_c, power_w, ..Conditions::default() };
+    }
+    run.records = records(cuda, TraceSource::Cupti);
+    run
+}
+
+/// As in a browser.
+pub fn browser_run() -> Run {
+    let mut run = begun("browser");
+    run.device.name = "nvidia hopper".to_owned();
+    run.device.api = "WebGPU".to_owned();
+    run.clock.step = Nanos(65_536.0);
+    run.records = records(browser, TraceSource::Timestamps);
+    run
+}
