@@ -10,7 +10,7 @@ use crate::record::Run;
 use crate::report::Table;
 use crate::stats::quantile;
 use crate::units::percent;
-use crate::verdict::{RESOLUTION, Ratio, Verdict};
+use crate::verdict::{Ratio, Verdict, usual_resolution};
 
 /// Verdicts, counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -79,13 +79,14 @@ pub struct AaTable {
 
 /// Pair each of several runs of one spec on one machine with the next, for every case that both have timed.
 pub fn a_a(runs: &[Run]) -> AaTable {
+    let resolution = usual_resolution(runs);
     let mut order: Vec<&str> = Vec::new();
     let mut ratios: BTreeMap<&str, Vec<Ratio>> = BTreeMap::new();
     for pair in runs.windows(2) {
         let (first, second) = (&pair[0], &pair[1]);
         let canary = canary(first, second);
         for record in &first.records {
-            let ratio = timed(second, &record.case).and_then(|other| judge(record, other, RESOLUTION, canary));
+            let ratio = timed(second, &record.case).and_then(|other| judge(record, other, resolution, canary));
             let Some(ratio) = ratio else { continue };
             let of_case = ratios.entry(&record.case).or_insert_with(|| {
                 order.push(&record.case);
@@ -105,7 +106,7 @@ pub fn a_a(runs: &[Run]) -> AaTable {
     let detectable: Vec<f64> = cases.iter().filter_map(|c| c.detectable).collect();
     AaTable {
         runs: runs.len(),
-        resolution: RESOLUTION,
+        resolution,
         total,
         detectable: median(&detectable),
         detectable_worst: detectable.iter().copied().reduce(f64::max),

@@ -100,6 +100,8 @@ pub fn run(target: &str, device: &str, cases: &[(&str, Vec<f64>)]) -> Run {
     let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
     let plan = Plan { cases: Vec::new(), skips: Vec::new() };
     let mut run = Run::begin(target, suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &plan);
+    // A GPU, whose runs are held against the usual resolution.
+    run.device.kind = crate::profiler::DeviceKind::Discrete;
     run.device.name = device.to_owned();
     run.records = cases.iter().map(|(case, samples)| record(case, timing(samples))).collect();
     run.planned = run.records.iter().map(|r| r.case.clone()).collect();

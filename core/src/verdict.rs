@@ -18,7 +18,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Drift, Timing};
+use crate::profiler::DeviceKind;
+use crate::record::{Drift, Run, Timing};
 use crate::stats::Summary;
 use crate::units::percent;
 
@@ -27,6 +28,16 @@ pub const FEWEST: u32 = 6;
 
 /// Resolution when none is asked for.
 pub const RESOLUTION: f64 = 0.01;
+
+/// The same for devices that are emulated on the host's processor, or are it: they share it with everything else that runs
+/// there, whole runs at a time, which no interval of a single run can know.
+pub const RESOLUTION_EMULATED: f64 = 0.05;
+
+/// The resolution of runs when nobody asks for one.
+pub fn usual_resolution<'r>(runs: impl IntoIterator<Item = &'r Run>) -> f64 {
+    let emulated = |run: &Run| matches!(run.device.kind, DeviceKind::Software | DeviceKind::Cpu);
+    if runs.into_iter().any(emulated) { RESOLUTION_EMULATED } else { RESOLUTION }
+}
 
 /// What can be said of two figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

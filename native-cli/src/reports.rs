@@ -11,7 +11,7 @@ use parallax_core::record::Run;
 use parallax_core::report as tables;
 use parallax_core::sheet;
 use parallax_core::tax::{Tax, tax};
-use parallax_core::verdict::RESOLUTION;
+use parallax_core::verdict::usual_resolution;
 
 use crate::args::{Compare, Format, Report, Written};
 use crate::output::write_whole;
@@ -19,10 +19,7 @@ use crate::table;
 
 /// Hold runs against a base, or take the calls of several targets apart.
 pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
-    let resolution = match &args.resolution {
-        Some(text) => share("--resolution", text)?,
-        None => RESOLUTION,
-    };
+    let asked = args.resolution.as_deref().map(|text| share("--resolution", text)).transpose()?;
     let limit = args.fail_if_slower.as_deref().map(|text| share("--fail-if-slower", text)).transpose()?;
     let runs = read(&args.files)?;
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
@@ -32,6 +29,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
         emit(&args.written, &taxed(&tax, &runs, args.written.format())?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let resolution = asked.unwrap_or_else(|| usual_resolution(runs.iter().map(|(_, run)| run)));
     let comparison = compare::compare(&runs, &Options { base: base.unwrap_or(0), resolution })?;
     emit(&args.written, &compared(&comparison, &runs, args.written.format())?)?;
     let Some(limit) = limit else { return Ok(ExitCode::SUCCESS) };
