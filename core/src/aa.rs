@@ -86,7 +86,8 @@ pub fn a_a(runs: &[Run]) -> AaTable {
         let (first, second) = (&pair[0], &pair[1]);
         let canary = canary(first, second);
         for record in &first.records {
-            let ratio = timed(second, &record.case).and_then(|other| judge(record, other, resolution, canary));
+            let ratio = timed(second, &record.case)
+                .and_then(|other| judge((first, record), (second, other), resolution, canary));
             let Some(ratio) = ratio else { continue };
             let of_case = ratios.entry(&record.case).or_insert_with(|| {
                 order.push(&record.case);

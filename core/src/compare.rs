@@ -8,7 +8,7 @@ use crate::record::{Record, Run};
 use crate::report::Table;
 use crate::roofline::Bound;
 use crate::units::{Nanos, percent};
-use crate::verdict::{RESOLUTION, Ratio, Verdict, canary_disagreement, digits};
+use crate::verdict::{RESOLUTION, Ratio, Verdict, canary_disagreement, digits, launch_resolution};
 
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -156,7 +156,7 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
     for record in base.records.iter().filter(|r| r.timing().is_some()) {
         let ratio = |(i, (_, run)): (usize, &(String, Run))| {
             let other = timed(run, &record.case).filter(|_| i != options.base)?;
-            judge(record, other, options.resolution, heads[i].canary_disagreement)
+            judge((base, record), (run, other), options.resolution, heads[i].canary_disagreement)
         };
         let ratios: Vec<Option<Ratio>> = runs.iter().enumerate().map(ratio).collect();
         if ratios.iter().any(Option::is_some) {
@@ -190,9 +190,15 @@ pub(crate) fn canary(a: &Run, b: &Run) -> f64 {
 }
 
 /// The verdict on two records of one case; `None` where they are no pair.
-pub(crate) fn judge(base: &Record, other: &Record, resolution: f64, canary: f64) -> Option<Ratio> {
+pub(crate) fn judge(
+    (base_run, base): (&Run, &Record),
+    (other_run, other): (&Run, &Record),
+    resolution: f64,
+    canary: f64,
+) -> Option<Ratio> {
     let (a, b) = (base.timing()?, other.timing()?);
-    (a.cache == b.cache).then(|| Ratio::of(a, b, resolution, canary))
+    let launch = launch_resolution(base_run.clock.clock, base).max(launch_resolution(other_run.clock.clock, other));
+    (a.cache == b.cache).then(|| Ratio::of(a, b, resolution, canary, launch))
 }
 
 /// The first record of a case that has a time.

@@ -155,7 +155,7 @@ pub struct Device {
     /// browser: one more flag for it; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub browser_flag: Vec<String>,
-    /// browser: leave its timestamps rounded, as visitors of a page have them
+    /// browser: do not ask for exact timestamps, so that they are rounded as visitors of a page have them
     #[arg(long)]
     pub rounded_clock: bool,
     /// browser: folder of the built page; looked for when left out

@@ -53,9 +53,6 @@ const FLAGS: [&str; 14] = [
 /// Names the device and takes the rounding off timestamps; the measured step is recorded with every run.
 const DEVELOPER: &str = "--enable-webgpu-developer-features";
 
-/// Rounds timestamps whatever the other flags say: unsafe WebGPU would take the rounding off too.
-const ROUNDED: &str = "--enable-dawn-features=timestamp_quantization";
-
 /// The browser to use.
 pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
     let named = asked.map(Path::to_owned).or_else(|| std::env::var_os("PARALLAX_BROWSER").map(PathBuf::from));
@@ -92,9 +89,8 @@ impl Browser {
         let mut command = Command::new(executable);
         command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display()));
         let mut flags = options.flags.clone();
-        match options.rounded_clock {
-            true => flags.push(ROUNDED.to_owned()),
-            false => flags.push(DEVELOPER.to_owned()),
+        if !options.rounded_clock {
+            flags.push(DEVELOPER.to_owned());
         }
         if options.software {
             command.arg("--use-webgpu-adapter=swiftshader");
