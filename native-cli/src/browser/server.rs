@@ -1,12 +1,19 @@
 //! A small web server for one page on this machine, and the place where the page posts its events.
 
-use std::io::{Cursor, Read};
+use std::net::TcpListener;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use axum::Router;
+use axum::body::{Bytes, HttpBody};
+use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
 use percent_encoding::percent_decode_str;
-use tiny_http::{Header, Method, Request, Response, StatusCode};
+use tokio::sync::oneshot;
 
 use super::BrowserError;
 use super::event::{self, RemoteEvent};
@@ -15,36 +22,49 @@ use super::event::{self, RemoteEvent};
 pub const EVENTS: &str = "/api/events";
 
 /// A record carries at most some thousands of samples; nothing the page posts comes near this.
-const LARGEST_EVENT: u64 = 64 << 20;
-
-/// Threads that answer requests.
-const WORKERS: usize = 3;
+const LARGEST_EVENT: usize = 64 << 20;
 
 /// The page that must be able to talk to other sites' windows.
 const NOT_ISOLATED: &str = "open-trace.html";
 
 /// A running server; dropping it stops it.
 pub struct Server {
-    http: Arc<tiny_http::Server>,
     authority: String,
+    /// Its other end waits in the server's thread, and ends it when this one goes.
+    _alive: oneshot::Sender<()>,
+}
+
+/// What every answer is made from.
+struct Site {
+    /// The folder of the built page.
+    page: PathBuf,
+    /// Host and port under which the page knows us.
+    authority: String,
+    events: Sender<RemoteEvent>,
 }
 
 impl Server {
     /// Serve `page` on a free port of the loopback interface and pass posted events on.
     pub fn start(page: PathBuf, events: Sender<RemoteEvent>) -> Result<Server, BrowserError> {
-        let http = tiny_http::Server::http("127.0.0.1:0").map_err(|e| BrowserError::Serve(e.to_string()))?;
-        let http = Arc::new(http);
-        let authority = http.server_addr().to_string();
-        for _ in 0..WORKERS {
-            let (http, page, events, authority) = (http.clone(), page.clone(), events.clone(), authority.clone());
-            std::thread::spawn(move || {
-                for request in http.incoming_requests() {
-                    // A client that hangs up early is its own loss.
-                    let _ = answer(request, &page, &authority, &events);
+        let failed = |e: std::io::Error| BrowserError::Serve(e.to_string());
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let authority = listener.local_addr().map_err(failed)?.to_string();
+        // One thread, so that the server takes next to nothing from what is measured beside it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
+        let site = Site { page, authority: authority.clone(), events };
+        let (alive, ended) = oneshot::channel::<()>();
+        std::thread::spawn(move || {
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener).expect("made for this runtime");
+                tokio::select! {
+                    _ = ended => {}
+                    // Errors of single connections are dealt with inside; serving as a whole has none.
+                    _ = axum::serve(listener, router(site)) => {}
                 }
             });
-        }
-        Ok(Server { http, authority })
+        });
+        Ok(Server { authority, _alive: alive })
     }
 
     /// Address of the page, with a slash at the end.
@@ -53,78 +73,78 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        for _ in 0..WORKERS {
-            self.http.unblock();
-        }
-    }
-}
-
-type Reply = Response<Cursor<Vec<u8>>>;
-
-fn answer(mut request: Request, page: &Path, authority: &str, events: &Sender<RemoteEvent>) -> std::io::Result<()> {
-    let path = request.url().split(['?', '#']).next().unwrap_or("/").to_owned();
-    let reply = match request.method() {
-        Method::Post if path == EVENTS => post(&mut request, authority, events),
-        Method::Get | Method::Head => file(page, &path),
-        _ => plain(405, "method not allowed"),
-    };
-    request.respond(reply)
+fn router(site: Site) -> Router {
+    Router::new()
+        .route(EVENTS, post(take).get(file).layer(DefaultBodyLimit::max(LARGEST_EVENT)))
+        .fallback(file)
+        .with_state(Arc::new(site))
 }
 
 /// Take an event in, from our own page only: any site in any browser can reach the loopback interface.
-fn post(request: &mut Request, authority: &str, events: &Sender<RemoteEvent>) -> Reply {
-    let header = |name: &'static str| {
-        request.headers().iter().find(|h| h.field.equiv(name)).map(|h| h.value.as_str().to_owned())
+async fn take(State(site): State<Arc<Site>>, request: Request) -> Response {
+    if !is_ours(request.headers(), &site.authority) {
+        return plain(StatusCode::FORBIDDEN, "not from this page");
+    }
+    // A length that is announced need not be waited for; the body's limit sees to the others.
+    if request.body().size_hint().lower() > LARGEST_EVENT as u64 {
+        return plain(StatusCode::PAYLOAD_TOO_LARGE, "too large");
+    }
+    let body = match Bytes::from_request(request, &()).await {
+        Ok(body) => body,
+        Err(refused) => return plain(refused.status(), &refused.body_text()),
     };
-    let ours = header("Host").is_some_and(|host| host == authority)
-        && header("Origin").is_none_or(|origin| origin == format!("http://{authority}"));
-    if !ours {
-        return plain(403, "not from this page");
-    }
-    let mut body = Vec::new();
-    match request.as_reader().take(LARGEST_EVENT + 1).read_to_end(&mut body) {
-        Ok(length) if length as u64 > LARGEST_EVENT => return plain(413, "too large"),
-        Ok(_) => {}
-        Err(_) => return plain(400, "the body ended early"),
-    }
-    match event::parse(&body).map(|event| events.send(event)) {
-        Ok(Ok(())) => plain(200, ""),
+    match event::parse(&body).map(|event| site.events.send(event)) {
+        Ok(Ok(())) => plain(StatusCode::OK, ""),
         // The receiver is gone: the page takes any answer but 2xx as the end.
-        Ok(Err(_)) => plain(410, "nobody listens any more"),
-        Err(mistake) => plain(400, &mistake.to_string()),
+        Ok(Err(_)) => plain(StatusCode::GONE, "nobody listens any more"),
+        Err(mistake) => plain(StatusCode::BAD_REQUEST, &mistake.to_string()),
     }
 }
 
-fn file(page: &Path, path: &str) -> Reply {
-    let Some(relative) = inside(path) else { return plain(404, "no such file") };
+fn is_ours(headers: &HeaderMap, authority: &str) -> bool {
+    let named = |name: HeaderName| headers.get(name).map(HeaderValue::as_bytes);
+    let origin = format!("http://{authority}");
+    named(header::HOST) == Some(authority.as_bytes())
+        && named(header::ORIGIN).is_none_or(|named| named == origin.as_bytes())
+}
+
+async fn file(State(site): State<Arc<Site>>, method: Method, uri: Uri) -> Response {
+    if !matches!(method, Method::GET | Method::HEAD) {
+        return plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+    }
+    let absent = || plain(StatusCode::NOT_FOUND, "no such file");
+    let Some(relative) = inside(uri.path()) else { return absent() };
     // What the page's folder links to outside of it stays outside.
-    let full = page.join(&relative).canonicalize().ok().filter(|f| page.canonicalize().is_ok_and(|p| f.starts_with(p)));
+    let full = site
+        .page
+        .join(&relative)
+        .canonicalize()
+        .ok()
+        .filter(|f| site.page.canonicalize().is_ok_and(|p| f.starts_with(p)));
     match full.and_then(|f| std::fs::read(f).ok()) {
         Some(bytes) => {
-            with_headers(Response::from_data(bytes), content_type(&relative), relative != Path::new(NOT_ISOLATED))
+            with_headers(bytes.into_response(), content_type(&relative), relative != Path::new(NOT_ISOLATED))
         }
-        None => plain(404, "no such file"),
+        None => absent(),
     }
 }
 
-fn plain(status: u16, text: &str) -> Reply {
-    let reply = Response::from_string(text).with_status_code(StatusCode(status));
-    with_headers(reply, "text/plain; charset=utf-8", true)
+fn plain(status: StatusCode, text: &str) -> Response {
+    with_headers((status, text.to_owned()).into_response(), "text/plain; charset=utf-8", true)
 }
 
 /// Isolation buys a finer host clock. Nothing is stored, so that a rebuilt page is never mixed with an old one.
-fn with_headers(reply: Reply, content_type: &str, isolated: bool) -> Reply {
+fn with_headers(mut reply: Response, content_type: &'static str, isolated: bool) -> Response {
     let isolation: &[_] = if isolated {
-        &[("Cross-Origin-Opener-Policy", "same-origin"), ("Cross-Origin-Embedder-Policy", "require-corp")]
+        &[("cross-origin-opener-policy", "same-origin"), ("cross-origin-embedder-policy", "require-corp")]
     } else {
         &[]
     };
-    let always = [("Content-Type", content_type), ("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")];
-    always.iter().chain(isolation).fold(reply, |reply, (name, value)| {
-        reply.with_header(Header::from_bytes(*name, *value).expect("these are valid headers"))
-    })
+    let always = [("content-type", content_type), ("cache-control", "no-store"), ("x-content-type-options", "nosniff")];
+    for &(name, value) in always.iter().chain(isolation) {
+        reply.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    reply
 }
 
 /// The file below the page's folder that a URL path names; `None` when it would lead out of it.
@@ -175,7 +195,7 @@ pub fn find_page(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::net::TcpStream;
 
     #[test]
@@ -208,6 +228,7 @@ mod tests {
     /// Status line and everything after it.
     fn talk(server: &Server, request: &str) -> String {
         let mut stream = TcpStream::connect(&server.authority).expect("connected");
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("set");
         stream.write_all(request.replace("HOST", &server.authority).as_bytes()).expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answered");
@@ -225,11 +246,11 @@ mod tests {
             |path: &str| talk(&server, &format!("GET {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n"));
         let index = get("/?budget=2");
         assert!(index.starts_with("HTTP/1.1 200") && index.ends_with("hello"), "{index}");
-        for header in ["Opener-Policy: same-origin", "Embedder-Policy: require-corp", "no-store", "text/html"] {
+        for header in ["opener-policy: same-origin", "embedder-policy: require-corp", "no-store", "text/html"] {
             assert!(index.contains(header), "{header} in {index}");
         }
         let open = get("/open-trace.html");
-        assert!(open.ends_with("open") && !open.contains("Opener-Policy"), "{open}");
+        assert!(open.ends_with("open") && !open.contains("opener-policy"), "{open}");
         for path in ["/../Cargo.toml", "/%2e%2e/Cargo.toml", "/absent"] {
             assert!(get(path).starts_with("HTTP/1.1 404"), "{path}");
         }
@@ -261,6 +282,11 @@ mod tests {
         }
         assert!(post("/elsewhere", "Host: HOST\r\n", started).starts_with("HTTP/1.1 405"));
         assert!(events.try_recv().is_err());
+        let long = format!(
+            "POST {EVENTS} HTTP/1.1\r\nConnection: close\r\nHost: HOST\r\nContent-Length: {}\r\n\r\n",
+            LARGEST_EVENT + 1
+        );
+        assert!(talk(&server, &(long + "x")).starts_with("HTTP/1.1 413"));
         drop(events);
         assert!(post(EVENTS, "Host: HOST\r\n", started).starts_with("HTTP/1.1 410"));
     }
