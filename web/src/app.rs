@@ -10,7 +10,7 @@ use parallax_core::record::{Drift, Record, Run, Suite};
 use parallax_core::report;
 use parallax_core::runner::{self, Ended, Event, Flow, Mode, SoFar};
 use parallax_core::spec::{PRECISION_PAGE, Spec};
-use parallax_shaders::{Options, Unavailable, Wgpu};
+use parallax_shaders::{Options, Wgpu};
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::{Activity, Stage};
@@ -88,7 +88,7 @@ pub async fn start(request: Request) {
         view.no_device("Without WebGPU a page cannot use the GPU.");
         return unavailable(why);
     }
-    let profiler = match open().await {
+    let profiler = match parallax_shaders::open(Options::default()).await {
         Ok(profiler) => profiler,
         Err(why) => {
             let why = why.to_string();
@@ -125,23 +125,6 @@ pub async fn start(request: Request) {
             Err(nothing) => remote.unavailable(&nothing.to_string()),
         }
     }
-}
-
-/// Milliseconds after which a device that has not come is asked for again.
-const ASK_AGAIN: i32 = 5_000;
-/// Times that it is asked for with such patience; the last request may take as long as it likes.
-const ASKED: usize = 3;
-
-/// Open the device. A browser that has only just started may leave the first request unanswered for ever, while it
-/// answers a second one at once.
-async fn open() -> Result<Wgpu, Unavailable> {
-    let open = || parallax_shaders::open(Options::default());
-    for _ in 0..ASKED {
-        if let Some(answer) = environment::within(ASK_AGAIN, open()).await {
-            return answer;
-        }
-    }
-    open().await
 }
 
 /// The device, and what about it bears on how far the figures can be trusted.
@@ -315,7 +298,9 @@ impl App {
     async fn reopen(&self, lost: Wgpu) -> Result<Wgpu, String> {
         let device = lost.device().clone();
         drop(lost);
-        let fresh = open().await.map_err(|why| format!("device lost, and no other to be had: {why}"))?;
+        let fresh = parallax_shaders::open(Options::default())
+            .await
+            .map_err(|why| format!("device lost, and no other to be had: {why}"))?;
         if *fresh.device() != device {
             return Err(format!("device lost, and the browser now offers another: {}", fresh.device().name));
         }

@@ -1,9 +1,6 @@
 //! What surrounds the run: browser, visibility, screen lock, clocks of the page.
 
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
 
 use js_sys::{Function, Promise, Reflect};
 use wasm_bindgen::{JsCast, JsValue};
@@ -49,20 +46,6 @@ pub fn isolated() -> bool {
 /// Whether the tab cannot be seen right now.
 pub fn hidden() -> bool {
     window().document().is_some_and(|d| d.visibility_state() == VisibilityState::Hidden)
-}
-
-/// What a future gives, unless it takes more than so many milliseconds.
-pub async fn within<T>(milliseconds: i32, answer: impl Future<Output = T>) -> Option<T> {
-    let mut timer = pin!(JsFuture::from(Promise::new(&mut |resolve, _| {
-        // Without a timer there is no limit.
-        let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, milliseconds);
-    })));
-    let mut answer = pin!(answer);
-    poll_fn(|context| match answer.as_mut().poll(context) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
-        Poll::Pending => timer.as_mut().poll(context).map(|_| None),
-    })
-    .await
 }
 
 /// Operating system and browser as far as the page may know them. Nothing here identifies a person.

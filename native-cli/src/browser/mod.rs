@@ -84,10 +84,6 @@ pub enum BrowserError {
 const TICK: Duration = Duration::from_millis(250);
 /// How long a page may be silent beyond the time that sampling one case may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a page may take to its first word before the browser is started again.
-const FIRST_WORD: Duration = Duration::from_secs(15);
-/// Times that it is started again.
-const RESTARTS: u32 = 3;
 /// A case may overrun its share of the budget so many times; the runner's stop rule sees to that.
 const OVERRUN: f64 = 3.0;
 
@@ -115,9 +111,6 @@ pub fn run(
 
     let patience = patience(spec);
     let mut heard = Instant::now();
-    // The page speaks up within seconds. A browser in which it does not has lost one of the page's first requests, and
-    // a new one mends that.
-    let mut restarts = RESTARTS;
     loop {
         let event = match events.recv_timeout(TICK) {
             Ok(event) => event,
@@ -130,14 +123,6 @@ pub fn run(
             return Ok(());
         }
         if !waiting {
-            heard = Instant::now();
-            restarts = 0;
-            continue;
-        }
-        if restarts > 0 && heard.elapsed() > FIRST_WORD {
-            restarts -= 1;
-            drop(browser);
-            browser = launch::Browser::start(&executable, options, &url)?;
             heard = Instant::now();
             continue;
         }
