@@ -58,7 +58,7 @@ pub fn components(record: &Record, run: &Run) -> Vec<Component> {
         .as_ref()
         .and_then(|t| t.slope.as_ref())
         .map(|s| s.host_fixed)
-        .or(baseline.ceilings.completion)
+        .or(baseline.timer.completion.as_ref().map(|c| c.median))
         .filter(|t| t.0 > 0.0);
     parts.extend(once("submit and completion, once", completion, Bound::Launch));
     if let Some((read, written)) = sizes(record) {

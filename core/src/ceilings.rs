@@ -85,7 +85,6 @@ pub async fn measure(profiler: &mut dyn Profiler, clock: &TrustedClock) -> Resul
     if let Some((timing, _)) = best(profiler, clock, &mut found.missing, "copy", "n4", DType::F32, false).await? {
         found.dispatch = timing.slope.map(|s| s.execution).filter(|t| t.0 > 0.0).or(Some(timing.summary.median));
     }
-    found.completion = Some(clock.fixed).filter(|t| t.0 > 0.0);
     for way in [Transfer::Upload, Transfer::Download] {
         let mut times = Vec::new();
         for _ in 0..4 {

@@ -16,7 +16,7 @@ use crate::record::{Baseline, Run};
 use crate::report::{self, Table};
 use crate::stats::Summary;
 use crate::tax::Tax;
-use crate::units::{percent, scaled};
+use crate::units::percent;
 
 const STYLE: &str = concat!(include_str!("html/style.css"), include_str!("html/plot.css"));
 
@@ -106,22 +106,11 @@ fn self_test(baseline: &Baseline) -> Markup {
 }
 
 fn ceilings(baseline: &Baseline) -> Markup {
-    let ceilings = &baseline.ceilings;
     html! {
-        @for bandwidth in &ceilings.bandwidth {
-            dt { "memory" } dd { (scaled(bandwidth.rate, "B/s")) " at " (bandwidth.working_set) " (" (bandwidth.probe) ")" }
+        @for ceiling in report::ceilings(&baseline.ceilings) {
+            dt { (ceiling.name) } dd { (ceiling.value) " " (ceiling.detail) }
         }
-        @if let Some(cache) = &ceilings.cache {
-            dt { "last cache" } dd { (cache.capacity) @if cache.from_driver { ", from the driver" } @else { ", measured" } }
-        }
-        @for arithmetic in &ceilings.arithmetic {
-            dt { (arithmetic.dtype.name()) @if arithmetic.matrix { " matrix" } }
-            dd { (scaled(arithmetic.rate, "FLOP/s")) " (" (arithmetic.probe) ")" }
-        }
-        @if let Some(dispatch) = ceilings.dispatch { dt { "dispatch" } dd { (dispatch) } }
-        @if let Some(upload) = ceilings.upload { dt { "upload" } dd { (scaled(upload, "B/s")) } }
-        @if let Some(download) = ceilings.download { dt { "download" } dd { (scaled(download, "B/s")) } }
-        @for missing in &ceilings.missing { dt { "not measured" } dd { (missing) } }
+        @for missing in &baseline.ceilings.missing { dt { "not measured" } dd { (missing) } }
     }
 }
 

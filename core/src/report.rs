@@ -167,22 +167,46 @@ pub fn heading(run: &Run) -> Vec<String> {
     lines
 }
 
-/// The ceilings in one line, if any were measured.
-fn ceilings_line(ceilings: &Ceilings) -> Option<String> {
-    let mut parts = Vec::new();
-    if let Some(memory) = ceilings.bandwidth.last() {
-        parts.push(format!("memory {}", scaled(memory.rate, "B/s")));
+/// A ceiling of a device in words.
+pub struct Ceiling {
+    /// What is limited.
+    pub name: String,
+    /// The limit, with its unit.
+    pub value: String,
+    /// Where or by what it was found; empty when there is nothing to say.
+    pub detail: String,
+}
+
+/// Every ceiling that was measured. The latency of completion belongs to the self-test of the clocks and stands there.
+pub fn ceilings(ceilings: &Ceilings) -> Vec<Ceiling> {
+    let mut list = Vec::new();
+    let mut add = |name: String, value: String, detail: String| list.push(Ceiling { name, value, detail });
+    let plain = String::new;
+    let largest = ceilings.bandwidth.last();
+    let fastest = ceilings.bandwidth.iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
+    let in_caches = fastest.filter(|f| largest.is_some_and(|l| l.working_set != f.working_set));
+    for (name, found) in [("memory", largest), ("caches", in_caches)] {
+        let Some(b) = found else { continue };
+        add(name.to_owned(), scaled(b.rate, "B/s"), format!("at {} ({})", b.working_set, b.probe));
     }
     if let Some(cache) = &ceilings.cache {
-        parts.push(format!("cache {}", cache.capacity));
+        let from = if cache.from_driver { "from the driver" } else { "where bandwidth falls" };
+        add("last cache".to_owned(), cache.capacity.to_string(), from.to_owned());
     }
     for a in &ceilings.arithmetic {
         let units = if a.matrix { " matrix" } else { "" };
-        parts.push(format!("{}{units} {}", a.dtype.name(), scaled(a.rate, "FLOP/s")));
+        add(format!("{}{units}", a.dtype.name()), scaled(a.rate, "FLOP/s"), format!("({})", a.probe));
     }
-    parts.extend(ceilings.dispatch.map(|t| format!("dispatch {t}")));
-    parts.extend(ceilings.upload.map(|r| format!("upload {}", scaled(r, "B/s"))));
-    parts.extend(ceilings.download.map(|r| format!("download {}", scaled(r, "B/s"))));
+    ceilings.dispatch.into_iter().for_each(|t| add("dispatch".to_owned(), t.to_string(), plain()));
+    for (name, rate) in [("upload", ceilings.upload), ("download", ceilings.download)] {
+        rate.into_iter().for_each(|r| add(name.to_owned(), scaled(r, "B/s"), plain()));
+    }
+    list
+}
+
+/// The ceilings in one line, if any were measured.
+fn ceilings_line(measured: &Ceilings) -> Option<String> {
+    let parts: Vec<String> = ceilings(measured).into_iter().map(|c| format!("{} {}", c.name, c.value)).collect();
     (!parts.is_empty()).then(|| format!("ceilings: {}", parts.join(", ")))
 }
 

@@ -21,8 +21,6 @@ pub struct Ceilings {
     pub arithmetic: Vec<Arithmetic>,
     /// One more dispatch of nearly nothing in a submission, on the run's clock.
     pub dispatch: Option<Nanos>,
-    /// From a submission to knowing that it is done, on the host clock.
-    pub completion: Option<Nanos>,
     /// Bytes per second from host to device.
     pub upload: Option<f64>,
     /// Bytes per second from device to host.

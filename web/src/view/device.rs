@@ -3,9 +3,9 @@
 use parallax_core::case::DType;
 use parallax_core::profiler::{Clock, ClockInfo, DeviceInfo, DeviceKind};
 use parallax_core::record::Baseline;
-use parallax_core::roofline::Ceilings;
+use parallax_core::report;
 use parallax_core::timer;
-use parallax_core::units::{percent, scaled};
+use parallax_core::units::percent;
 use web_sys::Element;
 
 use super::View;
@@ -103,36 +103,14 @@ fn found(baseline: &Baseline) -> Element {
         fill(&holder, [&make("h4", "", "Clocks, as tested"), &make("p", "", test.trim())]);
     }
     fill(&holder, [&make("h4", "", "Ceilings: the most that our own probes reach here")]);
-    let ceilings = ceilings(&baseline.ceilings);
+    let ceilings = report::ceilings(&baseline.ceilings);
     if ceilings.is_empty() {
         fill(&holder, [&make("p", "quiet", "None were measured, so no case has a share of them.")]);
     } else {
-        fill(&holder, [&facts(ceilings.iter().map(|(term, value)| (term.as_str(), value.clone())))]);
+        fill(&holder, [&facts(ceilings.iter().map(|c| (c.name.as_str(), format!("{} {}", c.value, c.detail))))]);
     }
     for missing in &baseline.ceilings.missing {
         fill(&holder, [&make("p", "quiet", &format!("Not measured: {missing}"))]);
     }
     holder
-}
-
-/// Each ceiling by a name in plain words.
-fn ceilings(ceilings: &Ceilings) -> Vec<(String, String)> {
-    let mut list = Vec::new();
-    let mut add = |term: &str, value: Option<String>| list.extend(value.map(|value| (term.to_owned(), value)));
-    let bytes = |rate: f64| scaled(rate, "B/s");
-    let largest = ceilings.bandwidth.last();
-    add("Memory bandwidth", largest.map(|b| bytes(b.rate)));
-    let fastest = ceilings.bandwidth.iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
-    let cached = fastest.filter(|f| largest.is_some_and(|l| f.working_set != l.working_set));
-    add("Fastest working set", cached.map(|b| format!("{} at {}", bytes(b.rate), b.working_set)));
-    let from = |driver: bool| if driver { "from the driver" } else { "where bandwidth falls" };
-    add("Last cache", ceilings.cache.as_ref().map(|c| format!("{}, {}", c.capacity, from(c.from_driver))));
-    for a in &ceilings.arithmetic {
-        let units = if a.matrix { " on matrix units" } else { "" };
-        add(&format!("Arithmetic, {}{units}", a.dtype.name()), Some(scaled(a.rate, "FLOP/s")));
-    }
-    add("Launching nearly nothing", ceilings.dispatch.map(|t| t.to_string()));
-    add("Upload", ceilings.upload.map(bytes));
-    add("Download", ceilings.download.map(bytes));
-    list
 }
