@@ -9,7 +9,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::workload::{self, How, Program, Role, Variant, Workload};
+use crate::units::Bytes;
+use crate::workload::{self, BufferSpec, How, Program, Role, Variant, Workload};
 
 /// Element type of a case's real-valued tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -289,6 +290,11 @@ impl Problem {
     /// All buffers, in binding order.
     pub fn buffers(&self) -> Vec<workload::BufferSpec> {
         (self.workload.buffers)(self)
+    }
+
+    /// Bytes of one set of the buffers that are wanted.
+    pub fn bytes(&self, wanted: impl Fn(&BufferSpec) -> bool) -> Bytes {
+        Bytes(self.buffers().iter().filter(|b| wanted(b)).map(|b| b.bytes(self.dtype).0).sum())
     }
 
     /// Positions, in the buffer list, of the outputs.

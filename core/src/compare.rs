@@ -197,7 +197,7 @@ pub(crate) fn judge(
     canary: f64,
 ) -> Option<Ratio> {
     let (a, b) = (base.timing()?, other.timing()?);
-    let launch = launch_resolution(base_run.clock.clock, base).max(launch_resolution(other_run.clock.clock, other));
+    let launch = launch_resolution(&base_run.clock, base).max(launch_resolution(&other_run.clock, other));
     (a.cache == b.cache).then(|| Ratio::of(a, b, resolution, canary, launch))
 }
 

@@ -99,6 +99,7 @@ pub fn caps() -> Caps {
         compute_capability: None,
         units: None,
         coop_matrix: false,
+        matrix_units: false,
     }
 }
 
@@ -127,6 +128,7 @@ impl Mock {
                 host_step: Nanos(1.0),
                 zero_share: 0.0,
                 negative_share: 0.0,
+                launch_jitter: Nanos(0.0),
                 note: None,
             },
             world,
@@ -175,7 +177,7 @@ impl Profiler for Mock {
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         let problem = case.problem.clone();
-        let bytes = problem.buffers().iter().map(|b| b.bytes(problem.dtype).0).sum::<u64>() * u64::from(sets);
+        let bytes = problem.bytes(|_| true).0 * u64::from(sets);
         if self.held.get() + bytes > self.world.memory {
             return Err(BackendError::OutOfMemory(format!("{} more", Bytes(bytes))));
         }

@@ -59,6 +59,9 @@ pub struct Caps {
     /// WGSL only: a subgroup can multiply 16×16 matrices of f16 and accumulate in f32 (cooperative matrices).
     #[serde(default)]
     pub coop_matrix: bool,
+    /// There are units that multiply matrices of 16-bit floats, whether or not a kernel here reaches them.
+    #[serde(default)]
+    pub matrix_units: bool,
 }
 
 /// A device and how it was reached, as recorded with every run.
@@ -138,6 +141,10 @@ pub struct ClockInfo {
     /// Share of stamp pairs that ran backwards.
     #[serde(default)]
     pub negative_share: f64,
+    /// How far one launch's share of a time differs from run to run, whatever each run's own interval says; zero where
+    /// nothing of the kind has been seen.
+    #[serde(default)]
+    pub launch_jitter: Nanos,
     /// Why this clock and not a better one, where there is something to say.
     pub note: Option<String>,
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::case::DType;
-use crate::profiler::{Caps, Dialect};
+use crate::profiler::Caps;
 use crate::spec;
 use crate::units::{Bytes, Nanos};
 use crate::workload::Cost;
@@ -78,6 +78,19 @@ pub enum Bound {
     Latency,
 }
 
+impl Bound {
+    /// One word for tables; with `-bound` after it, an adjective.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bound::Memory => "memory",
+            Bound::Compute => "compute",
+            Bound::Launch => "launch",
+            Bound::Transfer => "transfer",
+            Bound::Latency => "latency",
+        }
+    }
+}
+
 /// A case under the roofline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Analysis {
@@ -121,12 +134,8 @@ impl Ceilings {
     /// exist that were not measured: then nothing is known of the top.
     pub fn flops_of(&self, dtype: DType, caps: &Caps) -> Option<f64> {
         let of = |matrix: bool| self.arithmetic.iter().find(|a| a.dtype == dtype && a.matrix == matrix).map(|a| a.rate);
-        let has_units = match caps.dialect {
-            Dialect::Cuda => caps.compute_capability.is_some_and(|(major, _)| major >= 7),
-            _ => false,
-        };
         match (of(false), of(true)) {
-            (_, None) if has_units && dtype != DType::F32 => None,
+            (_, None) if caps.matrix_units && dtype != DType::F32 => None,
             (scalar, matrix) => scalar.into_iter().chain(matrix).reduce(f64::max),
         }
     }
@@ -230,9 +239,9 @@ mod tests {
 
     #[test]
     fn unmeasured_matrix_units_leave_the_top_open() {
-        let cuda = Caps { dialect: Dialect::Cuda, compute_capability: Some((9, 0)), ..caps() };
-        assert_eq!(ceilings().flops_of(DType::F16, &cuda), None);
-        assert_eq!(ceilings().flops_of(DType::F32, &cuda), Some(1e13));
+        let units = Caps { matrix_units: true, ..caps() };
+        assert_eq!(ceilings().flops_of(DType::F16, &units), None);
+        assert_eq!(ceilings().flops_of(DType::F32, &units), Some(1e13));
     }
 
     #[test]

@@ -18,10 +18,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::profiler::{Clock, DeviceKind};
+use crate::profiler::{ClockInfo, DeviceKind};
 use crate::record::{Drift, Record, Run, Timing};
 use crate::stats::Summary;
-use crate::units::{Nanos, percent};
+use crate::units::percent;
 
 /// Fewest samples on either side for which anything is decided: with fewer, no interval of a median reaches 95 %.
 pub const FEWEST: u32 = 6;
@@ -93,17 +93,11 @@ pub enum Source {
     Launch,
 }
 
-/// How far the gap between two kernels on a CUDA stream differs from one run to another, whatever each run's own interval
-/// says. Measured by twenty runs of an H200 against themselves: kernels of 6 to 12 µs differed by up to 0.17 µs, two
-/// kernels of 8 µs together by up to 0.45 µs, and kernels beyond 30 µs by less than 0.5 %. Over Vulkan nothing of the
-/// kind was seen.
-const GAP: Nanos = Nanos(250.0);
-
-/// The share of a case's time that the gaps of its launches may differ by.
-pub(crate) fn launch_resolution(clock: Clock, record: &Record) -> f64 {
-    match (clock, record.measured(), record.timing()) {
-        (Clock::CudaEvents, Some(measured), Some(timing)) => {
-            GAP.0 * measured.launches.len() as f64 / timing.summary.median.0
+/// The share of a case's time that its launches may differ by from run to run.
+pub(crate) fn launch_resolution(clock: &ClockInfo, record: &Record) -> f64 {
+    match (record.measured(), record.timing()) {
+        (Some(measured), Some(timing)) => {
+            clock.launch_jitter.0 * measured.launches.len() as f64 / timing.summary.median.0
         }
         _ => 0.0,
     }

@@ -71,6 +71,11 @@ fn stamps(context: &Arc<CudaContext>, stream: &CudaStream, few: u64) -> Result<V
     marks.iter().map(|mark| Ok(Nanos(f64::from(marks[0].elapsed_ms(mark)?) * 1e6))).collect()
 }
 
+/// How far the gap between two kernels on a stream differs from one run to another. Measured by twenty runs of an H200
+/// against themselves: kernels of 6 to 12 µs differed by up to 0.17 µs, two kernels of 8 µs together by up to 0.45 µs,
+/// and kernels beyond 30 µs by less than 0.5 %. Over Vulkan nothing of the kind was seen.
+const GAP: Nanos = Nanos(250.0);
+
 /// What a series of stamps says about their clock. They arrive as f32 milliseconds: short spans, to whole nanoseconds.
 fn describe(times: &[Nanos], host_step: Nanos) -> ClockInfo {
     let whole: Vec<i64> = times.iter().map(|time| time.0.round() as i64).collect();
@@ -83,6 +88,7 @@ fn describe(times: &[Nanos], host_step: Nanos) -> ClockInfo {
         host_step,
         zero_share: share(|passed| passed == 0),
         negative_share: share(|passed| passed < 0),
+        launch_jitter: GAP,
         note: step.is_none().then(|| "no two events differed: the step is the documented 0.5 µs".to_owned()),
     }
 }

@@ -29,6 +29,7 @@ fn caps(arch: Arch) -> Caps {
         compute_capability: Some((arch.major, arch.minor)),
         units: Some(100),
         coop_matrix: false,
+        matrix_units: true,
     }
 }
 

@@ -40,6 +40,7 @@ impl Cpu {
             compute_capability: None,
             units: Some(threads),
             coop_matrix: false,
+            matrix_units: false,
         };
         let device = DeviceInfo {
             name: processor().unwrap_or_else(|| "host processor".to_owned()),
@@ -54,7 +55,15 @@ impl Cpu {
         let opened = Instant::now();
         let step = smallest_move(100, || Nanos(opened.elapsed().as_nanos() as f64));
         let note = Some("plain multi-threaded code, a point of reference and not tuned".to_owned());
-        let clock = ClockInfo { clock: Clock::Host, step, host_step: step, zero_share: 0.0, negative_share: 0.0, note };
+        let clock = ClockInfo {
+            clock: Clock::Host,
+            step,
+            host_step: step,
+            zero_share: 0.0,
+            negative_share: 0.0,
+            launch_jitter: Nanos(0.0),
+            note,
+        };
         Cpu { device, clock, opened }
     }
 }

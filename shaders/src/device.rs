@@ -164,6 +164,7 @@ fn multiplies_matrices(adapter: &wgpu::Adapter) -> bool {
 
 fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
     let (limits, features) = (device.limits(), device.features());
+    let coop_matrix = features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX);
     let mut dtypes = vec![DType::F32];
     if features.contains(wgpu::Features::SHADER_F16) {
         dtypes.push(DType::F16);
@@ -185,7 +186,9 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
         memory: None,
         compute_capability: None,
         units: None,
-        coop_matrix: features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX),
+        coop_matrix,
+        // What else a driver may have, Vulkan and WebGPU do not tell.
+        matrix_units: coop_matrix,
     };
     DeviceInfo {
         name: if info.name.is_empty() { "unnamed GPU".to_owned() } else { info.name.clone() },

@@ -116,7 +116,15 @@ pub async fn examine(gpu: &Gpu, timestamps: Option<&Timestamps>) -> Result<Clock
 }
 
 fn host(step: Nanos, note: String) -> ClockInfo {
-    ClockInfo { clock: Clock::Host, step, host_step: step, zero_share: 0.0, negative_share: 0.0, note: Some(note) }
+    ClockInfo {
+        clock: Clock::Host,
+        step,
+        host_step: step,
+        zero_share: 0.0,
+        negative_share: 0.0,
+        launch_jitter: Nanos(0.0),
+        note: Some(note),
+    }
 }
 
 /// The clock to use, from ticks of `period` nanoseconds: pairs around work, in submissions that begin with tick 0.
@@ -137,6 +145,7 @@ fn judge(stamps: &[Vec<i64>], period: f64, host_step: Nanos) -> ClockInfo {
             host_step,
             zero_share: 0.0,
             negative_share: 0.0,
+            launch_jitter: Nanos(0.0),
             note: None,
         },
     };

@@ -190,6 +190,7 @@ pub fn cuda_run() -> Run {
         ..run.device
     };
     run.clock.clock = Clock::CudaEvents;
+    run.clock.launch_jitter = Nanos(250.0);
     for drift in &mut run.drift {
         let (sm_clock_mhz, temperature_c, power_w) = (Some(1980.0), Some(41.0), Some(310.0));
         drift.conditions = Conditions { sm_clock_mhz, temperature_c, power_w, ..Conditions::default() };
