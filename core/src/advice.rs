@@ -72,11 +72,8 @@ pub fn components(record: &Record, run: &Run) -> Vec<Component> {
 /// Bytes of all inputs and of all outputs.
 fn sizes(record: &Record) -> Option<(Bytes, Bytes)> {
     let problem = record.case.parse::<Case>().ok()?.problem;
-    let sum = |input: bool| {
-        let wanted = |role: &Role| matches!(role, Role::Input(_)) == input && !matches!(role, Role::Scratch);
-        problem.buffers().iter().filter(|b| wanted(&b.role)).map(|b| b.bytes(problem.dtype).0).sum()
-    };
-    Some((Bytes(sum(true)), Bytes(sum(false))))
+    let inputs = problem.bytes(|b| matches!(b.role, Role::Input(_)));
+    Some((inputs, problem.bytes(|b| matches!(b.role, Role::Output { .. }))))
 }
 
 fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
@@ -124,9 +121,7 @@ fn program(record: &Record, run: &Run) -> Option<(Case, Vec<Stage>)> {
 
 /// A stage under the roofline: its own operations, and every byte of the buffers that it touches.
 fn of_stage(case: &Case, stage: &Stage, time: Nanos, run: &Run) -> Option<Analysis> {
-    let buffers = case.problem.buffers();
-    let touched = stage.uses.iter().filter_map(|(name, _)| buffers.iter().find(|b| b.name == *name));
-    let bytes = Bytes(touched.map(|b| b.bytes(case.problem.dtype).0).sum());
+    let bytes = case.problem.bytes(|b| stage.uses.iter().any(|(name, _)| *name == b.name));
     let cost = Cost { flops: stage.flops, read: bytes, written: Bytes(0) };
     let ceilings = &run.baseline.as_ref()?.ceilings;
     analyse(ceilings, &run.device.caps, case.problem.dtype, cost, (bytes, run.spec.cache), (time, 1))
@@ -142,7 +137,7 @@ pub fn advice(record: &Record, run: &Run) -> Option<String> {
     let parts = stages(record, measured, run);
     if parts.len() > 1 {
         let worst = parts.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0))?;
-        let bound = worst.bound.map_or(String::new(), |b| format!(" and is {}", word(b)));
+        let bound = worst.bound.map_or(String::new(), |b| format!(" and is {}-bound", b.name()));
         let said = format!("`{}` takes {}{bound}", worst.name, percent(worst.share.unwrap_or(0.0)));
         return Some(match faster {
             Some(faster) => format!("{said}: use a fused variant; {faster}"),
@@ -191,28 +186,6 @@ fn latency(measured: &Measured, used: &str) -> String {
         _ => format!(
             "at {used} of its ceiling it mostly waits: more independent loads and operations per thread would help"
         ),
-    }
-}
-
-/// What binds, as an adjective.
-pub fn word(bound: Bound) -> &'static str {
-    match bound {
-        Bound::Memory => "memory-bound",
-        Bound::Compute => "compute-bound",
-        Bound::Launch => "launch-bound",
-        Bound::Transfer => "transfer-bound",
-        Bound::Latency => "latency-bound",
-    }
-}
-
-/// What binds, as a noun.
-pub fn binding(bound: Bound) -> &'static str {
-    match bound {
-        Bound::Memory => "memory",
-        Bound::Compute => "compute",
-        Bound::Launch => "launch",
-        Bound::Transfer => "transfer",
-        Bound::Latency => "latency",
     }
 }
 

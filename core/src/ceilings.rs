@@ -14,7 +14,7 @@ use crate::record::Timing;
 use crate::roofline::{Arithmetic, Bandwidth, Cache, Ceilings};
 use crate::sampler::{Sampler, TrustedClock, Unsized};
 use crate::spec;
-use crate::stop::{Limits, Stopped};
+use crate::stop::Limits;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{self, How, Role};
 
@@ -243,14 +243,8 @@ async fn timed(profiler: &mut dyn Profiler, clock: &TrustedClock, case: &Case) -
     let problem = &case.problem;
     let inputs = Inputs::repeated(problem, 1);
     let mut prepared = profiler.prepare(case, &inputs, 1).await?;
-    let outputs: u64 = problem
-        .buffers()
-        .iter()
-        .filter(|b| matches!(b.role, Role::Output { .. }))
-        .map(|b| b.bytes(problem.dtype).0)
-        .sum();
     prepared.measure(Batch::of(1)).await?;
-    if outputs <= CHECKED {
+    if problem.bytes(|b| matches!(b.role, Role::Output { .. })).0 <= CHECKED {
         let expected = Expected::of(profiler, problem, &inputs, WORK).await;
         let verdict = check(profiler, &mut *prepared, problem, &expected).await?;
         if !verdict.right {
@@ -259,12 +253,7 @@ async fn timed(profiler: &mut dyn Profiler, clock: &TrustedClock, case: &Case) -
         }
     }
     let mut sampler = Sampler::size(&mut *prepared, clock, LIMITS, spec::Cache::Hot, 1).await?;
-    let stopped: Stopped = loop {
-        if let Some(why) = sampler.turn(&mut *prepared, profiler, None).await? {
-            break why;
-        }
-        profiler.breathe().await;
-    };
+    let stopped = sampler.turns(&mut *prepared, profiler).await?;
     sampler.finish(stopped).map_err(|why| Unsized::Backend(BackendError::Device(why)))
 }
 

@@ -13,7 +13,7 @@ use crate::sampler::{Sampler, TrustedClock, Unsized};
 use crate::schedule;
 use crate::spec::{Cache, Spec};
 use crate::stop::{Limits, Stopped};
-use crate::units::{Bytes, Nanos};
+use crate::units::Nanos;
 use crate::workload::Role;
 
 /// How a case ended, before it is a record.
@@ -216,14 +216,7 @@ impl<'p> Live<'p> {
         let cost = (problem.workload.cost)(problem);
         let launches = self.prepared.launches();
         let analysis = timing.as_ref().zip(profiler).and_then(|(t, p)| {
-            let set = Bytes(
-                problem
-                    .buffers()
-                    .iter()
-                    .filter(|b| !matches!(b.role, Role::Scratch))
-                    .map(|b| b.bytes(problem.dtype).0)
-                    .sum(),
-            );
+            let set = problem.bytes(|b| !matches!(b.role, Role::Scratch));
             let caps = &p.device().caps;
             roofline::analyse(ceilings, caps, problem.dtype, cost, (set, t.cache), (t.summary.median, launches.len()))
         });

@@ -63,7 +63,7 @@ pub fn row(record: &Record, run: &Run) -> Row {
         ceiling: record
             .measured()
             .and_then(|m| m.analysis.as_ref())
-            .map_or_else(dash, |a| format!("{} {}", percent(a.utilisation), crate::advice::binding(a.bound))),
+            .map_or_else(dash, |a| format!("{} {}", percent(a.utilisation), a.bound.name())),
         verdict: record.verdict().to_owned(),
         clock: timing.map_or_else(dash, |t| {
             let error = match t.clock_error {

@@ -1,4 +1,4 @@
-//! The only measuring loop.
+//! The measuring loop of a run.
 //!
 //! Before the cases: the clocks are tested and the ceilings measured. Then the cases come in groups that fit into memory
 //! together. Of a group, every case is prepared and checked; a canary kernel keeps the device busy until its clocks have
@@ -176,15 +176,11 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
             if self.stopping {
                 return Err(Left::Stopped);
             }
-            let outcome = match Live::begin(planned, 1, self.spec.seed, &mut references, profiler).await {
+            let ending = match Live::begin(planned, 1, self.spec.seed, &mut references, profiler).await {
                 Ok(live) => live.verified(),
                 Err(ending) => ending,
             };
-            let lost = matches!(&outcome, Ending::Lost(_));
-            self.event(Event::Finished(&record(planned, outcome.into())));
-            if lost {
-                return Err(Left::Lost(case));
-            }
+            self.end(planned, ending, &case)?;
             self.event(Event::Progress((i + 1) as f64 / todo.len() as f64));
         }
         if self.stopping { Err(Left::Stopped) } else { Ok(()) }
@@ -370,11 +366,8 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
             for i in order {
                 let live = &mut lives[i];
                 live.turn(profiler, slow.as_deref()).await;
-                if let Some(Ending::Lost(why)) = &live.ended {
-                    let reason = BackendError::Lost(why.clone()).to_string();
-                    let (planned, case) = (live.planned, live.planned.case.to_string());
-                    self.event(Event::Finished(&record(planned, Outcome::Failed { reason })));
-                    return Err(Left::Lost(case));
+                if let Some(lost) = live.ended.take_if(|e| matches!(e, Ending::Lost(_))) {
+                    self.end(live.planned, lost, &live.planned.case.to_string())?;
                 }
                 profiler.breathe().await;
             }
@@ -392,8 +385,7 @@ fn bytes(planned: &Planned, caps: &Caps) -> u64 {
     let used = |name: &str| {
         program.as_ref().is_none_or(|p| p.stages.iter().flat_map(|s| &s.uses).any(|(buffer, _)| *buffer == name))
     };
-    let buffers = case.problem.buffers();
-    buffers.iter().filter(|b| used(b.name)).map(|b| b.bytes(case.problem.dtype).0).sum()
+    case.problem.bytes(|b| used(b.name)).0
 }
 
 /// How many buffer sets a case needs for the cache state that was asked for, or why that cannot be had.

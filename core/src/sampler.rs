@@ -175,6 +175,20 @@ impl Sampler {
         })
     }
 
+    /// Turns until there have been enough, for what is measured alone.
+    pub async fn turns(
+        &mut self,
+        prepared: &mut dyn Prepared,
+        profiler: &mut dyn Profiler,
+    ) -> Result<Stopped, BackendError> {
+        loop {
+            if let Some(why) = self.turn(prepared, profiler, None).await? {
+                return Ok(why);
+            }
+            profiler.breathe().await;
+        }
+    }
+
     /// One short and one long batch. `slow` says why the device is not at its usual speed, if it is known not to be.
     ///
     /// Gives the reason to stop when there have been turns enough.

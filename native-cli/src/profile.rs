@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use parallax_core::advice::{Component, advice, components, word};
+use parallax_core::advice::{Component, advice, components};
 use parallax_core::record::{Record, Run};
 use parallax_core::report;
 use parallax_core::runner::Mode;
@@ -82,7 +82,7 @@ fn cells(part: &Component) -> Vec<String> {
         part.name.clone(),
         part.time.to_string(),
         part.share.map_or_else(dash, percent),
-        part.bound.map_or_else(dash, |b| word(b).to_owned()),
+        part.bound.map_or_else(dash, |b| format!("{}-bound", b.name())),
         part.utilisation.map_or_else(dash, percent),
         part.occupancy.map_or_else(dash, percent),
     ]
@@ -99,6 +99,6 @@ fn heading(record: &Record, run: &Run) -> String {
 /// The stage with the largest share.
 fn bottleneck(parts: &[Component]) -> Option<String> {
     let worst = parts.iter().filter(|p| p.share.is_some()).max_by(|a, b| a.time.0.total_cmp(&b.time.0))?;
-    let bound = worst.bound.map_or(String::new(), |b| format!(", {}", word(b)));
+    let bound = worst.bound.map_or(String::new(), |b| format!(", {}-bound", b.name()));
     Some(format!("`{}`, {} of the device's time{bound}", worst.name, percent(worst.share?)))
 }
