@@ -108,6 +108,8 @@ pub mod sampler;
 pub mod schedule;
 pub mod sheet;
 pub mod spec;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod stack;
 pub mod stats;
 pub mod stop;
 pub mod tax;

@@ -32,7 +32,6 @@ mod occupancy;
 mod prepare;
 mod prepared;
 pub mod profiler;
-mod stack;
 pub mod text;
 mod trace;
 mod transfer;

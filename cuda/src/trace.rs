@@ -6,7 +6,7 @@ use parallax_core::units::Nanos;
 use crate::cupti::{Activity, Recording, What};
 use crate::events::{elapsed, event};
 use crate::prepared::PreparedCase;
-use crate::stack::Stack;
+use parallax_core::stack::Stack;
 
 /// Run the case once and look. Kernels come from CUPTI where it works, else from events.
 pub(crate) fn trace(case: &mut PreparedCase, stacks: bool) -> Result<Trace, BackendError> {
