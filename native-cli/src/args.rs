@@ -155,7 +155,8 @@ pub struct Device {
     /// browser: one more flag for it; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub browser_flag: Vec<String>,
-    /// browser: do not ask for exact timestamps, so that they are rounded as visitors of a page have them
+    /// browser: do not ask for exact timestamps, so that they are rounded as for visitors of a page; needs a GPU,
+    /// and no --browser-flag=--enable-unsafe-webgpu, which lifts the rounding
     #[arg(long)]
     pub rounded_clock: bool,
     /// browser: folder of the built page; looked for when left out

@@ -31,8 +31,8 @@ const PLACES: [&str; 6] = [
     r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
 ];
 
-/// Flags for every start: no window, no traffic of the browser's own, no throttling, WebGPU on.
-const FLAGS: [&str; 14] = [
+/// Flags for every start: no window, no traffic of the browser's own, no throttling.
+const FLAGS: [&str; 13] = [
     "--headless",
     "--no-first-run",
     "--no-default-browser-check",
@@ -46,12 +46,14 @@ const FLAGS: [&str; 14] = [
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
-    // Offers WebGPU on platforms where it is still behind a flag.
-    "--enable-unsafe-webgpu",
 ];
 
-/// Names the device and takes the rounding off timestamps; the measured step is recorded with every run.
-const DEVELOPER: &str = "--enable-webgpu-developer-features";
+/// Offers WebGPU where it is still behind a flag, on software adapters too, and names the device. Each of the two takes
+/// the rounding off timestamps; the step that is measured is recorded with every run.
+const DEVELOPER: [&str; 2] = ["--enable-unsafe-webgpu", "--enable-webgpu-developer-features"];
+
+/// WebGPU as a visitor has it, on platforms where it is still behind a flag.
+const VISITOR: &str = "--enable-features=WebGPUService";
 
 /// The browser to use.
 pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
@@ -89,8 +91,10 @@ impl Browser {
         let mut command = Command::new(executable);
         command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display()));
         let mut flags = options.flags.clone();
-        if !options.rounded_clock {
-            flags.push(DEVELOPER.to_owned());
+        if options.rounded_clock {
+            flags.push(VISITOR.to_owned());
+        } else {
+            flags.extend(DEVELOPER.map(str::to_owned));
         }
         if options.software {
             command.arg("--use-webgpu-adapter=swiftshader");

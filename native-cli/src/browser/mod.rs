@@ -25,7 +25,7 @@ pub struct BrowserOptions {
     pub flags: Vec<String>,
     /// Use the browser's software adapter: for machines without a GPU, and for tests.
     pub software: bool,
-    /// Do not ask for developer features, without which browsers round timestamps (unless another flag lifts that).
+    /// Ask for nothing beyond what a visitor has, so that timestamps are rounded (unless a flag of `flags` lifts that).
     pub rounded_clock: bool,
     /// The built page; otherwise `PARALLAX_PAGE`, otherwise `dist` in the usual places.
     pub page: Option<PathBuf>,
@@ -51,6 +51,11 @@ pub enum BrowserError {
         /// What was looked for.
         looked: String,
     },
+    /// Two wishes that exclude each other.
+    #[error(
+        "browsers offer their software adapter to developers only, whose clock is not rounded: --rounded-clock needs a GPU"
+    )]
+    RoundedSoftware,
     /// The browser could not be started.
     #[error("{browser} does not start: {source}")]
     Start {
@@ -90,6 +95,9 @@ const OVERRUN: f64 = 3.0;
 /// Whether a run could start: the browser that it would use, or what is missing.
 pub fn ready(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
     server::find_page(options.page.as_deref())?;
+    if options.rounded_clock && options.software {
+        return Err(BrowserError::RoundedSoftware);
+    }
     launch::find(options.browser.as_deref())
 }
 
