@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use async_trait::async_trait;
+use web_time::Instant;
 
 use crate::case::Case;
 use crate::input::Inputs;
@@ -32,6 +33,11 @@ struct Count {
 impl Count {
     fn wait(&self, time: Nanos) {
         self.waiting.set(self.waiting.get() + time.0);
+    }
+
+    /// For work that does not say itself how long it took.
+    fn wait_since(&self, began: Instant) {
+        self.wait(Nanos::from_secs(began.elapsed().as_secs_f64()));
     }
 }
 
@@ -90,6 +96,10 @@ impl Profiler for Metered<'_> {
         Ok(time)
     }
 
+    async fn expect(&mut self, cases: &[Case]) {
+        self.inner.expect(cases).await;
+    }
+
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         let inner = self.inner.prepare(case, inputs, sets).await?;
         Ok(Box::new(MeteredCase { inner, count: self.count.clone() }))
@@ -112,7 +122,10 @@ impl Prepared for MeteredCase {
     }
 
     async fn poison(&mut self) -> Result<(), BackendError> {
-        self.inner.poison().await
+        let began = Instant::now();
+        self.inner.poison().await?;
+        self.count.wait_since(began);
+        Ok(())
     }
 
     async fn measure(&mut self, batch: Batch) -> Result<Sample, BackendError> {
@@ -131,7 +144,10 @@ impl Prepared for MeteredCase {
     }
 
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
-        self.inner.read_back(buffer, bytes).await
+        let began = Instant::now();
+        let bytes = self.inner.read_back(buffer, bytes).await?;
+        self.count.wait_since(began);
+        Ok(bytes)
     }
 
     fn memory(&self) -> MemoryStats {

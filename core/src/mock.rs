@@ -175,6 +175,8 @@ impl Profiler for Mock {
         Ok(Some(Nanos(time)))
     }
 
+    async fn expect(&mut self, _cases: &[Case]) {}
+
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         let problem = case.problem.clone();
         let bytes = problem.bytes(|_| true).0 * u64::from(sets);

@@ -411,6 +411,10 @@ pub trait Profiler {
     /// Host time of moving so many bytes; `None` where the device computes in the host's own memory.
     async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError>;
 
+    /// These cases are going to be prepared: what can be made ready on other processors is, now. Says nothing of what
+    /// fails; preparing the case will.
+    async fn expect(&mut self, cases: &[Case]);
+
     /// Compile a case, allocate its buffers and upload its inputs. Dropping the result frees everything.
     ///
     /// `sets` copies of every buffer are made, all with the same inputs, and executions go around them: with enough

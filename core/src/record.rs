@@ -90,7 +90,7 @@ pub struct Drift {
 pub struct Spent {
     /// Wall time.
     pub wall: Nanos,
-    /// Of it, from handing work to the device until it was known to be done.
+    /// Of it, from handing work to the device, launches, fills and copies back, until it was known to be done.
     pub waiting: Nanos,
     /// Of it, timed kernels on the run's clock.
     pub device: Nanos,

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use crate::canary::Canary;
+use crate::case::Case;
 use crate::ceilings;
 use crate::input::splitmix64;
 use crate::live::{Ending, Live, References};
@@ -134,7 +135,7 @@ const MOST_SETS: u64 = 4096;
 const UNKNOWN_ROOM: u64 = 1 << 30;
 /// Share of its budget that a case takes at least, however precise: samples spread over a stretch of time see drift that
 /// a short burst does not.
-const LEAST: f64 = 0.6;
+const LEAST: f64 = 0.9;
 /// Samples that make a figure when a run is ended early.
 const ENOUGH: usize = 6;
 
@@ -157,6 +158,8 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
         if todo.is_empty() {
             return Ended::Complete;
         }
+        let coming: Vec<Case> = todo.iter().map(|planned| planned.runs()).collect();
+        profiler.expect(&coming).await;
         let ended = match self.mode {
             Mode::Verify => self.verify(&todo, profiler).await,
             Mode::Measure => self.measure(&todo, profiler, so_far).await,

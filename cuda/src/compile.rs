@@ -69,12 +69,11 @@ pub fn compile_text(text: &Text, arch: Arch) -> Result<Vec<u8>, BackendError> {
     compile(nvrtc, text, &options(arch))
 }
 
+/// A kernel's binary, and how it came to be.
+pub(crate) type Binary = (Vec<u8>, Compiled);
+
 /// Compile a text for the device at hand, or take it from the cache in `cache`.
-pub(crate) fn compile_cached(
-    text: &Text,
-    arch: Arch,
-    cache: Option<&Path>,
-) -> Result<(Vec<u8>, Compiled), BackendError> {
+pub(crate) fn compile_cached(text: &Text, arch: Arch, cache: Option<&Path>) -> Result<Binary, BackendError> {
     let begin = Instant::now();
     let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
     let options = options(known(nvrtc, arch)?);

@@ -1,5 +1,6 @@
 //! Puts a case on the device: kernels, library calls, sets of buffers, inputs.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -7,6 +8,7 @@ use parallax_core::case::{Case, DType};
 use parallax_core::input::Inputs;
 use parallax_core::profiler::{BackendError, Compiled, Step as CompileStep};
 use parallax_core::workload::{BufferSpec, Library, Program, Role, Stage};
+use rayon::prelude::*;
 
 use crate::compile::compile_cached;
 use crate::cublaslt::{Gemm, WORKSPACE};
@@ -21,11 +23,16 @@ use crate::text::{self, Text};
 
 impl Cuda {
     /// Compile a case and put it and `sets` copies of its buffers on the device.
-    pub(crate) fn prepare_case(&self, case: &Case, inputs: &Inputs, sets: u32) -> Result<PreparedCase, BackendError> {
+    pub(crate) fn prepare_case(
+        &mut self,
+        case: &Case,
+        inputs: &Inputs,
+        sets: u32,
+    ) -> Result<PreparedCase, BackendError> {
         let program = case.program(&self.device.info.caps).ok_or_else(|| {
             BackendError::Unsupported(format!("{case} has no kernels of its own: prepare the variant that it selects"))
         })?;
-        let context = &self.device.context;
+        let context = &self.device.context.clone();
         context.bind_to_thread().doing(|| "binding the device to this thread".into())?;
         let (module, mut compiled) = self.compile(case, &program)?;
 
@@ -71,8 +78,23 @@ impl Cuda {
         Ok(prepared)
     }
 
+    /// Compile what the cases need, on all processors: the compiler takes far longer than anything else on a first visit.
+    pub(crate) fn compile_ahead(&mut self, cases: &[Case]) {
+        let text = |case: &Case| {
+            let program = case.program(&self.device.info.caps).filter(text::needed)?;
+            text::assemble(case, &program).ok()
+        };
+        // Variants that differ in their launch only have one text.
+        let texts: BTreeMap<String, Text> =
+            cases.iter().filter_map(text).map(|text| (text.source.clone(), text)).collect();
+        let binary = |(source, text): (String, Text)| {
+            Some((source, compile_cached(&text, self.device.arch, self.options.cache.as_deref()).ok()?))
+        };
+        self.ahead = texts.into_par_iter().filter_map(binary).collect();
+    }
+
     /// The kernels of a program, loaded, and what that took; nothing where every stage is a call into the library.
-    fn compile(&self, case: &Case, program: &Program) -> Result<(Option<Module>, Compiled), BackendError> {
+    fn compile(&mut self, case: &Case, program: &Program) -> Result<(Option<Module>, Compiled), BackendError> {
         if !text::needed(program) {
             return Ok((None, Compiled::default()));
         }
@@ -86,8 +108,11 @@ impl Cuda {
         Ok((Some(module), compiled))
     }
 
-    fn load(&self, text: &Text) -> Result<(Module, Compiled), BackendError> {
-        let (cubin, mut compiled) = compile_cached(text, self.device.arch, self.options.cache.as_deref())?;
+    fn load(&mut self, text: &Text) -> Result<(Module, Compiled), BackendError> {
+        let (cubin, mut compiled) = match self.ahead.remove(&text.source) {
+            Some(binary) => binary,
+            None => compile_cached(text, self.device.arch, self.options.cache.as_deref())?,
+        };
         let begin = Instant::now();
         let module = Module::load(&self.device.context, &cubin)?;
         add_step(&mut compiled, "module load", begin);

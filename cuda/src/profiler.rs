@@ -1,5 +1,6 @@
 //! The profiler: a device, one stream, and the clock of its events.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +12,7 @@ use parallax_core::input::Inputs;
 use parallax_core::profiler::{BackendError, ClockInfo, DeviceInfo, Prepared, Profiler, Transfer};
 use parallax_core::units::Nanos;
 
-use crate::compile::default_cache;
+use crate::compile::{Binary, default_cache};
 use crate::cublaslt::CublasLt;
 use crate::device::{Device, Unavailable, failed};
 use crate::errors::Context;
@@ -45,6 +46,8 @@ pub struct Cuda {
     /// Free device memory before anything was prepared.
     pub(crate) free_before: u64,
     pub(crate) library: CublasLt,
+    /// Binaries by their text, until the case that wants them comes.
+    pub(crate) ahead: HashMap<String, Binary>,
     /// The only content of an empty submission.
     mark: CudaEvent,
 }
@@ -61,7 +64,7 @@ impl Cuda {
         let free_before = free_before as u64;
         let mark = context.new_event(None).map_err(failed("creating an event"))?;
         let library = Default::default();
-        Ok(Cuda { device, stream, clock, opened, options, free_before, library, mark })
+        Ok(Cuda { device, stream, clock, opened, options, free_before, library, ahead: HashMap::new(), mark })
     }
 }
 
@@ -92,6 +95,10 @@ impl Profiler for Cuda {
 
     async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError> {
         transfer(&self.device.context, &self.stream, way, bytes).map(Some)
+    }
+
+    async fn expect(&mut self, cases: &[Case]) {
+        self.compile_ahead(cases);
     }
 
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {

@@ -107,6 +107,8 @@ impl Profiler for Cpu {
         Ok(None)
     }
 
+    async fn expect(&mut self, _cases: &[Case]) {}
+
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         let problem = case.problem.clone();
         if sets > 1 {

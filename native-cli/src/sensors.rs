@@ -72,6 +72,10 @@ impl Profiler for Instrumented {
         self.inner.transfer(way, bytes).await
     }
 
+    async fn expect(&mut self, cases: &[Case]) {
+        self.inner.expect(cases).await;
+    }
+
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
         self.inner.prepare(case, inputs, sets).await
     }
