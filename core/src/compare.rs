@@ -8,7 +8,7 @@ use crate::record::{Record, Run};
 use crate::report::Table;
 use crate::roofline::Bound;
 use crate::units::{Nanos, percent};
-use crate::verdict::{RESOLUTION, Ratio, Verdict, canary_disagreement, digits, launch_resolution};
+use crate::verdict::{RESOLUTION, Ratio, Verdict, canary_disagreement, canary_wander, digits, launch_resolution};
 
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,8 +53,9 @@ pub struct RunHead {
     pub started: u64,
     /// The commit that the suite was built from.
     pub commit: String,
-    /// How far the device's own speed was from the base's run, by the canaries; zero where it cannot be told.
-    pub canary_disagreement: f64,
+    /// How far the device's own speed wandered in this run or the base's, or was from the base's, by the canaries; zero
+    /// where it cannot be told.
+    pub canary: f64,
 }
 
 /// One case on several runs.
@@ -156,7 +157,7 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
     for record in base.records.iter().filter(|r| r.timing().is_some()) {
         let ratio = |(i, (_, run)): (usize, &(String, Run))| {
             let other = timed(run, &record.case).filter(|_| i != options.base)?;
-            judge((base, record), (run, other), options.resolution, heads[i].canary_disagreement)
+            judge((base, record), (run, other), options.resolution, heads[i].canary)
         };
         let ratios: Vec<Option<Ratio>> = runs.iter().enumerate().map(ratio).collect();
         if ratios.iter().any(Option::is_some) {
@@ -180,13 +181,15 @@ fn head(name: &str, run: &Run, base: &Run) -> RunHead {
         device: run.device.name.clone(),
         started: run.started,
         commit: run.suite.commit.clone(),
-        canary_disagreement: canary(base, run),
+        canary: canary(base, run),
     }
 }
 
-/// How far the canaries of two runs are apart, where they are the same kernel on the same device.
+/// How far the canaries of two runs wandered, or are apart where they are the same kernel on the same device.
 pub(crate) fn canary(a: &Run, b: &Run) -> f64 {
-    if a.target == b.target && same_device(a, b) { canary_disagreement(&a.drift, &b.drift) } else { 0.0 }
+    let one_device = a.target == b.target && same_device(a, b);
+    let apart = if one_device { canary_disagreement(&a.drift, &b.drift) } else { 0.0 };
+    apart.max(canary_wander(&a.drift)).max(canary_wander(&b.drift))
 }
 
 /// The verdict on two records of one case; `None` where they are no pair.

@@ -11,8 +11,8 @@
 //! # Resolution
 //!
 //! A difference smaller than the resolution δ is not worth the name. δ is the largest of: what was asked for (1 % when
-//! nothing was), the errors that the clocks put on both figures, added up, and, for two runs on one device through one
-//! target, how far their canaries are apart. The verdict is *faster* or *slower* when the whole interval lies outside
+//! nothing was), the errors that the clocks put on both figures, added up, how far the canary wandered within either run,
+//! and, for two runs on one device through one target, how far their canaries are apart. The verdict is *faster* or *slower* when the whole interval lies outside
 //! `[1 / (1 + δ), 1 + δ]`, *same* when all of it lies inside, and *undecided* otherwise.
 
 use schemars::JsonSchema;
@@ -113,7 +113,7 @@ pub struct Resolution {
 }
 
 impl Resolution {
-    /// The largest of what was asked for, the clocks' errors and the canaries' disagreement.
+    /// The largest of what was asked for, the clocks' errors, what the canaries say and the jitter of launches.
     pub fn of(asked: f64, base: &Timing, other: &Timing, canary: f64, launch: f64) -> Resolution {
         let mut resolution = Resolution { value: asked, source: Source::Asked };
         let clock = base.clock_error + other.clock_error;
@@ -131,10 +131,17 @@ impl Resolution {
             Source::Asked => return None,
             Source::Clock => "the clocks' errors add up to that",
             Source::Launch => "the gaps between launches differ by that from run to run",
-            Source::Canary => "the device's own speed differed by that between the runs",
+            Source::Canary => "the device's own speed differed by that within or between the runs",
         };
         Some(format!("resolution {}: {why}", percent(self.value)))
     }
+}
+
+/// How far a device's own speed wandered during a run: half the interquartile range of the canary's times over their
+/// median. A kernel that never changes was off by so much half of the time, so another's difference of that size says
+/// nothing. Zero without a canary.
+pub fn canary_wander(drift: &[Drift]) -> f64 {
+    Summary::of(&drift.iter().map(|d| d.canary.0).collect::<Vec<_>>()).map_or(0.0, |s| s.spread / 2.0)
 }
 
 /// How far the canaries of two runs are apart: the larger median over the smaller, less one. Zero where either run has
@@ -181,7 +188,8 @@ pub fn detectable(value: f64, low: f64, high: f64, resolution: f64) -> f64 {
 }
 
 impl Ratio {
-    /// Of two timings. `asked` is the resolution asked for, `canary` the disagreement of the runs' canaries.
+    /// Of two timings. `asked` is the resolution asked for, `canary` what [`canary_wander`] and [`canary_disagreement`] say,
+    /// `launch` the share that launches may differ by.
     pub fn of(base: &Timing, other: &Timing, asked: f64, canary: f64, launch: f64) -> Ratio {
         let (a, b) = (&base.summary, &other.summary);
         let resolution = Resolution::of(asked, base, other, canary, launch);
@@ -287,6 +295,9 @@ mod tests {
         assert_eq!(canary_disagreement(&cool, &cool), 0.0);
         assert_eq!(canary_disagreement(&cool, &drift(&spread(501.0, 0.02, 12))), 0.0, "their intervals overlap");
         assert_eq!(canary_disagreement(&cool, &[]), 0.0);
+        assert!(canary_wander(&cool) < 0.002 && canary_wander(&[]) == 0.0);
+        let wander = canary_wander(&drift(&spread(500.0, 0.2, 12)));
+        assert!((0.03..0.2).contains(&wander), "half of the readings of a noisy device: {wander}");
         let base = spread(1000.0, 0.004, 60);
         let other: Vec<f64> = base.iter().map(|t| t * 1.05).collect();
         let judged = |canary| Ratio::of(&timing(&base), &timing(&other), RESOLUTION, canary, 0.0);
