@@ -8,7 +8,9 @@ use crate::record::{Record, Run};
 use crate::report::Table;
 use crate::roofline::Bound;
 use crate::units::{Nanos, percent};
-use crate::verdict::{RESOLUTION, Ratio, Verdict, canary_disagreement, canary_wander, digits, launch_resolution};
+use crate::verdict::{
+    Grounds, RESOLUTION, Ratio, Verdict, canary_disagreement, canary_wander, digits, is_emulated, launch_resolution,
+};
 
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -196,12 +198,14 @@ pub(crate) fn canary(a: &Run, b: &Run) -> f64 {
 pub(crate) fn judge(
     (base_run, base): (&Run, &Record),
     (other_run, other): (&Run, &Record),
-    resolution: f64,
+    asked: f64,
     canary: f64,
 ) -> Option<Ratio> {
     let (a, b) = (base.timing()?, other.timing()?);
     let launch = launch_resolution(&base_run.clock, base).max(launch_resolution(&other_run.clock, other));
-    (a.cache == b.cache).then(|| Ratio::of(a, b, resolution, canary, launch))
+    (a.cache == b.cache).then(|| {
+        Ratio::of(a, b, Grounds { asked, canary, launch, emulated: is_emulated(base_run) || is_emulated(other_run) })
+    })
 }
 
 /// The first record of a case that has a time.

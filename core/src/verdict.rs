@@ -8,6 +8,10 @@
 //! about normal, it is far more cautious than that: its half width is 1.96 (σ + σ) where the ratio scatters by √2 σ, so it
 //! reaches 2.77 standard deviations to either side and covers about 99.4 %.
 //!
+//! Samples that follow each other on an emulated device are alike for seconds: whatever else runs on the host's processors
+//! slows a whole run, or half of one, so that many samples tell hardly more than one. There the interval of a figure is the
+//! middle 90 % of its samples, which does not shrink as they become more.
+//!
 //! # Resolution
 //!
 //! A difference smaller than the resolution δ is not worth the name. δ is the largest of: what was asked for (1 % when
@@ -20,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::profiler::{ClockInfo, DeviceKind};
 use crate::record::{Drift, Record, Run, Timing};
-use crate::stats::Summary;
+use crate::stats::{Summary, quantile};
 use crate::units::percent;
 
 /// Fewest samples on either side for which anything is decided: with fewer, no interval of a median reaches 95 %.
@@ -33,10 +37,37 @@ pub const RESOLUTION: f64 = 0.01;
 /// there, whole runs at a time, which no interval of a single run can know.
 pub const RESOLUTION_EMULATED: f64 = 0.05;
 
+/// Whether a run's device is the host's processor, or emulated on it.
+pub(crate) fn is_emulated(run: &Run) -> bool {
+    matches!(run.device.kind, DeviceKind::Software | DeviceKind::Cpu)
+}
+
 /// The resolution of runs when nobody asks for one.
 pub fn usual_resolution<'r>(runs: impl IntoIterator<Item = &'r Run>) -> f64 {
-    let emulated = |run: &Run| matches!(run.device.kind, DeviceKind::Software | DeviceKind::Cpu);
-    if runs.into_iter().any(emulated) { RESOLUTION_EMULATED } else { RESOLUTION }
+    if runs.into_iter().any(is_emulated) { RESOLUTION_EMULATED } else { RESOLUTION }
+}
+
+/// What a verdict goes by besides the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Grounds {
+    /// The resolution that was asked for.
+    pub asked: f64,
+    /// What [`canary_wander`] and [`canary_disagreement`] say.
+    pub canary: f64,
+    /// The share of the time that launches may differ by.
+    pub launch: f64,
+    /// One of the devices is emulated.
+    pub emulated: bool,
+}
+
+/// The interval that a figure is taken for.
+fn interval(timing: &Timing, emulated: bool) -> (f64, f64) {
+    if !emulated {
+        return (timing.summary.low.0, timing.summary.high.0);
+    }
+    let mut sorted = timing.samples.clone();
+    sorted.sort_by(f64::total_cmp);
+    (quantile(&sorted, 0.05), quantile(&sorted, 0.95))
 }
 
 /// What can be said of two figures.
@@ -114,7 +145,8 @@ pub struct Resolution {
 
 impl Resolution {
     /// The largest of what was asked for, the clocks' errors, what the canaries say and the jitter of launches.
-    pub fn of(asked: f64, base: &Timing, other: &Timing, canary: f64, launch: f64) -> Resolution {
+    pub fn of(base: &Timing, other: &Timing, grounds: Grounds) -> Resolution {
+        let Grounds { asked, canary, launch, .. } = grounds;
         let mut resolution = Resolution { value: asked, source: Source::Asked };
         let clock = base.clock_error + other.clock_error;
         for (value, source) in [(clock, Source::Clock), (canary, Source::Canary), (launch, Source::Launch)] {
@@ -188,11 +220,10 @@ pub fn detectable(value: f64, low: f64, high: f64, resolution: f64) -> f64 {
 }
 
 impl Ratio {
-    /// Of two timings. `asked` is the resolution asked for, `canary` what [`canary_wander`] and [`canary_disagreement`] say,
-    /// `launch` the share that launches may differ by.
-    pub fn of(base: &Timing, other: &Timing, asked: f64, canary: f64, launch: f64) -> Ratio {
+    /// Of two timings.
+    pub fn of(base: &Timing, other: &Timing, grounds: Grounds) -> Ratio {
         let (a, b) = (&base.summary, &other.summary);
-        let resolution = Resolution::of(asked, base, other, canary, launch);
+        let resolution = Resolution::of(base, other, grounds);
         let value = b.median.0 / a.median.0;
         let mut notes: Vec<String> = resolution.note().into_iter().collect();
         let undecided = |notes: Vec<String>| Ratio {
@@ -209,11 +240,12 @@ impl Ratio {
             notes.push(format!("{fewest} of the {FEWEST} samples that an interval takes"));
             return undecided(notes);
         }
-        if !(a.low.0 > 0.0 && b.low.0 > 0.0 && a.high.0.is_finite() && b.high.0.is_finite()) {
+        let ((a_low, a_high), (b_low, b_high)) = (interval(base, grounds.emulated), interval(other, grounds.emulated));
+        if !(a_low > 0.0 && b_low > 0.0 && a_high.is_finite() && b_high.is_finite()) {
             notes.push("an interval reaches down to no time at all".to_owned());
             return undecided(notes);
         }
-        let (low, high) = (b.low.0 / a.high.0, b.high.0 / a.low.0);
+        let (low, high) = (b_low / a_high, b_high / a_low);
         let detectable = detectable(value, low, high, resolution.value);
         let verdict = Verdict::of(low, high, resolution.value);
         if verdict == Verdict::Undecided {
@@ -244,7 +276,7 @@ mod tests {
     use crate::made_up::{drift, spread, timing};
 
     fn ratio(base: &[f64], other: &[f64]) -> Ratio {
-        Ratio::of(&timing(base), &timing(other), RESOLUTION, 0.0, 0.0)
+        Ratio::of(&timing(base), &timing(other), Grounds { asked: RESOLUTION, ..Grounds::default() })
     }
 
     #[test]
@@ -268,6 +300,19 @@ mod tests {
     }
 
     #[test]
+    fn on_an_emulated_device_many_samples_are_no_more_than_one() {
+        // The second run spent its time beside something else, but for moments: its median says little more than half the speed.
+        let scale = |i: usize| if i % 10 == 0 { 1.0 } else { 1.6 };
+        let base = spread(1000.0, 0.02, 60);
+        let other: Vec<f64> = base.iter().enumerate().map(|(i, t)| t * scale(i)).collect();
+        let judged = |other: &[f64], emulated| {
+            Ratio::of(&timing(&base), &timing(other), Grounds { asked: 0.05, emulated, ..Grounds::default() }).verdict
+        };
+        assert_eq!((judged(&other, false), judged(&other, true)), (Verdict::Slower, Verdict::Undecided));
+        assert_eq!(judged(&spread(1600.0, 0.02, 60), true), Verdict::Slower, "what always holds is still seen");
+    }
+
+    #[test]
     fn few_samples_decide_nothing() {
         let few = ratio(&[100.0; 5], &[300.0; 50]);
         assert_eq!((few.verdict, few.low, few.detectable), (Verdict::Undecided, None, None));
@@ -280,7 +325,7 @@ mod tests {
         let base = spread(1000.0, 0.004, 60);
         let other: Vec<f64> = base.iter().map(|t| t * 1.03).collect();
         let coarse = |samples: &[f64]| Timing { clock_error: 0.025, ..timing(samples) };
-        let got = Ratio::of(&coarse(&base), &coarse(&other), RESOLUTION, 0.0, 0.0);
+        let got = Ratio::of(&coarse(&base), &coarse(&other), Grounds { asked: RESOLUTION, ..Grounds::default() });
         assert_eq!((got.verdict, got.resolution.source), (Verdict::Same, Source::Clock));
         assert!((got.resolution.value - 0.05).abs() < 1e-12, "both errors add up");
         assert!(got.notes[0].contains("clock"), "{:?}", got.notes);
@@ -300,7 +345,8 @@ mod tests {
         assert!((0.03..0.2).contains(&wander), "half of the readings of a noisy device: {wander}");
         let base = spread(1000.0, 0.004, 60);
         let other: Vec<f64> = base.iter().map(|t| t * 1.05).collect();
-        let judged = |canary| Ratio::of(&timing(&base), &timing(&other), RESOLUTION, canary, 0.0);
+        let grounds = |canary| Grounds { asked: RESOLUTION, canary, ..Grounds::default() };
+        let judged = |canary| Ratio::of(&timing(&base), &timing(&other), grounds(canary));
         assert_eq!(judged(0.0).verdict, Verdict::Slower);
         assert_eq!(judged(apart).verdict, Verdict::Same);
         assert_eq!(judged(apart).resolution.source, Source::Canary);
