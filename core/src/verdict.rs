@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn on_an_emulated_device_many_samples_are_no_more_than_one() {
         // The second run spent its time beside something else, but for moments: its median says little more than half the speed.
-        let scale = |i: usize| if i % 10 == 0 { 1.0 } else { 1.6 };
+        let scale = |i: usize| if i.is_multiple_of(10) { 1.0 } else { 1.6 };
         let base = spread(1000.0, 0.02, 60);
         let other: Vec<f64> = base.iter().enumerate().map(|(i, t)| t * scale(i)).collect();
         let judged = |other: &[f64], emulated| {
