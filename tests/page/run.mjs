@@ -139,7 +139,7 @@ const tests = {
 
     const baseline = await page.innerText("#baseline");
     assert.match(baseline, /An empty submission is known to be done after [\d.]+ [nµm]?s/);
-    assert.match(baseline, /^memory\s+[\d.]+ [kMGT]?B\/s at [\d.]+ [kMGT]?B/m);
+    assert.match(baseline, /^memory\s+[\d.]+ [kMGT]?B\/s\s+at [\d.]+ [kMGT]?B/m);
     assert.match(baseline, /^f32\s+[\d.]+ [kMGT]?FLOP\/s/m);
     assert.match(baseline, /^upload\s+[\d.]+ [kMGT]?B\/s/m);
     const gap = await page.evaluate(() => (clearInterval(window.ticker), window.largestGap));

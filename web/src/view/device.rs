@@ -9,7 +9,7 @@ use parallax_core::units::percent;
 use web_sys::Element;
 
 use super::View;
-use super::dom::{empty, facts, fill, id, make};
+use super::dom::{empty, facts, facts_from, fill, id, make};
 use super::notices::Tone;
 use crate::words::sentence;
 
@@ -107,7 +107,7 @@ fn found(baseline: &Baseline) -> Element {
     if ceilings.is_empty() {
         fill(&holder, [&make("p", "quiet", "None were measured, so no case has a share of them.")]);
     } else {
-        fill(&holder, [&facts(ceilings.iter().map(|c| (c.name.as_str(), format!("{} {}", c.value, c.detail))))]);
+        fill(&holder, [&facts_from(ceilings.iter().map(|c| (c.name.as_str(), c.value.clone(), c.detail.as_str())))]);
     }
     for missing in &baseline.ceilings.missing {
         fill(&holder, [&make("p", "quiet", &format!("Not measured: {missing}"))]);

@@ -40,11 +40,19 @@ pub fn prose(tag: &str, class: &str, text: &str) -> Element {
 
 /// A list of terms and what they are; empty values are left out.
 pub fn facts<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> Element {
+    facts_from(pairs.into_iter().map(|(term, value)| (term, value, "")))
+}
+
+/// The same, with where each value comes from in smaller type below it.
+pub fn facts_from<'a>(rows: impl IntoIterator<Item = (&'a str, String, &'a str)>) -> Element {
     let list = make("dl", "facts", "");
-    for (term, value) in pairs.into_iter().filter(|(_, value)| !value.is_empty()) {
-        let pair = make("div", "", "");
-        fill(&pair, [&make("dt", "", term), &make("dd", "", &value)]);
-        fill(&list, [&pair]);
+    for (term, value, source) in rows.into_iter().filter(|(_, value, _)| !value.is_empty()) {
+        let row = make("div", "", "");
+        fill(&row, [&make("dt", "", term), &make("dd", "", &value)]);
+        if !source.is_empty() {
+            fill(&row, [&make("dd", "source", source)]);
+        }
+        fill(&list, [&row]);
     }
     list
 }
