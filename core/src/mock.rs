@@ -308,8 +308,8 @@ impl Prepared for MockCase {
             start: Nanos(start + from),
             end: Nanos(start + to),
             correlation: Some(1),
-            bytes: None,
             stack: if stacks { vec!["somewhere".to_owned()] } else { Vec::new() },
+            ..Span::default()
         };
         Ok(Trace {
             spans: vec![

@@ -235,6 +235,9 @@ pub enum SpanKind {
 pub struct Span {
     /// What ran: the stage's entry point, or what the host did.
     pub name: String,
+    /// The driver's name for a kernel, where it is another than `name`: which one a library chose to run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub symbol: Option<String>,
     /// What it is.
     pub kind: SpanKind,
     /// Where it ran.

@@ -161,7 +161,7 @@ fn settings_decide_what_is_told() {
 }
 
 #[test]
-fn copies_fills_and_stacks_have_their_own_form() {
+fn copies_fills_stacks_and_symbols_have_their_own_form() {
     let mut run = cuda_run();
     let list = spans(&mut run, 0);
     let kernel = list.iter_mut().find(|s| s.name == "scores").expect("a kernel");
@@ -170,6 +170,8 @@ fn copies_fills_and_stacks_have_their_own_form() {
     (kernel.kind, kernel.name, kernel.bytes) = (SpanKind::Memcpy, "Memcpy DtoH".to_owned(), Some(Bytes(1 << 20)));
     let call = list.iter_mut().find(|s| s.name == "cuLaunchKernel").expect("a call");
     call.stack = ["inner", "outer"].map(str::to_owned).to_vec();
+    let kernel = list.iter_mut().find(|s| s.name == "weighted_sum").expect("a kernel");
+    kernel.symbol = Some("library_kernel_128x256".to_owned());
     keeps_the_rules(&run, KEPT * 6 - 2);
     let trace = parsed(&run);
     let (fill, copy) = (named(&trace, "Memset (poison)")[0], named(&trace, "Memcpy DtoH")[0]);
@@ -177,6 +179,9 @@ fn copies_fills_and_stacks_have_their_own_form() {
     assert_eq!(copy["args"]["bytes"], 1 << 20);
     assert!(copy["args"]["memory bandwidth (GB/s)"].as_f64().is_some_and(|b| b > 1.0));
     assert_eq!(named(&trace, "cuLaunchKernel")[0]["args"]["Call stack"], "inner;outer");
+    let kernels = named(&trace, "weighted_sum");
+    assert_eq!(kernels[0]["args"]["symbol"], "library_kernel_128x256");
+    assert!(kernels[1]["args"]["symbol"].is_null());
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! caller takes events instead.
 
 use std::alloc::Layout;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -49,9 +49,11 @@ pub(crate) enum What {
 }
 
 /// One record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Activity {
     pub(crate) what: What,
+    /// The name of a kernel.
+    pub(crate) name: Option<String>,
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// The same for a call and the kernel that it launched.
@@ -173,37 +175,48 @@ extern "C" fn buffer_completed(_context: *mut c_void, _stream: u32, buffer: *mut
         // SAFETY: CUPTI walks its own records in its own buffer, and answers with something else than success at the end.
         while unsafe { (api.next)(buffer, valid, &mut record) } == SUCCESS {
             let offset = (record as usize).wrapping_sub(buffer as usize);
-            records().extend(bytes.get(offset..).and_then(parse));
+            let parsed = bytes.get(offset..).and_then(parse);
+            records().extend(parsed.map(|(activity, name)| {
+                // SAFETY: CUPTI's names end with a zero and stay where they are as long as it is loaded.
+                let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
+                Activity { name: name.map(|name| name.to_string_lossy().into_owned()), ..activity }
+            }));
         }
     }
     // SAFETY: allocated by `buffer_requested` with this layout, and given back once.
     unsafe { std::alloc::dealloc(buffer, BUFFER) };
 }
 
-/// A record at the beginning of `bytes`, if it is of a kind that is asked for.
+/// A record at the beginning of `bytes`, if it is of a kind that is asked for, and where its name is, if it has one.
 ///
 /// CUPTI appends fields to its kernel record from version to version; those that are read here have been in their places
 /// since version 9 of CUDA.
-fn parse(bytes: &[u8]) -> Option<Activity> {
+fn parse(bytes: &[u8]) -> Option<(Activity, *const c_char)> {
     use std::mem::offset_of;
     let half = |offset: usize| Some(u32::from_ne_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?));
     let full = |offset: usize| Some(u64::from_ne_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?));
     let kind = half(0)?;
     let is = |known: Kind| kind == known as u32;
     if is(Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) || is(Kind::CUPTI_ACTIVITY_KIND_KERNEL) {
-        Some(Activity {
+        let activity = Activity {
             what: What::Kernel,
+            name: None,
             start: full(offset_of!(KernelRecord, start))?,
             end: full(offset_of!(KernelRecord, end))?,
             correlation: half(offset_of!(KernelRecord, correlationId))?,
-        })
+        };
+        // CUPTI is native to machines whose addresses have 64 bits.
+        let name = full(offset_of!(KernelRecord, name))? as usize;
+        Some((activity, std::ptr::with_exposed_provenance(name)))
     } else if is(Kind::CUPTI_ACTIVITY_KIND_DRIVER) || is(Kind::CUPTI_ACTIVITY_KIND_RUNTIME) {
-        Some(Activity {
+        let activity = Activity {
             what: What::Call,
+            name: None,
             start: full(offset_of!(ApiRecord, start))?,
             end: full(offset_of!(ApiRecord, end))?,
             correlation: half(offset_of!(ApiRecord, correlationId))?,
-        })
+        };
+        Some((activity, std::ptr::null()))
     } else {
         None
     }
@@ -226,7 +239,9 @@ mod tests {
 
     #[test]
     fn kernel_records_of_every_version_are_read() {
-        let want = Some(Activity { what: What::Kernel, start: 1 << 60, end: (1 << 60) + 7, correlation: 42 });
+        let name = c"attention_flash";
+        let want = Activity { what: What::Kernel, name: None, start: 1 << 60, end: (1 << 60) + 7, correlation: 42 };
+        let want = Some((want, name.as_ptr()));
         macro_rules! check {
             ($($record:ty),*) => {$({
                 let mut record: $record = zeroed();
@@ -235,6 +250,7 @@ mod tests {
                 record.end = (1 << 60) + 7;
                 record.completed = 5;
                 record.correlationId = 42;
+                record.name = name.as_ptr();
                 assert_eq!(parse(bytes_of(&record)), want);
             })*};
         }
@@ -249,7 +265,8 @@ mod tests {
         record.start = 10;
         record.end = 20;
         record.correlationId = 3;
-        assert_eq!(parse(bytes_of(&record)), Some(Activity { what: What::Call, start: 10, end: 20, correlation: 3 }));
+        let want = Activity { what: What::Call, name: None, start: 10, end: 20, correlation: 3 };
+        assert_eq!(parse(bytes_of(&record)), Some((want, std::ptr::null())));
         record.kind = Kind::CUPTI_ACTIVITY_KIND_MEMCPY;
         assert_eq!(parse(bytes_of(&record)), None);
     }

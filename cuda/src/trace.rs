@@ -106,9 +106,11 @@ fn host_spans(submission: &Submission) -> Vec<Span> {
     submission.launches.iter().enumerate().map(launch).chain([wait]).collect()
 }
 
-fn kernel_span(submission: &Submission, launch: usize, [start, end]: [Nanos; 2]) -> Span {
+fn kernel_span(submission: &Submission, launch: usize, symbol: Option<&str>, [start, end]: [Nanos; 2]) -> Span {
+    let entry = submission.launches[launch].entry;
     Span {
-        name: submission.launches[launch].entry.to_owned(),
+        name: entry.to_owned(),
+        symbol: symbol.filter(|symbol| *symbol != entry).map(str::to_owned),
         kind: SpanKind::Kernel,
         track: Track::Gpu,
         start,
@@ -132,7 +134,7 @@ fn from_events(submission: &Submission, times: &[Nanos]) -> Trace {
     let zero = if room.0 < 0.0 { begin } else { done - busy };
     let mut spans = host_spans(submission);
     let stages = times.windows(2).enumerate();
-    spans.extend(stages.map(|(i, mark)| kernel_span(submission, i, [zero + mark[0], zero + mark[1]])));
+    spans.extend(stages.map(|(i, mark)| kernel_span(submission, i, None, [zero + mark[0], zero + mark[1]])));
     Trace { spans, alignment_error: Some(Nanos(room.0.abs())), source: Some(TraceSource::Events) }
 }
 
@@ -200,7 +202,7 @@ fn from_activities(submission: &Submission, activities: &[Activity], aligned: Al
         // A kernel may be let in while the last blocks of the one before it still run; a track shows one at a time.
         let start = Nanos(start.0.max(free.0));
         free = Nanos(end.0.max(start.0));
-        spans.push(kernel_span(submission, launch, [start, free]));
+        spans.push(kernel_span(submission, launch, kernel.name.as_deref(), [start, free]));
     }
     Some(Trace { spans, alignment_error: Some(aligned.error), source: Some(TraceSource::Cupti) })
 }
@@ -255,19 +257,23 @@ mod tests {
     const ALIGNED: Alignment = Alignment { host: Nanos(0.0), cupti: EPOCH, error: Nanos(4.0) };
 
     fn record(what: What, start: u64, end: u64, correlation: u32) -> Activity {
-        Activity { what, start: EPOCH + start, end: EPOCH + end, correlation }
+        Activity { what, name: None, start: EPOCH + start, end: EPOCH + end, correlation }
     }
 
     #[test]
     fn kernels_are_joined_to_launches_through_their_calls() {
         let submission = submission(&TWO, [130.0, 200.0]);
+        let kernel = |name: &str, start, end, correlation| Activity {
+            name: Some(name.to_owned()),
+            ..record(What::Kernel, start, end, correlation)
+        };
         let activities = [
             // The execution before.
             record(What::Call, 50, 55, 6),
             record(What::Kernel, 60, 70, 6),
-            record(What::Kernel, 171, 190, 9),
-            record(What::Kernel, 150, 170, 8),
-            record(What::Kernel, 125, 149, 7),
+            kernel("reduce", 171, 190, 9),
+            kernel("split_k", 150, 170, 8),
+            kernel("a", 125, 149, 7),
             record(What::Call, 101, 109, 7),
             // Two kernels of one launch.
             record(What::Call, 116, 118, 8),
@@ -276,6 +282,8 @@ mod tests {
         let trace = from_activities(&submission, &activities, ALIGNED).expect("whole");
         let want = [("a", 125.0, 149.0, Some(1)), ("b", 150.0, 170.0, Some(2)), ("b", 171.0, 190.0, Some(2))];
         assert_eq!(told(&trace)[3..], want);
+        let symbols: Vec<Option<&str>> = trace.spans[3..].iter().map(|span| span.symbol.as_deref()).collect();
+        assert_eq!(symbols, [None, Some("split_k"), Some("reduce")], "only where they say more");
         assert_eq!((trace.source, trace.alignment_error), (Some(TraceSource::Cupti), Some(Nanos(4.0))));
     }
 
@@ -293,7 +301,7 @@ mod tests {
         let submission = submission(&TWO[..1], [110.0, 200.0]);
         let call = record(What::Call, 101, 109, 7);
         let unfinished = Activity { end: 0, ..record(What::Kernel, 125, 149, 7) };
-        assert_eq!(from_activities(&submission, &[call, unfinished], ALIGNED), None);
+        assert_eq!(from_activities(&submission, &[call.clone(), unfinished], ALIGNED), None);
         let twice_called = [call, record(What::Kernel, 125, 149, 7)];
         assert!(from_activities(&submission, &twice_called, ALIGNED).is_some());
     }

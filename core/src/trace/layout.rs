@@ -216,6 +216,7 @@ impl Layout {
             }
             _ => {
                 args.extend(launches.next(&span.name).map(|l| args::launch(l, &self.caps)).unwrap_or_default());
+                args.extend(span.symbol.as_ref().map(|symbol| ("symbol".to_owned(), json!(symbol))));
                 Event::slice("kernel", &span.name, WORK, at, args)
             }
         }
