@@ -4,6 +4,7 @@
 use anyhow::{Context, bail};
 use parallax_core::case::Case;
 use parallax_core::profiler::Dialect;
+use parallax_cuda::compile::{self, Arch};
 use serde_json::{Value, json};
 
 use crate::args::Kernel;
@@ -49,6 +50,11 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
             })
         })
         .collect();
-    println!("{}", json!({"case": case.to_string(), "target": target, "source": source, "stages": stages}));
+    // WGSL has no options; whoever compiles CUDA with these gets the binary that is measured here.
+    let options = caps.compute_capability.map(|(major, minor)| compile::options(Arch::new(major, minor)));
+    let description = json!({
+        "case": case.to_string(), "target": target, "source": source, "options": options.unwrap_or_default(), "stages": stages
+    });
+    println!("{description}");
     Ok(())
 }

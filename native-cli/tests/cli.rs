@@ -115,6 +115,24 @@ fn eval_computes_the_users_arrays() {
 }
 
 #[test]
+fn the_text_of_a_case_comes_with_what_it_takes_to_launch_it() {
+    let dir = folder();
+    let case = "copy/fwd/n1000/f32/vec4";
+    let plain = parallax(dir.path(), &["kernel", case, "--target", "wgpu"]);
+    let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
+    assert!(plain.contains("@compute"), "{plain}");
+    let told = parallax(dir.path(), &["kernel", case, "--target", "wgpu", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    assert_eq!(told["source"].as_str().expect("text").trim(), plain.trim());
+    assert_eq!(told["options"], serde_json::json!([]));
+    let stage = &told["stages"][0];
+    assert_eq!(stage["uses"][0], serde_json::json!({"buffer": "x", "bytes": 4000}));
+    let (blocks, threads) = (stage["grid"][0].as_u64(), stage["block"][0].as_u64());
+    assert!(blocks.zip(threads).is_some_and(|(b, t)| 4 * b * t >= 1000), "{stage}");
+    mistake(dir.path(), &["kernel", "copy/fwd/n1000/f32/host", "--target", "wgpu"], &["name the variant that runs"]);
+}
+
+#[test]
 fn mistakes_in_cases_and_settings() {
     let dir = folder();
     for (args, parts) in [
