@@ -40,10 +40,7 @@ pub fn output() -> usize {
 /// The kernel, or one so many times as long.
 fn case(dialect: Dialect, kind: DeviceKind, longer: u64) -> Case {
     let workload = workload::find("fma").expect("the canary is the workload `fma`");
-    let (threads, rounds) = match kind {
-        DeviceKind::Software | DeviceKind::Cpu => (1 << 12, 64),
-        _ => (1 << 18, 256),
-    };
+    let (threads, rounds) = if kind.is_emulated() { (1 << 12, 64) } else { (1 << 18, 256) };
     let shape = format!("n{threads},k{}", rounds * longer);
     let problem = Problem::new(workload, workload.directions[0], &shape, DType::F32).expect("the shape is valid");
     let variant = if dialect == Dialect::Cpu { CPU_VARIANT } else { workload.variants[0].name };
@@ -88,10 +85,7 @@ impl Canary {
 
     /// Keep the device busy until its clocks have risen and settled.
     pub async fn ramp(&mut self, profiler: &mut dyn Profiler, clock: &TrustedClock) -> Result<(), BackendError> {
-        let least = match profiler.device().kind {
-            DeviceKind::Software | DeviceKind::Cpu => RAMP_IN_SOFTWARE,
-            _ => RAMP,
-        };
+        let least = if profiler.device().kind.is_emulated() { RAMP_IN_SOFTWARE } else { RAMP };
         let began = profiler.now();
         let mut last: Vec<f64> = Vec::new();
         loop {

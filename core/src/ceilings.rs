@@ -9,7 +9,7 @@ use crate::case::{Case, DType, Problem};
 use crate::check::{Expected, check};
 use crate::input::Inputs;
 use crate::plan;
-use crate::profiler::{BackendError, Batch, DeviceKind, Dialect, Profiler, Transfer};
+use crate::profiler::{BackendError, Batch, Dialect, Profiler, Transfer};
 use crate::record::Timing;
 use crate::roofline::{Arithmetic, Bandwidth, Cache, Ceilings};
 use crate::sampler::{Sampler, TrustedClock, Unsized};
@@ -46,22 +46,23 @@ struct Sizes {
 const MIB: u64 = 1 << 20;
 
 fn sizes(profiler: &dyn Profiler) -> Sizes {
-    match profiler.device().kind {
-        // Browsers do not tell what kind a GPU is, only whether it is an emulation.
-        DeviceKind::Discrete | DeviceKind::Integrated | DeviceKind::Virtual | DeviceKind::Unknown => Sizes {
-            working_sets: &[MIB, 4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB],
-            threads: 1 << 18,
-            rounds: 512,
-            matrix: Some(4096),
-            transfer: 64 * MIB,
-        },
-        DeviceKind::Software | DeviceKind::Cpu => Sizes {
+    // Browsers do not tell what kind a GPU is, only whether it is an emulation.
+    if profiler.device().kind.is_emulated() {
+        Sizes {
             working_sets: &[MIB / 4, MIB, 4 * MIB, 16 * MIB, 64 * MIB],
             threads: 1 << 12,
             rounds: 256,
             matrix: None,
             transfer: 8 * MIB,
-        },
+        }
+    } else {
+        Sizes {
+            working_sets: &[MIB, 4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB],
+            threads: 1 << 18,
+            rounds: 512,
+            matrix: Some(4096),
+            transfer: 64 * MIB,
+        }
     }
 }
 

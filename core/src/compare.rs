@@ -9,7 +9,7 @@ use crate::report::Table;
 use crate::roofline::Bound;
 use crate::units::{Nanos, percent};
 use crate::verdict::{
-    Grounds, RESOLUTION, Ratio, Verdict, canary_disagreement, canary_wander, digits, is_emulated, launch_resolution,
+    Grounds, RESOLUTION, Ratio, Verdict, canary_disagreement, canary_wander, digits, launch_resolution,
 };
 
 /// How to compare.
@@ -203,9 +203,8 @@ pub(crate) fn judge(
 ) -> Option<Ratio> {
     let (a, b) = (base.timing()?, other.timing()?);
     let launch = launch_resolution(&base_run.clock, base).max(launch_resolution(&other_run.clock, other));
-    (a.cache == b.cache).then(|| {
-        Ratio::of(a, b, Grounds { asked, canary, launch, emulated: is_emulated(base_run) || is_emulated(other_run) })
-    })
+    let emulated = [base_run, other_run].iter().any(|run| run.device.kind.is_emulated());
+    (a.cache == b.cache).then(|| Ratio::of(a, b, Grounds { asked, canary, launch, emulated }))
 }
 
 /// The first record of a case that has a time.

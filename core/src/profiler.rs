@@ -103,6 +103,13 @@ pub enum DeviceKind {
     Unknown,
 }
 
+impl DeviceKind {
+    /// Whether it is emulated on the host's processor, or is it: slow, and shared with everything else that runs there.
+    pub fn is_emulated(self) -> bool {
+        matches!(self, DeviceKind::Software | DeviceKind::Cpu)
+    }
+}
+
 /// Which clock took a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

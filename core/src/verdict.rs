@@ -15,14 +15,15 @@
 //! # Resolution
 //!
 //! A difference smaller than the resolution δ is not worth the name. δ is the largest of: what was asked for (1 % when
-//! nothing was), the errors that the clocks put on both figures, added up, how far the canary wandered within either run,
-//! and, for two runs on one device through one target, how far their canaries are apart. The verdict is *faster* or *slower* when the whole interval lies outside
-//! `[1 / (1 + δ), 1 + δ]`, *same* when all of it lies inside, and *undecided* otherwise.
+//! nothing was), the errors that the clocks put on both figures, added up, the gaps between launches, how far the canary
+//! wandered within either run, and, for two runs on one device through one target, how far their canaries are apart. The
+//! verdict is *faster* or *slower* when the whole interval lies outside `[1 / (1 + δ), 1 + δ]`, *same* when all of it lies
+//! inside, and *undecided* otherwise.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::profiler::{ClockInfo, DeviceKind};
+use crate::profiler::ClockInfo;
 use crate::record::{Drift, Record, Run, Timing};
 use crate::stats::{Summary, quantile};
 use crate::units::percent;
@@ -33,18 +34,13 @@ pub const FEWEST: u32 = 6;
 /// Resolution when none is asked for.
 pub const RESOLUTION: f64 = 0.01;
 
-/// The same for devices that are emulated on the host's processor, or are it: they share it with everything else that runs
-/// there, whole runs at a time, which no interval of a single run can know.
+/// The same for emulated devices: what else runs on their processor slows whole runs at a time, which no interval of a
+/// single run can know.
 pub const RESOLUTION_EMULATED: f64 = 0.05;
-
-/// Whether a run's device is the host's processor, or emulated on it.
-pub(crate) fn is_emulated(run: &Run) -> bool {
-    matches!(run.device.kind, DeviceKind::Software | DeviceKind::Cpu)
-}
 
 /// The resolution of runs when nobody asks for one.
 pub fn usual_resolution<'r>(runs: impl IntoIterator<Item = &'r Run>) -> f64 {
-    if runs.into_iter().any(is_emulated) { RESOLUTION_EMULATED } else { RESOLUTION }
+    if runs.into_iter().any(|run| run.device.kind.is_emulated()) { RESOLUTION_EMULATED } else { RESOLUTION }
 }
 
 /// What a verdict goes by besides the samples.
@@ -173,14 +169,17 @@ impl Resolution {
 /// median. A kernel that never changes was off by so much half of the time, so another's difference of that size says
 /// nothing. Zero without a canary.
 pub fn canary_wander(drift: &[Drift]) -> f64 {
-    Summary::of(&drift.iter().map(|d| d.canary.0).collect::<Vec<_>>()).map_or(0.0, |s| s.spread / 2.0)
+    canary_times(drift).map_or(0.0, |s| s.spread / 2.0)
+}
+
+fn canary_times(drift: &[Drift]) -> Option<Summary> {
+    Summary::of(&drift.iter().map(|d| d.canary.0).collect::<Vec<_>>())
 }
 
 /// How far the canaries of two runs are apart: the larger median over the smaller, less one. Zero where either run has
 /// none, or where the 95 % intervals of both medians overlap.
 pub fn canary_disagreement(a: &[Drift], b: &[Drift]) -> f64 {
-    let summary = |drift: &[Drift]| Summary::of(&drift.iter().map(|d| d.canary.0).collect::<Vec<_>>());
-    let (Some(a), Some(b)) = (summary(a), summary(b)) else { return 0.0 };
+    let (Some(a), Some(b)) = (canary_times(a), canary_times(b)) else { return 0.0 };
     let overlap = a.low.0 <= b.high.0 && b.low.0 <= a.high.0;
     if overlap || a.median.0 <= 0.0 || b.median.0 <= 0.0 {
         return 0.0;

@@ -50,7 +50,7 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
             })
         })
         .collect();
-    // WGSL has no options; whoever compiles CUDA with these gets the binary that is measured here.
+    // WGSL has no options. An NVRTC that is older than the device compiles for an older architecture instead.
     let options = caps.compute_capability.map(|(major, minor)| compile::options(Arch::new(major, minor)));
     let description = json!({
         "case": case.to_string(), "target": target, "source": source, "options": options.unwrap_or_default(), "stages": stages

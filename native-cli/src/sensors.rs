@@ -13,9 +13,7 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use parallax_core::case::Case;
 use parallax_core::input::Inputs;
-use parallax_core::profiler::{
-    BackendError, ClockInfo, Conditions, DeviceInfo, DeviceKind, Prepared, Profiler, Transfer,
-};
+use parallax_core::profiler::{BackendError, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
 use parallax_core::units::Nanos;
 
 /// A profiler with sensors.
@@ -28,8 +26,7 @@ impl Instrumented {
     /// Put sensors around a profiler, as far as there are any for its device.
     pub fn new(inner: Box<dyn Profiler>) -> Instrumented {
         let DeviceInfo { name, kind, .. } = inner.device();
-        let emulated = matches!(kind, DeviceKind::Software | DeviceKind::Cpu);
-        let board = if emulated { None } else { Board::named(name) };
+        let board = if kind.is_emulated() { None } else { Board::named(name) };
         Instrumented { inner, board }
     }
 }

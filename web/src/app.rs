@@ -131,7 +131,7 @@ pub async fn start(request: Request) {
 fn show_device(view: &View, device: &DeviceInfo, clock: &ClockInfo) {
     view.device(device, clock, environment::isolated(), None);
     view.clock_notice(clock, None);
-    if matches!(device.kind, DeviceKind::Software | DeviceKind::Cpu) {
+    if device.kind.is_emulated() {
         view.notice(
             "software",
             Tone::Warn,
@@ -454,10 +454,10 @@ fn header(profiler: &Wgpu, spec: &Spec, plan: &Plan) -> Run {
 /// The budget is for sampling; the self-test, the ceilings, and for each case compiling, uploading and checking come on
 /// top.
 fn seconds_expected(spec: &Spec, cases: usize, kind: DeviceKind) -> f64 {
-    let baseline = match kind {
-        _ if !spec.ceilings => SELF_TEST,
-        DeviceKind::Software | DeviceKind::Cpu => BASELINE_IN_SOFTWARE,
-        _ => BASELINE,
+    let baseline = match (spec.ceilings, kind.is_emulated()) {
+        (false, _) => SELF_TEST,
+        (true, true) => BASELINE_IN_SOFTWARE,
+        (true, false) => BASELINE,
     };
     baseline + spec.budget + PER_CASE * cases as f64
 }
