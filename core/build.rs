@@ -1,4 +1,4 @@
-//! Lists `src/workloads` into the registry, so that adding a workload edits no list.
+//! Lists `src/suite/workloads` into the registry, so that adding a workload edits no list.
 
 include!("build/table.rs");
 
@@ -6,7 +6,7 @@ fn main() {
     let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let mut modules = String::new();
     let mut table = String::from("static TABLE: &[(&str, Make)] = &[\n");
-    for (stem, path) in list_folder(&root.join("src/workloads"), "rs") {
+    for (stem, path) in list_folder(&root.join("src/suite/workloads"), "rs") {
         let file = if path.is_dir() { path.join("mod.rs") } else { path };
         modules += &format!("#[path = {file:?}]\npub mod {stem};\n");
         table += &format!("    ({stem:?}, {stem}::workload),\n");

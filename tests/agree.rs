@@ -1,9 +1,8 @@
 //! Every variant of every workload agrees with the reference at awkward shapes, on each target this machine has.
 
-use parallax_core::case::{CPU_VARIANT, Case};
-use parallax_core::check::check_once;
-use parallax_core::input::Inputs;
-use parallax_core::profiler::{Batch, DeviceKind, Profiler};
+use parallax_core::device::{Batch, DeviceKind, Profiler};
+use parallax_core::measure::check::check_once;
+use parallax_core::suite::{CPU_VARIANT, Case};
 use parallax_tests::{awkward_problems, kernel_cases};
 
 /// Multiply-adds of reference work: enough to compare every element.
@@ -15,7 +14,7 @@ fn agree(profiler: &mut dyn Profiler, cases: Vec<Case>) {
     let mut wrong = Vec::new();
     for case in &cases {
         let result = pollster::block_on(async {
-            let inputs = Inputs::seeded(&case.problem, 42);
+            let inputs = case.problem.inputs(42);
             let mut prepared = profiler.prepare(case, &inputs, 1).await?;
             prepared.poison().await?;
             prepared.measure(Batch::of(2)).await?;

@@ -1,13 +1,12 @@
 //! The lists that the tests walk.
 
-use parallax_core::case::{Case, Problem};
-use parallax_core::profiler::Caps;
-use parallax_core::workload::{self, How};
+use parallax_core::suite;
+use parallax_core::suite::{Caps, Case, How, Problem};
 
 /// Every workload with every problem made of its awkward shapes and of the given device's element types.
 pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for workload in workload::all() {
+    for workload in suite::all() {
         for direction in workload.directions {
             for dtype in workload.dtypes.iter().filter(|d| caps.dtypes.contains(d)) {
                 problems.extend(workload.awkward.iter().map(|shape| {

@@ -5,11 +5,11 @@
 use std::path::PathBuf;
 
 use parallax_core::compare::{Options, compare};
-use parallax_core::mock::{Fault, Mock, Script, caps};
-use parallax_core::plan::plan;
+use parallax_core::measure::runner;
+use parallax_core::measure::runner::{Event, Flow, Mode};
+use parallax_core::plan::{Spec, plan};
 use parallax_core::record::{ReadError, Run, Suite, json_schema};
-use parallax_core::runner::{self, Event, Flow, Mode};
-use parallax_core::spec::Spec;
+use parallax_core::testing::mock::{Fault, Mock, Script, caps};
 use serde_json::Value;
 
 #[path = "../core/tests/rules/mod.rs"]
@@ -130,10 +130,10 @@ fn tables_keep_their_form() {
 #[test]
 fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
     let runs = [("wgpu", slower as Script), ("cuda", steady)].map(|(t, time)| (t.to_owned(), run(t, time)));
-    let tax = parallax_core::tax::tax(&runs, None, false).expect("one GPU").table();
+    let tax = parallax_core::compare::tax::tax(&runs, None, false).expect("one GPU").table();
     golden("tax.txt", &(parallax::table::text(&tax) + "\n"));
     golden("tax.md", &tax.markdown());
-    let aa = parallax_core::aa::a_a(&[run("mock", steady), run("mock", steady), run("mock", slower)]).table();
+    let aa = parallax_core::compare::aa::a_a(&[run("mock", steady), run("mock", steady), run("mock", slower)]).table();
     golden("aa.txt", &(parallax::table::text(&aa) + "\n"));
     golden("aa.md", &aa.markdown());
 }

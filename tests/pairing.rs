@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
-use parallax_core::case::Case;
-use parallax_core::mock::caps;
-use parallax_core::profiler::{Caps, Dialect};
-use parallax_core::workload::{self, Access, How, Stage};
+use parallax_core::suite;
+use parallax_core::suite::{Access, Caps, Case, Dialect, How, Stage};
+use parallax_core::testing::mock::caps;
 use parallax_shaders::text::{assemble, names};
 use parallax_tests::{awkward_problems, kernel_cases};
 
@@ -85,9 +84,9 @@ fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &
 
 #[test]
 fn every_workload_has_kernels_in_both_dialects() {
-    for workload in workload::all() {
+    for workload in suite::all() {
         for dialect in [Dialect::Wgsl, Dialect::Cuda] {
-            let has = |v: &workload::Variant| match v.how {
+            let has = |v: &suite::Variant| match v.how {
                 How::Kernel { dialects, .. } => dialects.contains(&dialect),
                 How::Select(_) => false,
             };
@@ -105,16 +104,15 @@ fn every_kernel_text_belongs_to_a_workload() {
     let cuda: Vec<&str> = parallax_cuda::text::names().collect();
     for name in names().chain(cuda) {
         let (stem, variant) = name.split_once('/').unwrap_or((name, "common"));
-        let workload = workload::find(stem).unwrap_or_else(|| panic!("kernels/{name} belongs to no workload"));
+        let workload = suite::find(stem).unwrap_or_else(|| panic!("kernels/{name} belongs to no workload"));
         assert!(variant == "common" || workload.variant(variant).is_some(), "kernels/{name} belongs to no variant");
     }
 }
 
 #[test]
 fn presets_are_canonical_and_full_of_legal_shapes() {
-    use parallax_core::case::Problem;
-    use parallax_core::workload::Preset;
-    for workload in workload::all() {
+    use parallax_core::suite::{Preset, Problem};
+    for workload in suite::all() {
         for (_, preset) in Preset::ALL {
             for shape in workload.preset(preset) {
                 let problem = Problem::new(workload, workload.directions[0], shape, workload.dtypes[0]);

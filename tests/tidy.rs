@@ -18,11 +18,11 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn workloads_are_formatted() {
     let mut found = Vec::new();
-    files(&root().join("core/src/workloads"), &mut found);
+    files(&root().join("core/src/suite/workloads"), &mut found);
     assert!(found.len() >= 3);
     let status =
         Command::new("rustfmt").args(["--edition", "2024", "--check"]).args(&found).current_dir(root()).status();
-    assert!(status.expect("rustfmt is installed").success(), "run rustfmt on core/src/workloads");
+    assert!(status.expect("rustfmt is installed").success(), "run rustfmt on core/src/suite/workloads");
 }
 
 /// Core decides and computes; it has no clock, touches no file, prints nothing and knows no GPU interface.

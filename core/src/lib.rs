@@ -12,17 +12,17 @@
 //! ```
 //!
 //! Nothing on the right is read by something on its left. The command line (`native-cli/`) and the page (`web/`) are two
-//! thin edges around the same flow: each turns its input (flags, URL query) into a [`spec::Spec`], hands [`runner::run`] a
-//! [`profiler::Profiler`], and draws the events.
+//! thin edges around the same flow: each turns its input (flags, URL query) into a [`plan::Spec`], hands [`measure::runner::run`] a
+//! [`device::Profiler`], and draws the events.
 //!
 //! # Words
 //!
-//! - **workload**: an operation with a definition, one file in `core/src/workloads/`; the file stem names it everywhere.
+//! - **workload**: an operation with a definition, one file in `core/src/suite/workloads/`; the file stem names it everywhere.
 //! - **shape**: named extents of one problem, in elements.
 //! - **variant**: one way to compute it: an ordered list of **stages**, one kernel launch each.
 //! - **dialect**: what a variant is written in: WGSL, CUDA, a vendor's library, or plain host code.
 //! - **target**: what runs it: `browser`, `wgpu`, `cuda`, `cpu`.
-//! - **case**: workload / direction / shape / dtype / variant, with one canonical string ([`case`]).
+//! - **case**: workload / direction / shape / dtype / variant, with one canonical string ([`suite::Case`]).
 //! - **probe**: a case that is measured before the others to find a ceiling of the device.
 //! - **turn**: one short and one long batch of a case; a **round** gives every case of a group one turn, in random order.
 //! - **canary**: a kernel of pure arithmetic between rounds, the thermometer of devices whose clocks cannot be read.
@@ -31,12 +31,12 @@
 //!
 //! # Measuring
 //!
-//! [`runner`] tests the clocks ([`timer`]), measures the ceilings ([`ceilings`]), and then takes the cases in groups that
-//! fit into memory together. Of a group every case is prepared and checked; the [`canary`] keeps the device busy until its
-//! clocks have risen; then come rounds until every case has samples enough ([`stop`]); at last each is traced by the
-//! [`schedule`], checked again, and held against the roofline ([`roofline`]).
+//! [`measure::runner`] tests the clocks ([`measure::timer`]), measures the ceilings ([`measure::ceilings`]), and then takes the cases in groups that
+//! fit into memory together. Of a group every case is prepared and checked; the [`measure::canary`] keeps the device busy until its
+//! clocks have risen; then come rounds until every case has samples enough ([`measure::stop`]); at last each is traced by the
+//! [`plan::schedule`], checked again, and held against the roofline ([`record::roofline`]).
 //!
-//! A turn ([`sampler`]) has an untimed *lead-in*, which brings caches into the state that executions leave them in and
+//! A turn ([`measure::sampler`]) has an untimed *lead-in*, which brings caches into the state that executions leave them in and
 //! keeps the device busy while the host hands over the rest, and two batch sizes. Their difference is the *slope*: one more
 //! execution, free of what a submission costs anyway; the intercept is that cost. On the device's own clock the figure is
 //! the long batch over its executions; on a clock that also sees the fixed cost of submissions it is the slope.
@@ -47,25 +47,25 @@
 //!
 //! # Adding a workload
 //!
-//! Three new files (or folders) and no edit: `core/src/workloads/NAME.rs` fills in the form [`workload::Workload`];
+//! Three new files (or folders) and no edit: `core/src/suite/workloads/NAME.rs` fills in the form [`suite::Workload`];
 //! `shaders/kernels/NAME.wgsl` and `cuda/kernels/NAME.cu` hold the kernels (as folders: one text per variant and, for
 //! what they share, `common`). Build scripts list the folders; tests fail until the pieces agree: entry points, bindings,
 //! access, workgroup sizes and memory are reflected from the texts and held against the form.
 //!
 //! # Adding a target
 //!
-//! One crate that implements [`profiler::Profiler`], and one line in `native-cli/src/targets.rs`.
+//! One crate that implements [`device::Profiler`], and one line in `native-cli/src/targets.rs`.
 //!
 //! # Invariants
 //!
 //! - This crate has no GPU API, no clock, no input or output, and prints nothing. It builds for wasm32.
-//! - [`sampler`] takes the only samples, for probes and cases alike. A backend takes one when asked and decides nothing.
+//! - [`measure::sampler`] takes the only samples, for probes and cases alike. A backend takes one when asked and decides nothing.
 //! - No figure without a verdict: outputs are poisoned, computed and compared with an f64 reference before the first
 //!   sample and after the last. A case that fails has no time anywhere. Nor has one whose time the clock cannot resolve
 //!   to 1 %, or that is more than a tenth below the floor of the roofline.
-//! - Inputs are bit-identical on every platform ([`input`]).
+//! - Inputs are bit-identical on every platform ([`suite::Inputs`]).
 //! - Fallbacks and skips carry a reason and are never silent ([`plan`]).
-//! - Raw samples are kept; summaries are derived and can be recomputed ([`stats`]).
+//! - Raw samples are kept; summaries are derived and can be recomputed ([`record::stats`]).
 //! - Times are [`units::Nanos`]; prefixes are decimal.
 //!
 //! # What the numbers cannot tell you
@@ -81,40 +81,13 @@
 //! - The trace of one execution puts each stage in a pass of its own; the figure comes from back-to-back executions.
 //! - `cpu` is plain code, a point of reference; it is no statement about the processor.
 
-pub mod aa;
-pub mod advice;
-pub mod canary;
-pub mod case;
-pub mod ceilings;
-pub mod check;
-pub mod clock;
 pub mod compare;
-
-pub mod html;
-pub mod identity;
-pub mod input;
-mod live;
-#[cfg(test)]
-mod made_up;
-mod meter;
-pub mod mock;
+pub mod device;
+pub mod measure;
 pub mod plan;
-pub mod profiler;
 pub mod record;
 pub mod report;
-pub mod roofline;
-pub mod runner;
-pub mod sampler;
-pub mod schedule;
-pub mod sheet;
-pub mod spec;
-#[cfg(not(target_arch = "wasm32"))]
-pub mod stack;
-pub mod stats;
-pub mod stop;
-pub mod tax;
-pub mod timer;
+pub mod suite;
+pub mod testing;
 pub mod trace;
 pub mod units;
-pub mod verdict;
-pub mod workload;

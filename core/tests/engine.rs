@@ -1,13 +1,12 @@
 //! The engine on scripted devices: what it makes of clocks that throttle, drift, lie or are coarse, of devices that fail,
 //! and of wrong results.
 
-use parallax_core::mock::{Fault, Mock, World, caps};
-use parallax_core::plan::plan;
-use parallax_core::profiler::Clock;
-use parallax_core::record::{Method, Outcome, Record, Refusal, Run, Suite};
-use parallax_core::runner::{self, Ended, Event, Flow, Mode, SoFar};
-use parallax_core::spec::Spec;
-use parallax_core::stop::Stopped;
+use parallax_core::device::Clock;
+use parallax_core::measure::runner;
+use parallax_core::measure::runner::{Ended, Event, Flow, Mode, SoFar};
+use parallax_core::plan::{Spec, plan};
+use parallax_core::record::{Method, Outcome, Record, Refusal, Run, Stopped, Suite};
+use parallax_core::testing::mock::{Fault, Mock, World, caps};
 
 const CASES: [&str; 3] = [
     "attention/fwd/b1,h1,s5,d3/f32/flash",
@@ -70,7 +69,7 @@ fn right_cases_get_figures_checks_and_a_trace() {
         assert_eq!(timing.samples.len(), timing.host_samples.len());
         let slope = timing.slope.as_ref().expect("two sizes");
         assert!(near(slope.execution.0, 1e5, 0.01) && near(slope.host_execution.0, 1e5, 0.01));
-        assert!(near(slope.host_fixed.0, parallax_core::mock::FIXED, 0.1), "{slope:?}");
+        assert!(near(slope.host_fixed.0, parallax_core::testing::mock::FIXED, 0.1), "{slope:?}");
         assert_eq!(measured.trace.as_ref().map(|t| t.spans.len()), Some(4), "three spans in an iteration");
         let phases: Vec<&str> = measured.phases.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(phases, ["prepare", "check", "trace", "recheck"]);
@@ -289,7 +288,7 @@ fn stopping_keeps_what_has_samples_enough() {
 #[test]
 fn cold_caches_take_copies_enough() {
     let spec = Spec {
-        cache: parallax_core::spec::Cache::Cold,
+        cache: parallax_core::plan::Cache::Cold,
         ceilings: true,
         ..spec(&["attention/fwd/b1,h8,s512,d64/f32/flash"])
     };

@@ -8,7 +8,7 @@ mod rules;
 use std::path::PathBuf;
 
 use made_runs::{KEPT, browser_run, cuda_run};
-use parallax_core::profiler::{Span, SpanKind, Track};
+use parallax_core::device::{Span, SpanKind, Track};
 use parallax_core::record::{Outcome, Run};
 use parallax_core::trace::text;
 use parallax_core::units::{Bytes, Nanos};

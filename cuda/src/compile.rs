@@ -8,11 +8,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use parallax_core::profiler::{BackendError, Compiled, Step};
+use parallax_core::device::{BackendError, Compiled, Step};
 use parallax_core::units::Nanos;
 use sha2::{Digest, Sha256};
 
-use crate::nvrtc::{self, Nvrtc, NvrtcError};
+use crate::nvrtc;
+use crate::nvrtc::{Nvrtc, NvrtcError};
 use crate::text::Text;
 
 /// Names the folder of the cache, instead of the user's cache folder. Empty: no cache.

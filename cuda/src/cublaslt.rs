@@ -12,8 +12,8 @@ use std::rc::Rc;
 use api::{Api, Heuristic, Owned, api, make};
 use cudarc::cublaslt::sys;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use parallax_core::case::DType;
-use parallax_core::profiler::BackendError;
+use parallax_core::device::BackendError;
+use parallax_core::suite::DType;
 
 /// Device memory that the library may use while it multiplies, in bytes: what NVIDIA recommends for Hopper.
 pub(crate) const WORKSPACE: u64 = 32 << 20;

@@ -15,7 +15,8 @@ use cudarc::cupti::sys::{
 };
 use libloading::Library;
 
-use crate::libraries::{self, Wanted};
+use crate::libraries;
+use crate::libraries::Wanted;
 
 const WANTED: Wanted =
     Wanted { stem: "cupti", windows: &[], variable: None, toolkit: Some("extras/CUPTI/lib64"), wheel: "cuda_cupti" };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, DriverError, sys};
-use parallax_core::case::DType;
-use parallax_core::profiler::{Caps, DeviceInfo, DeviceKind, Dialect};
+use parallax_core::device::{DeviceInfo, DeviceKind};
+use parallax_core::suite::{Caps, DType, Dialect};
 use parallax_core::units::Bytes;
 
 use crate::compile::Arch;

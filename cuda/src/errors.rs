@@ -2,7 +2,7 @@
 
 use cudarc::driver::DriverError;
 use cudarc::driver::sys::CUresult;
-use parallax_core::profiler::BackendError;
+use parallax_core::device::BackendError;
 
 /// What a driver call was for, in front of what the driver said about it.
 pub(crate) trait Context<T> {

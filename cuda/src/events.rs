@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, result};
-use parallax_core::clock::{common_step, smallest_move};
-use parallax_core::profiler::{BackendError, Clock, ClockInfo};
+use parallax_core::device::clock::{common_step, smallest_move};
+use parallax_core::device::{BackendError, Clock, ClockInfo};
 use parallax_core::units::Nanos;
 
 use crate::errors::Context;

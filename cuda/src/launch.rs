@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, result, sys};
-use parallax_core::profiler::{BackendError, Launch};
+use parallax_core::device::{BackendError, Launch};
+use parallax_core::suite::Stage;
 use parallax_core::units::Bytes;
-use parallax_core::workload::Stage;
 
 use crate::cublaslt::Gemm;
 use crate::errors::Context;

@@ -11,7 +11,7 @@
 //! * [`nvrtc`]: finds the compiler library and speaks to it.
 //! * [`compile`]: text to a binary for one architecture, through a cache keyed by everything that goes in.
 //! * [`device`]: opens a device and describes it.
-//! * [`profiler`]: the [`Profiler`](parallax_core::profiler::Profiler) itself. Behind it, each a private module: `prepare`
+//! * [`profiler`]: the [`Profiler`](parallax_core::device::Profiler) itself. Behind it, each a private module: `prepare`
 //!   (buffers, kernels and library calls put in place), `launch`, `prepared` (measuring), `trace`, and `transfer`.
 //! * `libraries`: where NVIDIA's libraries are found; `cublaslt` and `cupti` speak to two that may be missing.
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, result, sys};
-use parallax_core::profiler::{BackendError, MemoryStats};
+use parallax_core::device::{BackendError, MemoryStats};
 use parallax_core::units::Bytes;
 
 use crate::errors::Context;

@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
-use crate::libraries::{self, Wanted, names_in};
+use crate::libraries;
+use crate::libraries::{Wanted, names_in};
 
 /// Names a folder that holds the library, instead of the search.
 pub const DIR_VARIABLE: &str = "PARALLAX_NVRTC_DIR";

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
-use parallax_core::case::{Case, DType};
-use parallax_core::input::Inputs;
-use parallax_core::profiler::{BackendError, Compiled, Step as CompileStep};
-use parallax_core::workload::{BufferSpec, Library, Program, Role, Stage};
+use parallax_core::device::{BackendError, Compiled, Step as CompileStep};
+use parallax_core::suite::{BufferSpec, Case, DType, Inputs, Library, Program, Role, Stage};
 use rayon::prelude::*;
 
 use crate::compile::compile_cached;
@@ -19,7 +17,8 @@ use crate::memory::{Buffer, Ledger};
 use crate::occupancy::Multiprocessors;
 use crate::prepared::{PreparedCase, Rotation, Set};
 use crate::profiler::Cuda;
-use crate::text::{self, Text};
+use crate::text;
+use crate::text::Text;
 
 impl Cuda {
     /// Compile a case and put it and `sets` copies of its buffers on the device.

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
-use parallax_core::profiler::{BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Sample, Trace};
+use parallax_core::device::{BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Sample, Trace};
+use parallax_core::suite::{BufferSpec, Role};
 use parallax_core::units::Nanos;
-use parallax_core::workload::{BufferSpec, Role};
 
 use crate::errors::Context;
 use crate::events::{elapsed, since};

@@ -7,9 +7,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use cudarc::driver::{CudaEvent, CudaStream};
-use parallax_core::case::Case;
-use parallax_core::input::Inputs;
-use parallax_core::profiler::{BackendError, ClockInfo, DeviceInfo, Prepared, Profiler, Transfer};
+use parallax_core::device::{BackendError, ClockInfo, DeviceInfo, Prepared, Profiler, Transfer};
+use parallax_core::suite::{Case, Inputs};
 use parallax_core::units::Nanos;
 
 use crate::compile::{Binary, default_cache};

@@ -1,8 +1,7 @@
 //! The final kernel text of a case: element type, prelude, named integers, kernel. Pure text, no device.
 
-use parallax_core::case::{Case, DType};
-use parallax_core::profiler::BackendError;
-use parallax_core::workload::Program;
+use parallax_core::device::BackendError;
+use parallax_core::suite::{Case, DType, Program};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -63,7 +62,7 @@ fn source(common: Option<(String, &str)>, file: &str, body: &str, dtype: DType, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::workload::{Library, Stage};
+    use parallax_core::suite::{Library, Stage};
 
     #[test]
     fn parts_come_in_order_and_lines_count_from_the_kernel_file() {

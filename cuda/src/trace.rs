@@ -1,12 +1,12 @@
 //! One execution in detail: what the host called, what the device ran, and which call made which kernel run.
 
-use parallax_core::profiler::{BackendError, Span, SpanKind, Trace, TraceSource, Track};
+use parallax_core::device::{BackendError, Span, SpanKind, Trace, TraceSource, Track};
 use parallax_core::units::Nanos;
 
 use crate::cupti::{Activity, Recording, What};
 use crate::events::{elapsed, event};
 use crate::prepared::PreparedCase;
-use parallax_core::stack::Stack;
+use parallax_core::device::stack::Stack;
 
 /// Run the case once and look. Kernels come from CUPTI where it works, else from events.
 pub(crate) fn trace(case: &mut PreparedCase, stacks: bool) -> Result<Trace, BackendError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cudarc::driver::{CudaContext, CudaStream, result};
-use parallax_core::profiler::{BackendError, Transfer};
+use parallax_core::device::{BackendError, Transfer};
 use parallax_core::units::Nanos;
 
 use crate::errors::Context;

@@ -6,10 +6,10 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parallax_core::case::{Case, DType, Problem};
-use parallax_core::profiler::{Caps, Dialect};
+use parallax_core::suite::{
+    Access, BufferSpec, Caps, Case, DType, Dialect, Elem, How, Problem, Program, Stage, Workload, all,
+};
 use parallax_core::units::Bytes;
-use parallax_core::workload::{Access, BufferSpec, Elem, How, Program, Stage, Workload, all};
 use parallax_cuda::text::{Text, assemble, kernel};
 use parallax_cuda::{Arch, compile_text, nvrtc};
 

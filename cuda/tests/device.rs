@@ -1,9 +1,7 @@
 //! A case on a real device, through the whole contract. Where there is no device, opening must say so.
 
-use parallax_core::case::{Case, DType};
-use parallax_core::input::Inputs;
-use parallax_core::profiler::{Batch, Prepared, Profiler, Span, SpanKind, Transfer};
-use parallax_core::workload::Role;
+use parallax_core::device::{Batch, Prepared, Profiler, Span, SpanKind, Transfer};
+use parallax_core::suite::{Case, DType, Role};
 use parallax_cuda::{Cuda, Options, open};
 use pollster::block_on;
 use tempfile::TempDir;
@@ -26,7 +24,7 @@ fn device() -> Option<(Cuda, TempDir)> {
 
 fn prepare(cuda: &mut Cuda) -> (Case, Box<dyn Prepared>) {
     let case: Case = CASE.parse().expect("a valid case");
-    let inputs = Inputs::seeded(&case.problem, 1);
+    let inputs = case.problem.inputs(1);
     let prepared = block_on(cuda.prepare(&case, &inputs, SETS)).expect("fits on any device");
     (case, prepared)
 }

@@ -1,6 +1,6 @@
 //! Opening a device works or explains itself, on every machine.
 
-use parallax_core::profiler::Profiler;
+use parallax_core::device::Profiler;
 use parallax_cuda::{Options, open};
 
 #[test]

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use parallax_core::aa::a_a as judge;
+use parallax_core::compare::aa::a_a as judge;
+use parallax_core::measure::runner::Mode;
 use parallax_core::record::Run;
 use parallax_core::report;
-use parallax_core::runner::Mode;
 
 use crate::args::Common;
 use crate::commands::{each_target, finish, say};

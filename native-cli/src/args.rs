@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use parallax_core::spec::{Spec, SpecError};
+use parallax_core::plan::{Spec, SpecError};
 
 /// One suite of GPU kernels, measured in the browser's WebGPU and in native CUDA.
 ///

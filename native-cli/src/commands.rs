@@ -3,17 +3,16 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use parallax_core::plan::plan;
+use parallax_core::measure::runner::{Flow, Mode};
+use parallax_core::plan::{Spec, plan};
 use parallax_core::record::Run;
-use parallax_core::runner::{Flow, Mode};
-use parallax_core::spec::Spec;
 
 use crate::args::{Cli, Command, Common};
-use crate::browser::{self, RemoteEvent};
+use crate::browser::RemoteEvent;
 use crate::output::{Finished, Output, writable_folder};
 use crate::session::{interrupted, listen_for_interrupts, session};
 use crate::targets::{Opened, TARGETS, choose};
-use crate::{a_a, eval, kernel, profile, reports, table};
+use crate::{a_a, browser, eval, kernel, profile, reports, table};
 
 /// Do what was asked. Errors are the user's to mend, and end with exit code 2.
 pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {

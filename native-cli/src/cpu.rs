@@ -5,15 +5,13 @@ use std::ops::Range;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use parallax_core::case::{Case, DType, Problem};
-use parallax_core::clock::smallest_move;
-use parallax_core::input::{Inputs, encode};
-use parallax_core::profiler::{
-    BackendError, Batch, Caps, Clock, ClockInfo, Compiled, DeviceInfo, DeviceKind, Dialect, Launch, MemoryStats,
-    Prepared, Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
+use parallax_core::device::clock::smallest_move;
+use parallax_core::device::{
+    BackendError, Batch, Clock, ClockInfo, Compiled, DeviceInfo, DeviceKind, Launch, MemoryStats, Prepared, Profiler,
+    Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
+use parallax_core::suite::{Caps, Case, DType, Dialect, Elem, HostBuffer, Inputs, Problem, Role, encode};
 use parallax_core::units::{Bytes, Nanos};
-use parallax_core::workload::{Elem, HostBuffer, Role};
 
 /// The host's processor as a profiler.
 pub struct Cpu {
@@ -115,7 +113,7 @@ impl Profiler for Cpu {
             return Err(BackendError::Unsupported("cold caches: the host computes in one place".to_owned()));
         }
         let specs = problem.buffers();
-        let host = |(index, spec): (usize, &parallax_core::workload::BufferSpec)| {
+        let host = |(index, spec): (usize, &parallax_core::suite::BufferSpec)| {
             matches!(spec.role, Role::Input(_)).then(|| inputs.host(index))
         };
         let inputs: Vec<HostBuffer> = specs.iter().enumerate().filter_map(host).collect();

@@ -5,12 +5,9 @@ use std::io::{BufReader, BufWriter};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use parallax_core::case::Case;
-use parallax_core::input::Inputs;
-use parallax_core::plan::{Planned, plan};
-use parallax_core::profiler::{Batch, Profiler};
-use parallax_core::spec::Spec;
-use parallax_core::workload::{BufferSpec, Role, Storage};
+use parallax_core::device::{Batch, Profiler};
+use parallax_core::plan::{Planned, Spec, plan};
+use parallax_core::suite::{BufferSpec, Case, Inputs, Role, Storage};
 
 use crate::args::Eval;
 use crate::output::writable_folder;
@@ -60,7 +57,7 @@ async fn compute(
 }
 
 fn inputs(case: &Case, given: &[String]) -> anyhow::Result<Inputs> {
-    let mut inputs = Inputs::seeded(&case.problem, 0);
+    let mut inputs = case.problem.inputs(0);
     let specs = case.problem.buffers();
     let wanted: Vec<(usize, &BufferSpec)> =
         specs.iter().enumerate().filter(|(_, s)| matches!(s.role, Role::Input(_))).collect();

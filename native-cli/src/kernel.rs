@@ -2,8 +2,7 @@
 //! elsewhere.
 
 use anyhow::{Context, bail};
-use parallax_core::case::Case;
-use parallax_core::profiler::Dialect;
+use parallax_core::suite::{Case, Dialect};
 use parallax_cuda::compile::{self, Arch};
 use serde_json::{Value, json};
 

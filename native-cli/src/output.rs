@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use parallax_core::profiler::{Span, SpanKind};
+use parallax_core::device::{Span, SpanKind};
 use parallax_core::record::{Outcome, Record, Run};
 use parallax_core::units::Bytes;
 

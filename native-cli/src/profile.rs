@@ -3,14 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use parallax_core::advice::{Component, advice, components};
+use parallax_core::measure::runner::Mode;
+use parallax_core::plan::Spec;
+use parallax_core::plan::schedule::Schedule;
 use parallax_core::record::{Record, Run};
-use parallax_core::report;
-use parallax_core::runner::Mode;
-use parallax_core::schedule::Schedule;
-use parallax_core::spec::Spec;
+use parallax_core::report::advice::{Component, advice, components};
 use parallax_core::units::percent;
-use parallax_core::workload;
+use parallax_core::{report, suite};
 
 use crate::args::Profile;
 use crate::commands::{each_target, finish, say};
@@ -38,8 +37,8 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
 /// The spec of the flags, narrowed to the workload.
 fn spec(args: &Profile) -> anyhow::Result<Spec> {
     let name = &args.workload;
-    if workload::find(name).is_none() {
-        let names: Vec<&str> = workload::all().iter().map(|w| w.name).collect();
+    if suite::find(name).is_none() {
+        let names: Vec<&str> = suite::all().iter().map(|w| w.name).collect();
         bail!("unknown workload `{name}`: choose one of {}", names.join(", "));
     }
     let mut spec = args.common.spec()?;

@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use parallax_core::compare::{self, Comparison, Options};
-use parallax_core::html;
+use parallax_core::compare::tax::{Tax, tax};
+use parallax_core::compare::verdict::usual_resolution;
+use parallax_core::compare::{Comparison, Options};
 use parallax_core::record::Run;
-use parallax_core::report as tables;
-use parallax_core::sheet;
-use parallax_core::tax::{Tax, tax};
-use parallax_core::verdict::usual_resolution;
+use parallax_core::report::{html, sheet};
+use parallax_core::{compare, report as tables};
 
 use crate::args::{Compare, Format, Report, Written};
 use crate::output::write_whole;

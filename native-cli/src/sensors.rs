@@ -11,9 +11,8 @@ use cpu_time::ProcessTime;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
-use parallax_core::case::Case;
-use parallax_core::input::Inputs;
-use parallax_core::profiler::{BackendError, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
+use parallax_core::device::{BackendError, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
+use parallax_core::suite::{Case, Inputs};
 use parallax_core::units::Nanos;
 
 /// A profiler with sensors.
@@ -195,7 +194,7 @@ impl<T: Copy> Paced<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::mock::{Fault, Mock};
+    use parallax_core::testing::mock::{Fault, Mock};
 
     #[test]
     fn a_dear_reading_is_taken_again_only_when_due() {

@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use parallax_core::plan::{Plan, plan};
-use parallax_core::profiler::Profiler;
+use parallax_core::device::Profiler;
+use parallax_core::measure::runner;
+use parallax_core::measure::runner::{Ended, Event, Flow, Mode, SoFar};
+use parallax_core::plan::{Plan, Spec, plan};
 use parallax_core::record::{Run, Suite};
-use parallax_core::runner::{self, Ended, Event, Flow, Mode, SoFar};
-use parallax_core::spec::Spec;
 
 use crate::args::Device;
-use crate::browser::{self, BrowserOptions, RemoteEvent};
+use crate::browser;
+use crate::browser::{BrowserOptions, RemoteEvent};
 use crate::output::{Output, RunFile};
 use crate::progress::Progress;
 use crate::targets::{Opened, TARGETS};

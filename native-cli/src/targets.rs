@@ -1,6 +1,6 @@
 //! The one list of targets.
 
-use parallax_core::profiler::{DeviceKind, Profiler};
+use parallax_core::device::{DeviceKind, Profiler};
 
 use crate::args::Device;
 use crate::browser::BrowserOptions;

@@ -9,7 +9,8 @@ use std::io::{BufWriter, Result, Seek, SeekFrom, Write};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use parallax_core::record::{Record, Run};
-use parallax_core::trace::{self, Event, Layout};
+use parallax_core::trace;
+use parallax_core::trace::{Event, Layout};
 use parallax_core::units::Bytes;
 
 /// Viewers in browsers hold a whole trace in memory, many times its size; beyond this they become slow or give up.
@@ -119,11 +120,10 @@ mod tests {
     use std::io::{Cursor, Read};
 
     use flate2::read::MultiGzDecoder;
-    use parallax_core::mock::{Fault, Mock};
-    use parallax_core::plan::Plan;
-    use parallax_core::profiler::{Compiled, MemoryStats, Span, SpanKind, Trace, TraceSource, Track};
+    use parallax_core::device::{Compiled, MemoryStats, Span, SpanKind, Trace, TraceSource, Track};
+    use parallax_core::plan::{Plan, Spec};
     use parallax_core::record::{CheckResult, Measured, Outcome, Parts, Phase, Suite};
-    use parallax_core::spec::Spec;
+    use parallax_core::testing::mock::{Fault, Mock};
     use parallax_core::units::Nanos;
     use serde_json::Value;
 
@@ -189,7 +189,7 @@ mod tests {
                 span("flash", SpanKind::Kernel, Track::Gpu, at + 200.0, at + 850.0),
             ]
         };
-        let case: parallax_core::case::Case = CASE.parse().expect("a case");
+        let case: parallax_core::suite::Case = CASE.parse().expect("a case");
         let check = CheckResult {
             right: true,
             compared: 1,

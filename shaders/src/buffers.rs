@@ -2,10 +2,8 @@
 
 use std::rc::Rc;
 
-use parallax_core::case::Case;
-use parallax_core::input::Inputs;
-use parallax_core::profiler::BackendError;
-use parallax_core::workload::{Access, BufferSpec, Program, Role, Stage};
+use parallax_core::device::BackendError;
+use parallax_core::suite::{Access, BufferSpec, Case, Inputs, Program, Role, Stage};
 
 use crate::gpu::Gpu;
 use crate::launch::Kernel;

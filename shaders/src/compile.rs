@@ -1,8 +1,8 @@
 //! From WGSL to pipelines, and what that took.
 
-use parallax_core::profiler::{BackendError, Compiled, Step};
+use parallax_core::device::{BackendError, Compiled, Step};
+use parallax_core::suite::{Program, Stage};
 use parallax_core::units::Nanos;
-use parallax_core::workload::{Program, Stage};
 
 use crate::gpu::Gpu;
 use crate::incidents::{Scopes, backend_error};
@@ -110,14 +110,14 @@ fn pipeline(
 mod tests {
     use super::*;
     use crate::{Options, open};
-    use parallax_core::case::Case;
+    use parallax_core::suite::Case;
     use pollster::block_on;
 
     #[test]
     fn rejected_text_and_missing_entries_are_compile_errors() {
         let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
         let case: Case = "attention/fwd/b1,h1,s5,d3/f32/flash".parse().expect("valid");
-        let program = case.program(&parallax_core::mock::caps()).expect("a kernel variant");
+        let program = case.program(&parallax_core::testing::mock::caps()).expect("a kernel variant");
         let text = |wgsl: &str| Text { file: "attention/flash.wgsl".to_owned(), wgsl: wgsl.to_owned() };
         for (wgsl, said) in [("fn attention_flash( {", "expected"), ("const UNUSED: u32 = 1u;", "attention_flash")] {
             let result = block_on(compile(wgpu.gpu(), &text(wgsl), &program, |_| None, true)).map(|_| ());

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use parallax_core::case::DType;
-use parallax_core::profiler::{Caps, DeviceInfo, DeviceKind, Dialect};
+use parallax_core::device::{DeviceInfo, DeviceKind};
+use parallax_core::suite::{Caps, DType, Dialect};
 use parallax_core::units::Bytes;
 
 use crate::gpu::Gpu;

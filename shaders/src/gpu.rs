@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_channel::oneshot;
-use parallax_core::profiler::BackendError;
+use parallax_core::device::BackendError;
 use parallax_core::units::Nanos;
 use web_time::Instant;
 

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
-use parallax_core::profiler::BackendError;
+use parallax_core::device::BackendError;
 
 /// What has gone wrong on a device since the last look.
 #[derive(Default)]

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use parallax_core::profiler::{Batch, Launch};
+use parallax_core::device::{Batch, Launch};
+use parallax_core::suite::Stage;
 use parallax_core::units::Bytes;
-use parallax_core::workload::Stage;
 
 use crate::gpu::Gpu;
 use crate::timing::Timestamps;

@@ -1,7 +1,7 @@
 //! The wgpu backend: WGSL kernels, native (Vulkan, Metal, DX12) and in browsers (WebGPU).
 //!
 //! [`open`] reaches a device or says why not; the [`Wgpu`] it returns is a
-//! [`Profiler`](parallax_core::profiler::Profiler). Inside, one file per job.
+//! [`Profiler`](parallax_core::device::Profiler). Inside, one file per job.
 //!
 //! - Reaching a device: `device` opens and describes it, `gpu` submits and waits, `incidents` are its errors, `wait`
 //!   differs between a program and a page, `memory` counts buffers, `timing` reads timestamps, `visibility` knows

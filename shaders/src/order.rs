@@ -5,7 +5,7 @@
 //! one execution after another would time their overlap. A buffer that every launch binds as writable, and no kernel
 //! touches, makes each wait for the one before, as launches of one CUDA stream do.
 
-use parallax_core::workload::{Access, BufferSpec, Stage};
+use parallax_core::suite::{Access, BufferSpec, Stage};
 
 use crate::gpu::Gpu;
 use crate::memory::Held;

@@ -1,6 +1,6 @@
 //! Outputs and scratch start as NaN, so that an element nobody writes is seen.
 
-use parallax_core::workload::spread;
+use parallax_core::suite::spread;
 
 use crate::gpu::Gpu;
 use crate::launch::Pass;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use parallax_core::profiler::{BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Sample, Trace};
+use parallax_core::device::{BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Sample, Trace};
 use parallax_core::units::{Bytes, Nanos};
 use web_time::Instant;
 

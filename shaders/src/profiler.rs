@@ -3,11 +3,9 @@
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use parallax_core::case::Case;
-use parallax_core::input::Inputs;
-use parallax_core::profiler::{BackendError, Clock, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
+use parallax_core::device::{BackendError, Clock, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
+use parallax_core::suite::{Case, Inputs, Stage};
 use parallax_core::units::Nanos;
-use parallax_core::workload::Stage;
 use web_time::Instant;
 
 use crate::buffers::Buffers;
@@ -144,14 +142,14 @@ impl Profiler for Wgpu {
 mod tests {
     use super::*;
     use crate::{Options, open};
-    use parallax_core::profiler::Batch;
+    use parallax_core::device::Batch;
     use pollster::block_on;
 
     #[test]
     fn a_lost_device_ends_every_wait() {
         let mut wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
         let case: Case = "attention/fwd/b1,h1,s5,d3/f32/manual".parse().expect("valid");
-        let inputs = Inputs::seeded(&case.problem, 1);
+        let inputs = case.problem.inputs(1);
         let mut prepared = block_on(wgpu.case(&case, &inputs, 2)).expect("a small case");
         wgpu.gpu.device.destroy();
         let measured = block_on(prepared.measure(Batch { lead: 1, repeats: 2 }));

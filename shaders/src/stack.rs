@@ -1,7 +1,7 @@
 //! The host's call stack at a submission, innermost frame first.
 
 #[cfg(not(target_arch = "wasm32"))]
-pub use parallax_core::stack::here;
+pub use parallax_core::device::stack::here;
 
 /// The stack of whoever called, as the browser words it, without the frames of capturing it.
 #[cfg(target_arch = "wasm32")]

@@ -1,7 +1,6 @@
 //! From a case to the final WGSL: pure text, no device.
 
-use parallax_core::case::{Case, DType};
-use parallax_core::workload::Program;
+use parallax_core::suite::{Case, DType, Program};
 use sha2::{Digest, Sha256};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
@@ -61,7 +60,7 @@ pub fn assemble(case: &Case, program: &Program) -> Option<Text> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::mock;
+    use parallax_core::testing::mock;
 
     #[test]
     fn text_is_kernel_then_constants_then_alias_then_prelude() {

@@ -3,8 +3,8 @@
 //! One query set serves the device: some platforms allow only a few. What a clock's step is, is measured at start and
 //! never assumed (browsers mask the low bits; one widespread step is 65 536 ns).
 
-use parallax_core::clock::{common_step, smallest_move};
-use parallax_core::profiler::{BackendError, Clock, ClockInfo};
+use parallax_core::device::clock::{common_step, smallest_move};
+use parallax_core::device::{BackendError, Clock, ClockInfo};
 use parallax_core::units::Nanos;
 
 use crate::gpu::Gpu;

@@ -1,6 +1,6 @@
 //! One execution in detail: every stage in a pass of its own, between stamps of its own.
 
-use parallax_core::profiler::{BackendError, Span, SpanKind, Trace, TraceSource, Track};
+use parallax_core::device::{BackendError, Span, SpanKind, Trace, TraceSource, Track};
 use parallax_core::units::Nanos;
 
 use crate::gpu::Gpu;
@@ -136,15 +136,14 @@ fn place(stamps: &[f64], shift: f64, free_from: &mut f64) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::{Options, open};
-    use parallax_core::case::Case;
-    use parallax_core::input::Inputs;
+    use parallax_core::suite::Case;
     use pollster::block_on;
 
     #[test]
     fn more_stages_than_stamps_are_all_traced() {
         let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
         let case: Case = "attention/fwd/b1,h1,s5,d3/f32/flash".parse().expect("valid");
-        let prepared = block_on(wgpu.case(&case, &Inputs::seeded(&case.problem, 1), 1)).expect("a small case");
+        let prepared = block_on(wgpu.case(&case, &case.problem.inputs(1), 1)).expect("a small case");
         let kernels = vec![prepared.kernels[0].clone(); 20];
         for timestamps in [prepared.timestamps.as_deref(), None] {
             let traced = block_on(trace(&prepared.gpu, timestamps, &kernels, 0, false)).expect("a trace");

@@ -1,6 +1,6 @@
 //! How long bytes take between host and device.
 
-use parallax_core::profiler::{BackendError, Transfer};
+use parallax_core::device::{BackendError, Transfer};
 use parallax_core::units::Nanos;
 use web_time::Instant;
 

@@ -1,11 +1,9 @@
 //! The contract of a backend, held against a real device (a software adapter will do).
 
-use parallax_core::case::Case;
-use parallax_core::check::{WORK, check_once};
-use parallax_core::input::Inputs;
-use parallax_core::profiler::{BackendError, Batch, Clock, Prepared, Profiler, SpanKind, Track, Transfer};
+use parallax_core::device::{BackendError, Batch, Clock, Prepared, Profiler, SpanKind, Track, Transfer};
+use parallax_core::measure::check::{WORK, check_once};
+use parallax_core::suite::{Case, Inputs, Role, all};
 use parallax_core::units::Bytes;
-use parallax_core::workload::{Role, all};
 use parallax_shaders::text::assemble;
 use parallax_shaders::{Options, Wgpu, open};
 use pollster::block_on;
@@ -24,7 +22,7 @@ fn wgpu() -> Wgpu {
 
 fn case(text: &str) -> (Case, Inputs) {
     let case: Case = text.parse().expect("valid");
-    let inputs = Inputs::seeded(&case.problem, 42);
+    let inputs = case.problem.inputs(42);
     (case, inputs)
 }
 
@@ -199,7 +197,7 @@ fn each_case_answers_for_its_own_memory() {
     let program = case.program(&wgpu.device().caps).expect("a kernel variant");
     let used = |name: &str| program.stages.iter().flat_map(|s| &s.uses).any(|(used, _)| *used == name);
     let specs = case.problem.buffers();
-    let bytes = |spec: &&parallax_core::workload::BufferSpec| spec.bytes(case.problem.dtype).0.next_multiple_of(16);
+    let bytes = |spec: &&parallax_core::suite::BufferSpec| spec.bytes(case.problem.dtype).0.next_multiple_of(16);
     let once: u64 = specs.iter().filter(|s| used(s.name)).map(|s| bytes(&s)).sum();
     let mut three = block_on(wgpu.prepare(&case, &inputs, 3)).expect("a small case");
     let one = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");

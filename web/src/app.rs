@@ -4,24 +4,24 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use parallax_core::plan::{self, NothingMatches, Plan};
-use parallax_core::profiler::{ClockInfo, DeviceInfo, DeviceKind, Profiler};
+use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind, Profiler};
+use parallax_core::measure::runner;
+use parallax_core::measure::runner::{Ended, Event, Flow, Mode, SoFar};
+use parallax_core::plan::{NothingMatches, PRECISION_PAGE, Plan, Spec};
 use parallax_core::record::{Drift, Record, Run, Suite};
-use parallax_core::report;
-use parallax_core::runner::{self, Ended, Event, Flow, Mode, SoFar};
-use parallax_core::spec::{PRECISION_PAGE, Spec};
+use parallax_core::{plan, report};
 use parallax_shaders::{Options, Wgpu};
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::{Activity, Stage};
-use crate::environment::{self, ScreenLock};
+use crate::environment::ScreenLock;
 use crate::progress::Progress;
-use crate::query::{self, Request};
+use crate::query::Request;
 use crate::remarks::Remarks;
 use crate::remote::Remote;
-use crate::share;
 use crate::view::{Tone, View};
 use crate::words::rough;
+use crate::{environment, query, share};
 
 /// Everything that outlives one event of the page.
 struct App {

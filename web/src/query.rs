@@ -1,7 +1,7 @@
 //! The URL query: a spec in the words of the command line, plus two keys that only a page has.
 
-use parallax_core::runner::Mode;
-use parallax_core::spec::Spec;
+use parallax_core::measure::runner::Mode;
+use parallax_core::plan::Spec;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 /// What a URL asks of the page.

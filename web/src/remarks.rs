@@ -1,8 +1,7 @@
 //! What is to be said beneath a row of the table.
 
-use parallax_core::advice;
 use parallax_core::record::{Record, Run, SetAside};
-use parallax_core::report::Row;
+use parallax_core::report::{Row, advice};
 
 use crate::words::sentence;
 

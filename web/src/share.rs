@@ -2,7 +2,8 @@
 
 use js_sys::{Array, Uint8Array};
 use parallax_core::record::Run;
-use parallax_core::{html, trace};
+use parallax_core::report::html;
+use parallax_core::trace;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, BlobPropertyBag, HtmlAnchorElement, Url};

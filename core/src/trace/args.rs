@@ -2,12 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::case::Case;
-use crate::profiler::{Caps, DeviceInfo, Dialect, Launch, TraceSource};
+use crate::device::{DeviceInfo, Launch, TraceSource};
 use crate::record::{Measured, Record};
+use crate::suite::{Caps, Case, Dialect, Role, Storage};
 use crate::trace::{DEVICE, STREAM};
 use crate::units::{Bytes, Nanos};
-use crate::workload::{Role, Storage};
 
 /// Threads of a warp on every CUDA device so far.
 const WARP: f64 = 32.0;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::profiler::MemoryStats;
+use crate::device::MemoryStats;
 use crate::record::Drift;
 use crate::trace::args::map;
 use crate::trace::axis::Axis;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::profiler::{Span, SpanKind, Track};
+use crate::device::{Span, SpanKind, Track};
 use crate::trace::event::whole;
 
 /// The spans of one execution.

@@ -4,13 +4,14 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde_json::{Map, Value, json};
 
-use crate::profiler::{Caps, Launch, Span, SpanKind};
+use crate::device::{Launch, Span, SpanKind};
 use crate::record::{Measured, Record, Run};
+use crate::suite::Caps;
 use crate::trace::axis::Axis;
-use crate::trace::counters::{self, Held};
+use crate::trace::counters::Held;
 use crate::trace::event::{Event, Thread, whole};
 use crate::trace::execution::{Correlations, Execution, Nesting};
-use crate::trace::{DEVICE, HOST, HOST_THREAD, STREAM, args};
+use crate::trace::{DEVICE, HOST, HOST_THREAD, STREAM, args, counters};
 
 const CALLS: Thread = (HOST, HOST_THREAD);
 const WORK: Thread = (DEVICE, STREAM);

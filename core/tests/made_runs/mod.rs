@@ -1,14 +1,12 @@
 //! Runs put together by hand, with spans such as the backends give.
 
-use parallax_core::case::{Case, DType};
-use parallax_core::mock::{Fault, Mock};
-use parallax_core::plan::Plan;
-use parallax_core::profiler::{
-    Caps, Clock, Compiled, Conditions, DeviceInfo, DeviceKind, Dialect, Launch, MemoryStats, Span, SpanKind, Trace,
-    TraceSource, Track,
+use parallax_core::device::{
+    Clock, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, MemoryStats, Span, SpanKind, Trace, TraceSource, Track,
 };
+use parallax_core::plan::{Plan, Spec};
 use parallax_core::record::{CheckResult, Drift, Measured, Outcome, Parts, Phase, Record, Run, Suite};
-use parallax_core::spec::Spec;
+use parallax_core::suite::{Caps, Case, DType, Dialect};
+use parallax_core::testing::mock::{Fault, Mock};
 use parallax_core::units::{Bytes, Nanos};
 
 /// Two cases of several stages and one of one.

@@ -1,4 +1,4 @@
-// Copy, one element per thread. The definition is in core/src/workloads/copy.rs.
+// Copy, one element per thread. The definition is in core/src/suite/workloads/copy.rs.
 
 extern "C" __global__ void copy_scalar(const elem* __restrict__ x, elem* __restrict__ out) {
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;

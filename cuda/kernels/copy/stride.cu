@@ -1,5 +1,5 @@
 // Copy in strides of the grid: against `vec4`, a fixed number of blocks, and four accesses of 16 bytes under way in
-// every thread. The definition is in core/src/workloads/copy.rs.
+// every thread. The definition is in core/src/suite/workloads/copy.rs.
 
 extern "C" __global__ void copy_stride(const elem* __restrict__ x, elem* __restrict__ out) {
     u64 index = flat_workgroup() * THREADS + threadIdx.x;

@@ -1,5 +1,5 @@
 // Copy, 16 bytes per thread: against `scalar`, fewer and wider requests. The definition is in
-// core/src/workloads/copy.rs.
+// core/src/suite/workloads/copy.rs.
 
 extern "C" __global__ void copy_vec4(const elem* __restrict__ x, elem* __restrict__ out) {
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;

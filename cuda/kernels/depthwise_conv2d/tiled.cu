@@ -1,5 +1,5 @@
 // Depthwise 2-D convolution, forward: against `direct`, a block stages the input patch of one output tile in shared
-// memory, so that device memory is read once. The definition is in core/src/workloads/depthwise_conv2d.rs.
+// memory, so that device memory is read once. The definition is in core/src/suite/workloads/depthwise_conv2d.rs.
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     depthwise_conv2d_tiled(const elem* __restrict__ x, const elem* __restrict__ w, elem* __restrict__ out) {

@@ -1,4 +1,4 @@
-// Fused multiply-adds on eight accumulators of one element. The definition is in core/src/workloads/fma.rs.
+// Fused multiply-adds on eight accumulators of one element. The definition is in core/src/suite/workloads/fma.rs.
 
 // x * factor + term, in the element type.
 __device__ __forceinline__ elem multiply_add(elem x, elem factor, elem term) {

@@ -1,5 +1,5 @@
 // Matrix product on tensor cores: against `tiled`, a warp multiplies matrices of 16-bit floats as a whole and sums in f32.
-// The definition is in core/src/workloads/matmul.rs.
+// The definition is in core/src/suite/workloads/matmul.rs.
 //
 // Eight warps compute a tile of 128 x 128, each 64 rows of 32 columns. Tiles of A and B are copied asynchronously, as
 // many steps ahead as fit beside the one in use.

@@ -1,5 +1,5 @@
 // Matrix product: against `naive`, a block stages tiles of A and B in shared memory, and a thread keeps a block of sums in
-// registers. The definition is in core/src/workloads/matmul.rs.
+// registers. The definition is in core/src/suite/workloads/matmul.rs.
 //
 // 16 x 16 threads. Thread (x, y) computes SQUARES x SQUARES squares of 4 x 4 elements, 64 rows or columns apart: rows
 // 4y + 64i.. and columns 4x + 64j... Both tiles are staged as vectors along the rows of their matrices.

@@ -1,5 +1,5 @@
 // Read: against `vec4`, four independent loads are under way in a thread before the first is added. The definition is in
-// core/src/workloads/read.rs.
+// core/src/suite/workloads/read.rs.
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     read_stride4(const elem* __restrict__ x, float* __restrict__ out) {

@@ -1,4 +1,4 @@
-// Read: a block sums one chunk, each thread vector after vector. The definition is in core/src/workloads/read.rs.
+// Read: a block sums one chunk, each thread vector after vector. The definition is in core/src/suite/workloads/read.rs.
 
 extern "C" __global__ void __launch_bounds__(THREADS) read_vec4(const elem* __restrict__ x, float* __restrict__ out) {
     const u64 chunk = flat_workgroup(), begin = chunk * CHUNK_VECTORS;

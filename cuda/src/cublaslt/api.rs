@@ -6,9 +6,10 @@ use std::sync::OnceLock;
 use cudarc::cublaslt::sys;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use libloading::Library;
-use parallax_core::profiler::BackendError;
+use parallax_core::device::BackendError;
 
-use crate::libraries::{self, Wanted};
+use crate::libraries;
+use crate::libraries::Wanted;
 
 const WANTED: Wanted = Wanted {
     stem: "cublasLt",

@@ -98,9 +98,9 @@ mod tests {
     #[test]
     fn a_whole_run_survives_the_way() {
         use parallax_core::record::Suite;
-        let mock = parallax_core::mock::Mock::new(|_| 1.0, parallax_core::mock::Fault::None);
+        let mock = parallax_core::testing::mock::Mock::new(|_| 1.0, parallax_core::testing::mock::Fault::None);
         let suite = Suite { version: "1".to_owned(), commit: String::new() };
-        let spec = parallax_core::spec::Spec { seed: u64::MAX, ..Default::default() };
+        let spec = parallax_core::plan::Spec { seed: u64::MAX, ..Default::default() };
         let mut run = Run::begin("browser", suite, &mock, &spec, &Default::default());
         run.environment.insert("user_agent".to_owned(), "x".to_owned());
         run.planned.push("a".to_owned());

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use parallax_core::runner::{Flow, Mode};
-use parallax_core::spec::Spec;
+use parallax_core::measure::runner::{Flow, Mode};
+use parallax_core::plan::Spec;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 pub use event::RemoteEvent;

@@ -1,5 +1,5 @@
 // Scaled dot-product attention, forward, with the score matrix in device memory. The definition is in
-// core/src/workloads/attention.rs.
+// core/src/suite/workloads/attention.rs.
 //
 // attention_scores        S×T products of 16×16 tiles, scores to device memory
 // attention_softmax       one workgroup a row, in place

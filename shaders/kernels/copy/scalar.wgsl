@@ -1,4 +1,4 @@
-// Copy, one element per thread. The definition is in core/src/workloads/copy.rs.
+// Copy, one element per thread. The definition is in core/src/suite/workloads/copy.rs.
 
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(1) var<storage, read_write> out: array<elem>;

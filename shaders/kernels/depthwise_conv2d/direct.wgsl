@@ -1,5 +1,5 @@
 // Depthwise 2-D convolution, forward: one output element per thread, every tap read from device memory. The definition
-// is in core/src/workloads/depthwise_conv2d.rs.
+// is in core/src/suite/workloads/depthwise_conv2d.rs.
 
 @compute @workgroup_size(THREADS)
 fn depthwise_conv2d_direct(

@@ -1,5 +1,5 @@
 // Depthwise 2-D convolution, forward: against `direct`, a workgroup stages the input patch of one output tile in
-// workgroup memory, so that device memory is read once. The definition is in core/src/workloads/depthwise_conv2d.rs.
+// workgroup memory, so that device memory is read once. The definition is in core/src/suite/workloads/depthwise_conv2d.rs.
 
 var<workgroup> patch_tile: array<f32, PATCH_H * PATCH_W * TILE_C>;
 

@@ -1,5 +1,5 @@
 // Fused multiply-adds on four accumulators of two elements. The definition is in
-// core/src/workloads/fma.rs.
+// core/src/suite/workloads/fma.rs.
 //
 // Rounds are written out sixteen at a time, so that the loop itself costs next to nothing beside them.
 

@@ -1,6 +1,6 @@
 enable wgpu_cooperative_matrix;
 // Matrix product on matrix units: against `tiled`, a subgroup multiplies 16×16 matrices of f16 as a whole and sums in
-// f32. The definition is in core/src/workloads/matmul.rs. Cooperative matrices are an extension of native wgpu.
+// f32. The definition is in core/src/suite/workloads/matmul.rs. Cooperative matrices are an extension of native wgpu.
 //
 // Eight subgroups of 32 compute a tile of 128 × 128, each 64 rows of 32 columns: four by two squares of 16 × 16. Their
 // sums are named one by one, since an array of matrices could not be kept in registers everywhere. The T in the names of

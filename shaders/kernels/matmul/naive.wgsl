@@ -1,5 +1,5 @@
 // Matrix product, one output element per thread, every factor read from device memory. The definition is in
-// core/src/workloads/matmul.rs.
+// core/src/suite/workloads/matmul.rs.
 
 @compute @workgroup_size(16, 16)
 fn matmul_naive(

@@ -1,5 +1,5 @@
 // Read: against `vec4`, four independent loads are under way in a thread before the first is added. The definition is in
-// core/src/workloads/read.rs.
+// core/src/suite/workloads/read.rs.
 
 @compute @workgroup_size(THREADS)
 fn read_stride4(

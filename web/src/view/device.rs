@@ -1,10 +1,9 @@
 //! The device: what the browser says of it, and what the self-test and the probes found out.
 
-use parallax_core::case::DType;
-use parallax_core::profiler::{Clock, ClockInfo, DeviceInfo, DeviceKind};
+use parallax_core::device::{Clock, ClockInfo, DeviceInfo, DeviceKind};
 use parallax_core::record::Baseline;
 use parallax_core::report;
-use parallax_core::timer;
+use parallax_core::suite::DType;
 use parallax_core::units::percent;
 use web_sys::Element;
 
@@ -94,7 +93,7 @@ fn found(baseline: &Baseline) -> Element {
     let holder = make("div", "found", "");
     holder.set_id("baseline");
     let clock = &baseline.clock;
-    let mut test = sentence(&timer::sentence(&baseline.timer));
+    let mut test = sentence(&parallax_core::record::sentence(&baseline.timer));
     if clock.zero_share > 0.0 || clock.negative_share > 0.0 {
         let shares = (percent(clock.zero_share), percent(clock.negative_share));
         test = format!("{test} Of short timings, {} came out as zero and {} as less.", shares.0, shares.1);

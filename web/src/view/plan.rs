@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use parallax_core::case::CPU_VARIANT;
 use parallax_core::plan::{Plan, Planned};
-use parallax_core::workload;
+use parallax_core::suite;
+use parallax_core::suite::CPU_VARIANT;
 use web_sys::Element;
 
 use super::View;
@@ -26,7 +26,7 @@ impl View {
 
         let holder = id("plan");
         empty(&holder);
-        for workload in workload::all() {
+        for workload in suite::all() {
             let of_this: Vec<&Planned> =
                 plan.cases.iter().filter(|c| c.case.problem.workload.name == workload.name).collect();
             if of_this.is_empty() {

@@ -1,7 +1,7 @@
 //! A run from its beginning to its summary.
 
-use parallax_core::html;
 use parallax_core::record::Run;
+use parallax_core::report::html;
 use wasm_bindgen::prelude::*;
 use web_sys::{HtmlButtonElement, HtmlInputElement, HtmlProgressElement};
 

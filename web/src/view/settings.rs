@@ -1,9 +1,8 @@
 //! The controls: a spec in, a spec out, and their mirror in the address.
 
-use parallax_core::case::DType;
-use parallax_core::runner::Mode;
-use parallax_core::spec::{Cache, Spec, SpecError};
-use parallax_core::workload::Preset;
+use parallax_core::measure::runner::Mode;
+use parallax_core::plan::{Cache, Spec, SpecError};
+use parallax_core::suite::{DType, Preset};
 use wasm_bindgen::prelude::*;
 use web_sys::HtmlInputElement;
 

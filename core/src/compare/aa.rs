@@ -1,0 +1,211 @@
+//! A machine against itself: how often equal runs are called different, and the smallest change that would be seen.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::verdict::{Ratio, Verdict, usual_resolution};
+use crate::compare::{canary, judge, timed};
+use crate::record::Run;
+use crate::record::stats::quantile;
+use crate::report::Table;
+use crate::units::percent;
+
+/// Verdicts, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// Rightly called the same.
+    pub same: u32,
+    /// Wrongly called faster.
+    pub faster: u32,
+    /// Wrongly called slower.
+    pub slower: u32,
+    /// Not decided.
+    pub undecided: u32,
+}
+
+impl Counts {
+    fn add(&mut self, verdict: Verdict) {
+        *match verdict {
+            Verdict::Same => &mut self.same,
+            Verdict::Faster => &mut self.faster,
+            Verdict::Slower => &mut self.slower,
+            Verdict::Undecided => &mut self.undecided,
+        } += 1;
+    }
+
+    /// Calls that equal runs cannot deserve.
+    pub fn wrong(&self) -> u32 {
+        self.faster + self.slower
+    }
+
+    /// All pairs.
+    pub fn pairs(&self) -> u32 {
+        self.same + self.undecided + self.wrong()
+    }
+}
+
+/// One case over all pairs of runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AaCase {
+    /// Canonical string.
+    pub case: String,
+    /// Its verdicts.
+    pub counts: Counts,
+    /// Median over its pairs of the smallest change that would have been called, as a share of the time; absent where
+    /// no pair had enough samples.
+    pub detectable: Option<f64>,
+    /// Largest difference between two runs' medians that was met, as a share of the time.
+    pub worst: f64,
+}
+
+/// A machine against itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AaTable {
+    /// Runs that went in.
+    pub runs: usize,
+    /// The resolution that was asked for.
+    pub resolution: f64,
+    /// Cases with at least one pair, in the order in which the runs met them.
+    pub cases: Vec<AaCase>,
+    /// All verdicts.
+    pub total: Counts,
+    /// The machine's smallest detectable change: the median over cases. Absent without any pair.
+    pub detectable: Option<f64>,
+    /// The same for the case that is worst off.
+    pub detectable_worst: Option<f64>,
+}
+
+/// Pair each of several runs of one spec on one machine with the next, for every case that both have timed.
+pub fn a_a(runs: &[Run]) -> AaTable {
+    let resolution = usual_resolution(runs);
+    let mut order: Vec<&str> = Vec::new();
+    let mut ratios: BTreeMap<&str, Vec<Ratio>> = BTreeMap::new();
+    for pair in runs.windows(2) {
+        let (first, second) = (&pair[0], &pair[1]);
+        let canary = canary(first, second);
+        for record in &first.records {
+            let ratio = timed(second, &record.case)
+                .and_then(|other| judge((first, record), (second, other), resolution, canary));
+            let Some(ratio) = ratio else { continue };
+            let of_case = ratios.entry(&record.case).or_insert_with(|| {
+                order.push(&record.case);
+                Vec::new()
+            });
+            of_case.push(ratio);
+        }
+    }
+    let cases: Vec<AaCase> = order.into_iter().map(|case| one(case, &ratios[case])).collect();
+    let total = cases.iter().fold(Counts::default(), |mut sum, case| {
+        sum.same += case.counts.same;
+        sum.faster += case.counts.faster;
+        sum.slower += case.counts.slower;
+        sum.undecided += case.counts.undecided;
+        sum
+    });
+    let detectable: Vec<f64> = cases.iter().filter_map(|c| c.detectable).collect();
+    AaTable {
+        runs: runs.len(),
+        resolution,
+        total,
+        detectable: median(&detectable),
+        detectable_worst: detectable.iter().copied().reduce(f64::max),
+        cases,
+    }
+}
+
+fn one(case: &str, ratios: &[Ratio]) -> AaCase {
+    let mut counts = Counts::default();
+    ratios.iter().for_each(|r| counts.add(r.verdict));
+    let detectable: Vec<f64> = ratios.iter().filter_map(|r| r.detectable).collect();
+    // Whichever of the two runs was the slower one, the change is told as a share of the faster one's time.
+    let worst = ratios.iter().map(|r| r.value.max(1.0 / r.value) - 1.0).fold(0.0, f64::max);
+    AaCase { case: case.to_owned(), counts, detectable: median(&detectable), worst }
+}
+
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    (!sorted.is_empty()).then(|| quantile(&sorted, 0.5))
+}
+
+impl AaTable {
+    /// A line per case, and what it comes to.
+    pub fn table(&self) -> Table {
+        let columns = ["case", "pairs", "same", "faster", "slower", "undecided", "sees", "worst difference"];
+        let row = |case: &AaCase| {
+            let Counts { same, faster, slower, undecided } = case.counts;
+            let mut row = vec![case.case.clone()];
+            row.extend([case.counts.pairs(), same, faster, slower, undecided].map(|n| n.to_string()));
+            row.extend([case.detectable.map_or_else(|| "–".to_owned(), percent), percent(case.worst)]);
+            row
+        };
+        let (wrong, pairs) = (self.total.wrong(), self.total.pairs());
+        let mut notes = vec![
+            "every run against the next one, with nothing changed".to_owned(),
+            "sees: the smallest change that a pair would have called, the median over the pairs".to_owned(),
+            format!("{wrong} of {pairs} pairs were called faster or slower, {} undecided", self.total.undecided),
+        ];
+        if let (Some(typical), Some(worst)) = (self.detectable, self.detectable_worst) {
+            notes.push(format!(
+                "smallest change that this machine shows: {} for the median case, {} for the worst",
+                percent(typical),
+                percent(worst)
+            ));
+        }
+        Table {
+            heading: vec![format!("{} runs against themselves, resolution {}", self.runs, percent(self.resolution))],
+            columns: columns.map(str::to_owned).to_vec(),
+            right_from: 1,
+            rows: self.cases.iter().map(row).collect(),
+            notes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::{drift, run, spread};
+
+    const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
+    const NOISY: &str = "attention/fwd/b1,h1,s4,d2/f32/manual";
+
+    #[test]
+    fn equal_runs_are_the_same_and_a_slow_one_is_called_twice() {
+        let at = |time: f64| run("cuda", "X", &[(CASE, spread(time, 0.002, 30)), (NOISY, spread(time, 0.5, 12))]);
+        let calm = a_a(&[at(100.0), at(100.2), at(100.0)]);
+        assert_eq!(calm.cases[0].counts, Counts { same: 2, ..Counts::default() });
+        assert_eq!(calm.cases[1].counts, Counts { undecided: 2, ..Counts::default() });
+        assert_eq!((calm.total.pairs(), calm.total.wrong()), (4, 0));
+        assert!((calm.cases[0].worst - 0.002).abs() < 1e-9, "{}", calm.cases[0].worst);
+        let (typical, worst) = (calm.detectable.expect("pairs"), calm.detectable_worst.expect("pairs"));
+        let [small, large] = [0, 1].map(|i| calm.cases[i].detectable.expect("pairs"));
+        assert!((0.01..0.02).contains(&small) && large > 0.3, "{small} {large}");
+        assert_eq!((typical, worst), ((small + large) / 2.0, large));
+
+        let bumped = a_a(&[at(100.0), at(110.0), at(100.0)]);
+        assert_eq!(bumped.cases[0].counts, Counts { slower: 1, faster: 1, ..Counts::default() });
+        assert!((bumped.cases[0].worst - 0.1).abs() < 1e-9, "the same either way round");
+        let text = bumped.table().notes.join("\n");
+        assert!(text.contains("2 of 4 pairs were called"), "{text}");
+    }
+
+    #[test]
+    fn canaries_excuse_a_device_that_changed_its_speed() {
+        let at = |by: f64| {
+            let mut run = run("cuda", "X", &[(CASE, spread(100.0 * by, 0.002, 30))]);
+            run.drift = drift(&spread(500.0 * by, 0.001, 10));
+            run
+        };
+        assert_eq!(a_a(&[at(1.0), at(1.1)]).total.wrong(), 0);
+    }
+
+    #[test]
+    fn one_run_has_no_pairs() {
+        let table = a_a(&[run("cuda", "X", &[(CASE, vec![1.0; 9])])]);
+        assert_eq!((table.cases.len(), table.total.pairs(), table.detectable), (0, 0, None));
+        assert_eq!(table.table().rows.len(), 0);
+    }
+}

@@ -1,0 +1,474 @@
+//! Runs side by side: cases paired by their canonical string, each pair with a verdict, and what has no pair and why.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::identity::same_device;
+use crate::compare::verdict::{
+    Grounds, RESOLUTION, Ratio, Verdict, canary_disagreement, canary_wander, digits, launch_resolution,
+};
+use crate::record::roofline::Bound;
+use crate::record::{Record, Run};
+use crate::report::Table;
+use crate::units::{Nanos, percent};
+
+/// How to compare.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Position of the run that the others are held against.
+    pub base: usize,
+    /// Differences smaller than this share of the time do not count.
+    pub resolution: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { base: 0, resolution: RESOLUTION }
+    }
+}
+
+/// Several runs against one of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// Position of the base among the runs.
+    pub base: usize,
+    /// The resolution that was asked for, as a share of the time.
+    pub resolution: f64,
+    /// The runs, in the order given.
+    pub runs: Vec<RunHead>,
+    /// Cases that the base and at least one other run have timed.
+    pub pairs: Vec<Pair>,
+    /// Timed cases of a run that have no partner.
+    pub unpaired: Vec<Unpaired>,
+}
+
+/// What tells one run of a comparison from another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunHead {
+    /// Its name in tables.
+    pub name: String,
+    /// What ran the cases.
+    pub target: String,
+    /// Name of the device.
+    pub device: String,
+    /// When it began, in seconds since 1970 (UTC).
+    pub started: u64,
+    /// The commit that the suite was built from.
+    pub commit: String,
+    /// How far the device's own speed wandered in this run or the base's, or was from the base's, by the canaries; zero
+    /// where it cannot be told.
+    pub canary: f64,
+}
+
+/// One case on several runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pair {
+    /// Canonical string.
+    pub case: String,
+    /// The figure in each run; absent where the run has none for it.
+    pub figures: Vec<Option<Figure>>,
+    /// Against the base, for each run; absent for the base itself.
+    pub ratios: Vec<Option<Ratio>>,
+}
+
+/// What one run found for a case.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Figure {
+    /// Median time of one execution, in nanoseconds.
+    pub median: Nanos,
+    /// 95 % interval of it, low end.
+    pub low: Nanos,
+    /// 95 % interval of it, high end.
+    pub high: Nanos,
+    /// Number of samples.
+    pub n: u32,
+    /// Share of the binding ceiling that is reached, where it is known.
+    pub utilisation: Option<f64>,
+    /// What binds it, where that is known.
+    pub bound: Option<Bound>,
+}
+
+/// A timed case without a partner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Unpaired {
+    /// Position of the run.
+    pub run: usize,
+    /// Canonical string.
+    pub case: String,
+    /// Why there is no pair.
+    pub reason: String,
+}
+
+/// Runs that cannot be compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CompareError {
+    /// Fewer than two.
+    #[error("comparing takes at least two runs, not {0}")]
+    TooFew(usize),
+    /// The base is none of the runs.
+    #[error("no run `{wanted}` to compare with: give a number from 1 to {count}, or one of {names}")]
+    NoSuchBase {
+        /// What was asked for.
+        wanted: String,
+        /// How many runs there are.
+        count: usize,
+        /// Their names.
+        names: String,
+    },
+    /// No case in common.
+    #[error(
+        "{base} and {others} have no timed case in common; run both with the same --preset and --cache, or --filter for \
+         cases that both targets have"
+    )]
+    NothingInCommon {
+        /// Name of the base.
+        base: String,
+        /// Names of the others.
+        others: String,
+    },
+}
+
+/// The position of the run that a person means: a name, or a number counted from one.
+///
+/// # Errors
+/// [`CompareError::NoSuchBase`] when it is neither.
+pub fn find_base(names: &[String], wanted: &str) -> Result<usize, CompareError> {
+    let by_number = || wanted.parse::<usize>().ok()?.checked_sub(1).filter(|i| *i < names.len());
+    names.iter().position(|name| name == wanted).or_else(by_number).ok_or_else(|| CompareError::NoSuchBase {
+        wanted: wanted.to_owned(),
+        count: names.len(),
+        names: names.join(", "),
+    })
+}
+
+/// Compare named runs.
+///
+/// # Errors
+/// When there are fewer than two runs, the base is none of them, or no case can be paired.
+pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, CompareError> {
+    if runs.len() < 2 {
+        return Err(CompareError::TooFew(runs.len()));
+    }
+    let names = || runs.iter().map(|(name, _)| name.clone());
+    let Some((base_name, base)) = runs.get(options.base) else {
+        return Err(find_base(&names().collect::<Vec<_>>(), &(options.base + 1).to_string()).expect_err("out of range"));
+    };
+    let heads: Vec<RunHead> = runs.iter().map(|(name, run)| head(name, run, base)).collect();
+    let mut pairs = Vec::new();
+    for record in base.records.iter().filter(|r| r.timing().is_some()) {
+        let ratio = |(i, (_, run)): (usize, &(String, Run))| {
+            let other = timed(run, &record.case).filter(|_| i != options.base)?;
+            judge((base, record), (run, other), options.resolution, heads[i].canary)
+        };
+        let ratios: Vec<Option<Ratio>> = runs.iter().enumerate().map(ratio).collect();
+        if ratios.iter().any(Option::is_some) {
+            let figures = runs.iter().map(|(_, run)| timed(run, &record.case).and_then(figure)).collect();
+            pairs.push(Pair { case: record.case.clone(), figures, ratios });
+        }
+    }
+    if pairs.is_empty() {
+        let others = names().enumerate().filter(|(i, _)| *i != options.base).map(|(_, name)| name);
+        let others = others.collect::<Vec<_>>().join(", ");
+        return Err(CompareError::NothingInCommon { base: base_name.clone(), others });
+    }
+    let unpaired = unpaired(runs, options.base, &pairs);
+    Ok(Comparison { base: options.base, resolution: options.resolution, runs: heads, pairs, unpaired })
+}
+
+fn head(name: &str, run: &Run, base: &Run) -> RunHead {
+    RunHead {
+        name: name.to_owned(),
+        target: run.target.clone(),
+        device: run.device.name.clone(),
+        started: run.started,
+        commit: run.suite.commit.clone(),
+        canary: canary(base, run),
+    }
+}
+
+/// How far the canaries of two runs wandered, or are apart where they are the same kernel on the same device.
+pub(crate) fn canary(a: &Run, b: &Run) -> f64 {
+    let one_device = a.target == b.target && same_device(a, b);
+    let apart = if one_device { canary_disagreement(&a.drift, &b.drift) } else { 0.0 };
+    apart.max(canary_wander(&a.drift)).max(canary_wander(&b.drift))
+}
+
+/// The verdict on two records of one case; `None` where they are no pair.
+pub(crate) fn judge(
+    (base_run, base): (&Run, &Record),
+    (other_run, other): (&Run, &Record),
+    asked: f64,
+    canary: f64,
+) -> Option<Ratio> {
+    let (a, b) = (base.timing()?, other.timing()?);
+    let launch = launch_resolution(&base_run.clock, base).max(launch_resolution(&other_run.clock, other));
+    let emulated = [base_run, other_run].iter().any(|run| run.device.kind.is_emulated());
+    (a.cache == b.cache).then(|| Ratio::of(a, b, Grounds { asked, canary, launch, emulated }))
+}
+
+/// The first record of a case that has a time.
+pub(crate) fn timed<'a>(run: &'a Run, case: &str) -> Option<&'a Record> {
+    run.records.iter().find(|r| r.case == case && r.timing().is_some())
+}
+
+fn figure(record: &Record) -> Option<Figure> {
+    let summary = record.timing()?.summary;
+    let analysis = record.measured()?.analysis.as_ref();
+    Some(Figure {
+        median: summary.median,
+        low: summary.low,
+        high: summary.high,
+        n: summary.n,
+        utilisation: analysis.map(|a| a.utilisation),
+        bound: analysis.map(|a| a.bound),
+    })
+}
+
+fn unpaired(runs: &[(String, Run)], base: usize, pairs: &[Pair]) -> Vec<Unpaired> {
+    let mut found = Vec::new();
+    for (i, (_, run)) in runs.iter().enumerate() {
+        for record in run.records.iter().filter(|r| r.timing().is_some()) {
+            let paired = pairs.iter().find(|p| p.case == record.case);
+            if paired.is_some_and(|p| i == base || p.ratios[i].is_some()) {
+                continue;
+            }
+            let others = runs.iter().enumerate().filter(|(j, _)| if i == base { *j != base } else { *j == base });
+            let reason = no_pair(record, others.map(|(_, (name, run))| (name.as_str(), run)));
+            found.push(Unpaired { run: i, case: record.case.clone(), reason });
+        }
+    }
+    found
+}
+
+/// Why a record has no partner among the others.
+fn no_pair<'a>(record: &Record, others: impl Iterator<Item = (&'a str, &'a Run)>) -> String {
+    let cache = |r: &Record| r.timing().map_or("", |t| t.cache.name());
+    let others: Vec<(&str, &Run)> = others.collect();
+    match others.iter().find_map(|(name, run)| Some((name, timed(run, &record.case)?))) {
+        Some((name, other)) => format!("caches are {} here and {} in {name}", cache(record), cache(other)),
+        None => {
+            let names = others.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" and ");
+            format!("no time in {names}")
+        }
+    }
+}
+
+impl Comparison {
+    /// How many ratios got a verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.ratios().filter(|(_, _, r)| r.verdict == verdict).count()
+    }
+
+    /// Every ratio with its run's position and its case.
+    pub fn ratios(&self) -> impl Iterator<Item = (usize, &str, &Ratio)> {
+        self.pairs.iter().flat_map(|pair| {
+            pair.ratios.iter().enumerate().filter_map(|(i, r)| Some((i, pair.case.as_str(), r.as_ref()?)))
+        })
+    }
+
+    /// The ratio of one run for one case.
+    pub fn ratio(&self, run: usize, case: &str) -> Option<&Ratio> {
+        self.pairs.iter().find(|p| p.case == case)?.ratios.get(run)?.as_ref()
+    }
+
+    /// Ratios that are slower, with the low end of their interval above `1 + limit`; undecided ones never are.
+    pub fn slower_than(&self, limit: f64) -> Vec<(usize, &str, &Ratio)> {
+        let beyond = |r: &Ratio| r.verdict == Verdict::Slower && r.low.is_some_and(|low| low > 1.0 + limit);
+        self.ratios().filter(|(_, _, r)| beyond(r)).collect()
+    }
+
+    /// Verdicts counted, as a sentence.
+    pub fn tally(&self) -> String {
+        let all = [Verdict::Same, Verdict::Faster, Verdict::Slower, Verdict::Undecided];
+        let counted = all.map(|v| format!("{} {}", self.count(v), v.name()));
+        format!("{} (resolution {} or coarser where noted)", counted.join(", "), percent(self.resolution))
+    }
+
+    /// Whether a run was on another device than the base.
+    fn elsewhere(&self, run: usize) -> bool {
+        let name = |i: usize| crate::compare::identity::normalised(&self.runs[i].device);
+        name(run) != name(self.base)
+    }
+
+    /// A line per pair. Utilisations stand beside the times when devices differ and both sides of some pair have one.
+    pub fn table(&self) -> Table {
+        let others: Vec<usize> = (0..self.runs.len()).filter(|i| *i != self.base).collect();
+        let used = |pair: &Pair, i: usize| pair.figures[i].and_then(|f| f.utilisation);
+        let by_use: Vec<usize> = others
+            .iter()
+            .copied()
+            .filter(|i| self.elsewhere(*i))
+            .filter(|i| self.pairs.iter().any(|p| used(p, *i).is_some() && used(p, self.base).is_some()))
+            .collect();
+        let name = |i: usize| self.runs[i].name.as_str();
+        let mut columns = vec!["case".to_owned()];
+        columns.extend(self.runs.iter().map(|r| r.name.clone()));
+        for i in &others {
+            columns.push(format!("{} ÷ {}", name(*i), name(self.base)));
+            columns.push("sees".to_owned());
+        }
+        let use_columns: Vec<usize> = match by_use.is_empty() {
+            true => Vec::new(),
+            false => std::iter::once(self.base).chain(by_use).collect(),
+        };
+        columns.extend(use_columns.iter().map(|i| format!("{}: of ceiling", name(*i))));
+        let dash = || "–".to_owned();
+        let row = |pair: &Pair| {
+            let mut row = vec![pair.case.clone()];
+            row.extend(pair.figures.iter().map(|f| f.map_or_else(dash, |f| f.median.to_string())));
+            for i in &others {
+                let ratio = pair.ratios[*i].as_ref();
+                row.push(ratio.map_or_else(dash, Ratio::to_string));
+                row.push(ratio.and_then(|r| r.detectable).map_or_else(dash, percent));
+            }
+            row.extend(use_columns.iter().map(|i| used(pair, *i).map_or_else(dash, percent)));
+            row
+        };
+        let mut notes = vec![
+            "ratios are times over the base's time, with an interval: below 1 is faster".to_owned(),
+            "sees: the smallest change that the two runs could have called".to_owned(),
+            self.tally(),
+        ];
+        notes.extend(self.notes());
+        Table { heading: Vec::new(), columns, right_from: 1, rows: self.pairs.iter().map(row).collect(), notes }
+    }
+
+    /// What is special about single pairs, and what has no pair.
+    fn notes(&self) -> Vec<String> {
+        let mut grouped: Vec<(String, Vec<String>)> = Vec::new();
+        let mut add = |key: String, case: &str| match grouped.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, cases)) => cases.push(case.to_owned()),
+            None => grouped.push((key, vec![case.to_owned()])),
+        };
+        for (i, case, ratio) in self.ratios() {
+            for note in &ratio.notes {
+                add(format!("{}: {note}", self.runs[i].name), case);
+            }
+        }
+        for alone in &self.unpaired {
+            add(format!("only in {} ({})", self.runs[alone.run].name, alone.reason), &alone.case);
+        }
+        grouped.into_iter().map(|(what, cases)| format!("{what}: {}", cases.join(", "))).collect()
+    }
+
+    /// The outcome of a gate at `limit`: whether it holds, and the lines that say so.
+    pub fn gate(&self, limit: f64) -> (bool, Vec<String>) {
+        let slower = self.slower_than(limit);
+        let undecided = self.count(Verdict::Undecided);
+        let mut lines = Vec::new();
+        for (i, case, ratio) in &slower {
+            let least = ratio.low.map(digits).unwrap_or_default();
+            lines.push(format!(
+                "slower by more than {}: {} {case}: {ratio}, at least {least}×",
+                percent(limit),
+                self.runs[*i].name
+            ));
+        }
+        if slower.is_empty() {
+            lines.push(format!("no case is slower by more than {}; {undecided} undecided", percent(limit)));
+        }
+        (slower.is_empty(), lines)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Cache;
+    use crate::record::roofline::Analysis;
+    use crate::testing::fixtures::{drift, measured, run, spread};
+
+    const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
+    const OTHER: &str = "attention/fwd/b1,h1,s4,d2/f32/manual";
+
+    fn named(name: &str, target: &str, device: &str, median: f64) -> (String, Run) {
+        (name.to_owned(), run(target, device, &[(CASE, spread(median, 0.002, 40))]))
+    }
+
+    #[test]
+    fn any_number_of_runs_against_a_chosen_base() {
+        let runs = [named("a", "cuda", "X", 100.0), named("b", "cuda", "X", 150.0), named("c", "cuda", "X", 50.0)];
+        let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
+        let base = find_base(&names, "b").expect("a name");
+        assert_eq!(find_base(&names, "2"), Ok(base), "numbers count from one");
+        for wrong in ["0", "4", "d", "-1"] {
+            assert!(matches!(find_base(&names, wrong), Err(CompareError::NoSuchBase { .. })), "{wrong}");
+        }
+        let comparison = compare(&runs, &Options { base, ..Options::default() }).expect("pairs");
+        let verdicts: Vec<_> = comparison.pairs[0].ratios.iter().map(|r| r.as_ref().map(|r| r.verdict)).collect();
+        assert_eq!(verdicts, [Some(Verdict::Faster), None, Some(Verdict::Faster)]);
+        let value = comparison.ratio(2, CASE).expect("a ratio").value;
+        assert!((value - 1.0 / 3.0).abs() < 1e-9);
+        assert!(matches!(compare(&runs[..1], &Options::default()), Err(CompareError::TooFew(1))));
+        let beyond = Options { base: 3, ..Options::default() };
+        assert!(matches!(compare(&runs, &beyond), Err(CompareError::NoSuchBase { .. })));
+    }
+
+    #[test]
+    fn hot_and_cold_are_no_pair() {
+        let mut runs = [named("a", "cuda", "X", 100.0), named("b", "cuda", "X", 150.0)];
+        for (_, run) in &mut runs {
+            run.records.push(crate::testing::fixtures::record(OTHER, crate::testing::fixtures::timing(&[9.0; 10])));
+        }
+        measured(&mut runs[1].1, CASE).timing.as_mut().expect("timed").cache = Cache::Cold;
+        let comparison = compare(&runs, &Options::default()).expect("the other case");
+        assert_eq!(comparison.pairs.len(), 1);
+        assert_eq!(comparison.unpaired.len(), 2);
+        assert_eq!(comparison.unpaired[0].reason, "caches are hot here and cold in b");
+        let notes = comparison.table().notes.join("\n");
+        assert!(notes.contains(CASE) && notes.contains("cold here and hot in a"), "{notes}");
+        for (_, run) in &mut runs {
+            run.records.retain(|r| r.case == CASE);
+        }
+        assert!(matches!(compare(&runs, &Options::default()), Err(CompareError::NothingInCommon { .. })));
+    }
+
+    #[test]
+    fn canaries_count_only_on_one_device_and_target() {
+        let mut runs =
+            [named("a", "cuda", "X", 100.0), named("b", "cuda", "NVIDIA X", 105.0), named("c", "wgpu", "X", 105.0)];
+        for (i, (_, run)) in runs.iter_mut().enumerate() {
+            run.drift = drift(&spread(if i == 0 { 500.0 } else { 540.0 }, 0.001, 10));
+        }
+        let comparison = compare(&runs, &Options::default()).expect("pairs");
+        let of = |i: usize| comparison.ratio(i, CASE).expect("a ratio");
+        assert_eq!((of(1).verdict, of(2).verdict), (Verdict::Same, Verdict::Slower));
+        assert!(comparison.table().notes.iter().any(|n| n.contains("own speed differed")));
+    }
+
+    #[test]
+    fn different_devices_are_compared_by_utilisation_too() {
+        let mut runs = [named("a", "cuda", "X", 100.0), named("b", "cuda", "Y", 150.0)];
+        assert_eq!(compare(&runs, &Options::default()).expect("pairs").table().columns.len(), 5);
+        for ((_, run), utilisation) in runs.iter_mut().zip([0.5, 0.875]) {
+            measured(run, CASE).analysis = Some(Analysis {
+                intensity: 4.0,
+                floor: Nanos(50.0),
+                utilisation,
+                peak_flops: None,
+                peak_bandwidth: None,
+                bound: Bound::Memory,
+            });
+        }
+        let table = compare(&runs, &Options::default()).expect("pairs").table();
+        assert_eq!(table.columns[5..], ["a: of ceiling", "b: of ceiling"]);
+        assert_eq!(table.rows[0][5..], ["50.0 %", "87.5 %"]);
+        runs[1].1.device.name = "X".to_owned();
+        assert_eq!(compare(&runs, &Options::default()).expect("pairs").table().columns.len(), 5, "one device");
+    }
+
+    #[test]
+    fn the_gate_looks_at_the_low_end_and_never_at_the_undecided() {
+        let base = named("a", "cuda", "X", 100.0);
+        let gate = |other: (String, Run), limit: f64| {
+            compare(&[base.clone(), other], &Options::default()).expect("pairs").gate(limit)
+        };
+        let (holds, lines) = gate(named("b", "cuda", "X", 110.0), 0.05);
+        assert!(!holds && lines[0].contains(CASE), "{lines:?}");
+        assert!(gate(named("b", "cuda", "X", 105.1), 0.05).0, "the interval starts below the limit");
+        let noisy = ("b".to_owned(), run("cuda", "X", &[(CASE, spread(120.0, 0.6, 12))]));
+        let (holds, lines) = gate(noisy, 0.05);
+        assert!(holds && lines[0].contains("1 undecided"), "{lines:?}");
+    }
+}

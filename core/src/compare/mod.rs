@@ -1,0 +1,10 @@
+//! What several runs say of each other.
+
+pub mod aa;
+#[allow(clippy::module_inception, reason = "the folder is named after its main file")]
+mod compare;
+pub mod identity;
+pub mod tax;
+pub mod verdict;
+
+pub use compare::*;

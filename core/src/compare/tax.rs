@@ -1,0 +1,412 @@
+//! The portability tax: one GPU through several targets, and where the time of one call goes on each.
+//!
+//! One call, from handing work to the device to having its result on the host, is taken apart into
+//!
+//! - **kernel**: one more execution in a submission (the slope over batches of two sizes, or the median where there is
+//!   none). It contains
+//! - **dispatch**: what launching costs even where the kernels do nothing: one more empty dispatch, times the launches of
+//!   the case, and never more than the kernel time;
+//! - **completion**: from a submission to knowing that it is done (the case's own intercept on the host's clock, or that
+//!   of an empty submission);
+//! - **readback**: bringing a few bytes to the host.
+//!
+//! So the whole call is kernel + completion + readback. In it, each kernel waits for the one before it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::compare::identity::same_device;
+use crate::compare::timed;
+use crate::compare::verdict::digits;
+use crate::record::{Record, Run};
+use crate::report::Table;
+use crate::units::{Nanos, percent};
+
+/// The targets in the order of their distance from the hardware.
+const TARGETS: [&str; 3] = ["cuda", "wgpu", "browser"];
+
+/// Several targets of one GPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Tax {
+    /// Position of the base among the runs.
+    pub base: usize,
+    /// The runs, nearest to the hardware first.
+    pub runs: Vec<TaxRun>,
+    /// Cases with a time on the base and at least one other run.
+    pub cases: Vec<TaxCase>,
+}
+
+/// One run of a tax table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaxRun {
+    /// Its name in tables.
+    pub name: String,
+    /// Its target.
+    pub target: String,
+    /// Kernel time over the base's, the geometric mean over all cases with a time on both.
+    pub kernel_ratio: Option<f64>,
+    /// The same of whole calls.
+    pub call_ratio: Option<f64>,
+}
+
+/// One case on each run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TaxCase {
+    /// Canonical string.
+    pub case: String,
+    /// One call, per run; absent where the run has no time for the case, or one with caches in another state.
+    pub calls: Vec<Option<Call>>,
+    /// Where the extra time of the run farthest from the hardware goes.
+    pub words: String,
+}
+
+/// One call, taken apart. Parts that were not measured are absent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Call {
+    /// One more execution in a submission.
+    pub kernel: Nanos,
+    /// Of the kernel time, what launching costs anyway.
+    pub dispatch: Option<Nanos>,
+    /// From a submission to knowing that it is done.
+    pub completion: Option<Nanos>,
+    /// Bringing a few bytes to the host.
+    pub readback: Option<Nanos>,
+}
+
+/// Runs that are no views of one GPU.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaxError {
+    /// Fewer than two.
+    #[error("the portability tax takes runs of at least two targets, not {0}")]
+    TooFew(usize),
+    /// A target twice.
+    #[error("two runs of target {0}: the portability tax compares targets; give one run of each")]
+    Twice(String),
+    /// Other devices, by name.
+    #[error(
+        "{a} ran on `{device_a}` and {b} on `{device_b}`: the portability tax takes runs of one GPU; if it is one, and \
+         the browser hides its name, say so with --same-gpu"
+    )]
+    DifferentGpus {
+        /// Name of one run.
+        a: String,
+        /// Its device.
+        device_a: String,
+        /// Name of another run.
+        b: String,
+        /// Its device.
+        device_b: String,
+    },
+    /// No case in common.
+    #[error("no case has a time on {0} and on another target, with caches in the same state")]
+    NothingInCommon(String),
+}
+
+impl Call {
+    fn of(run: &Run, record: &Record) -> Option<Call> {
+        let (measured, timing) = (record.measured()?, record.timing()?);
+        let kernel = timing.slope.as_ref().map_or(timing.summary.median, |s| s.execution);
+        let baseline = run.baseline.as_ref();
+        let launches = measured.launches.len();
+        let dispatch = baseline.and_then(|b| b.ceilings.dispatch).filter(|_| launches > 0);
+        let own = timing.slope.as_ref().map(|s| s.host_fixed).filter(|t| t.0 > 0.0);
+        Some(Call {
+            kernel,
+            dispatch: dispatch.map(|d| Nanos((d.0 * launches as f64).min(kernel.0))),
+            completion: own.or_else(|| Some(baseline?.timer.completion?.median)),
+            readback: baseline.and_then(|b| b.timer.readback).map(|r| r.median),
+        })
+    }
+
+    /// Kernel, completion and readback together, where all are known.
+    pub fn whole(&self) -> Option<Nanos> {
+        Some(self.kernel + self.completion? + self.readback?)
+    }
+
+    /// The parts that add up to the whole, by name: the kernel's own work apart from launching.
+    fn parts(&self) -> [(&'static str, Option<Nanos>); 4] {
+        [
+            ("kernel", Some(self.kernel - self.dispatch.unwrap_or_default())),
+            ("dispatch", self.dispatch),
+            ("completion", self.completion),
+            ("readback", self.readback),
+        ]
+    }
+}
+
+/// Take the calls of several targets of one GPU apart. The base is the one at this position, or else the one nearest to
+/// the hardware. `same_gpu` asserts what names do not show.
+///
+/// # Errors
+/// When the runs are not of several targets on one GPU, or have no case in common.
+pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool) -> Result<Tax, TaxError> {
+    if runs.len() < 2 {
+        return Err(TaxError::TooFew(runs.len()));
+    }
+    let (first_name, first) = &runs[0];
+    for (i, (name, run)) in runs.iter().enumerate().skip(1) {
+        if runs[..i].iter().any(|(_, other)| other.target == run.target) {
+            return Err(TaxError::Twice(run.target.clone()));
+        }
+        if !same_gpu && !same_device(first, run) {
+            return Err(TaxError::DifferentGpus {
+                a: first_name.clone(),
+                device_a: first.device.name.clone(),
+                b: name.clone(),
+                device_b: run.device.name.clone(),
+            });
+        }
+    }
+    let distance = |i: &usize| TARGETS.iter().position(|t| *t == runs[*i].1.target).unwrap_or(TARGETS.len());
+    let mut order: Vec<usize> = (0..runs.len()).collect();
+    order.sort_by_key(distance);
+    let base = base.and_then(|b| order.iter().position(|i| *i == b)).unwrap_or(0);
+    let runs: Vec<&(String, Run)> = order.into_iter().map(|i| &runs[i]).collect();
+    let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+
+    let mut cases = Vec::new();
+    for record in runs[base].1.records.iter().filter(|r| r.timing().is_some()) {
+        let cache = |r: &Record| r.timing().map(|t| t.cache);
+        let call = |(_, run): &&(String, Run)| {
+            let other = timed(run, &record.case).filter(|other| cache(other) == cache(record))?;
+            Call::of(run, other)
+        };
+        let calls: Vec<Option<Call>> = runs.iter().map(call).collect();
+        if calls.iter().flatten().count() > 1 {
+            cases.push(TaxCase { case: record.case.clone(), words: words(&names, base, &calls), calls });
+        }
+    }
+    if cases.is_empty() {
+        return Err(TaxError::NothingInCommon(names[base].to_owned()));
+    }
+    let heads = runs.iter().enumerate().map(|(i, (name, run))| TaxRun {
+        name: name.clone(),
+        target: run.target.clone(),
+        kernel_ratio: mean_ratio(&cases, i, base, |c| Some(c.kernel)),
+        call_ratio: mean_ratio(&cases, i, base, Call::whole),
+    });
+    Ok(Tax { base, runs: heads.collect(), cases })
+}
+
+/// Geometric mean of a time over the base's.
+fn mean_ratio(cases: &[TaxCase], run: usize, base: usize, time: impl Fn(&Call) -> Option<Nanos>) -> Option<f64> {
+    let log = |case: &TaxCase| {
+        let (a, b) = (time(case.calls[base].as_ref()?)?, time(case.calls[run].as_ref()?)?);
+        (a.0 > 0.0 && b.0 > 0.0).then(|| (b.0 / a.0).ln())
+    };
+    let logs: Vec<f64> = cases.iter().filter_map(log).collect();
+    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+}
+
+/// Where the extra time of the run farthest from the hardware goes, in words.
+fn words(names: &[&str], base: usize, calls: &[Option<Call>]) -> String {
+    let far = (0..calls.len()).rev().find(|i| *i != base && calls[*i].is_some());
+    let Some((far, near, call)) = far.and_then(|i| Some((i, calls[base]?, calls[i]?))) else {
+        return String::new();
+    };
+    let (near_parts, far_parts) = (near.parts(), call.parts());
+    let mut known: Vec<(&str, f64)> = Vec::new();
+    let mut unknown = Vec::new();
+    for ((name, a), (_, b)) in near_parts.into_iter().zip(far_parts) {
+        match (a, b) {
+            (Some(a), Some(b)) => known.push((name, b.0 - a.0)),
+            _ => unknown.push(name),
+        }
+    }
+    if near.dispatch.is_none() || call.dispatch.is_none() {
+        // One side's kernel time with launching taken off is not held against the other's with it.
+        known[0].1 = call.kernel.0 - near.kernel.0;
+    }
+    let total: f64 = known.iter().map(|(_, t)| t).sum();
+    known.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    let more = |t: f64| format!("{} {}", Nanos(t.abs()), if t < 0.0 { "less" } else { "more" });
+    let part = |(name, t): &(&str, f64)| match total > 0.0 && *t > 0.0 && *t <= total {
+        true => format!("{name} {} ({})", more(*t), percent(t / total)),
+        false => format!("{name} {}", more(*t)),
+    };
+    let parts = known.iter().map(part).collect::<Vec<_>>().join(", ");
+    let what = if unknown.is_empty() { "one call takes" } else { "what is known takes" };
+    let missing = match unknown.is_empty() {
+        true => String::new(),
+        false => format!("; not measured: {}", unknown.join(", ")),
+    };
+    format!("{} against {}: {what} {}: {parts}{missing}", names[far], names[base], more(total))
+}
+
+/// One line of the tax as a spreadsheet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaxRow {
+    /// Canonical string.
+    pub case: String,
+    /// Name of the run.
+    pub run: String,
+    /// Its target.
+    pub target: String,
+    /// In nanoseconds.
+    pub kernel_ns: f64,
+    /// In nanoseconds.
+    pub dispatch_ns: Option<f64>,
+    /// In nanoseconds.
+    pub completion_ns: Option<f64>,
+    /// In nanoseconds.
+    pub readback_ns: Option<f64>,
+    /// In nanoseconds.
+    pub call_ns: Option<f64>,
+    /// Over the base's.
+    pub kernel_ratio: Option<f64>,
+    /// Over the base's.
+    pub call_ratio: Option<f64>,
+}
+
+impl Tax {
+    /// A row per case and run, in full precision.
+    pub fn rows(&self) -> Vec<TaxRow> {
+        let mut rows = Vec::new();
+        for case in &self.cases {
+            let near = case.calls[self.base];
+            for (run, call) in self.runs.iter().zip(&case.calls) {
+                let Some(call) = call else { continue };
+                let over = |time: fn(&Call) -> Option<Nanos>| Some(time(call)?.0 / time(near.as_ref()?)?.0);
+                rows.push(TaxRow {
+                    case: case.case.clone(),
+                    run: run.name.clone(),
+                    target: run.target.clone(),
+                    kernel_ns: call.kernel.0,
+                    dispatch_ns: call.dispatch.map(|t| t.0),
+                    completion_ns: call.completion.map(|t| t.0),
+                    readback_ns: call.readback.map(|t| t.0),
+                    call_ns: call.whole().map(|t| t.0),
+                    kernel_ratio: over(|c| Some(c.kernel)),
+                    call_ratio: over(Call::whole),
+                });
+            }
+        }
+        rows
+    }
+
+    /// A line per case and run, then where the extra time goes, case by case.
+    pub fn table(&self) -> Table {
+        let base = &self.runs[self.base].name;
+        let columns = ["case", "target", "kernel", "of it dispatch", "completion", "readback", "one call"];
+        let mut columns = columns.map(str::to_owned).to_vec();
+        columns.extend([format!("kernel ÷ {base}"), format!("call ÷ {base}")]);
+        let time = |t: Option<f64>| t.map_or_else(|| "–".to_owned(), |t| Nanos(t).to_string());
+        let ratio = |r: Option<f64>| r.map_or_else(|| "–".to_owned(), |r| format!("{}×", digits(r)));
+        let row = |r: TaxRow| {
+            let times = [Some(r.kernel_ns), r.dispatch_ns, r.completion_ns, r.readback_ns, r.call_ns];
+            let mut cells = vec![r.case, r.run];
+            cells.extend(times.map(time));
+            cells.extend([ratio(r.kernel_ratio), ratio(r.call_ratio)]);
+            cells
+        };
+        let mut notes =
+            vec!["one call is kernel + completion + readback; a dash was not measured".to_owned(), self.means()];
+        notes.extend(self.cases.iter().map(|c| format!("{}: {}", c.case, c.words)));
+        Table { heading: Vec::new(), columns, right_from: 2, rows: self.rows().into_iter().map(row).collect(), notes }
+    }
+
+    /// Geometric means over the cases, as a sentence.
+    fn means(&self) -> String {
+        let one = |run: &TaxRun| {
+            let kernel = run.kernel_ratio.map(|r| format!("kernels {}×", digits(r)));
+            let call = run.call_ratio.map(|r| format!("calls {}×", digits(r)));
+            let both: Vec<String> = kernel.into_iter().chain(call).collect();
+            (!both.is_empty()).then(|| format!("{} {}", run.name, both.join(" and ")))
+        };
+        let others = self.runs.iter().enumerate().filter(|(i, _)| *i != self.base);
+        let others: Vec<String> = others.filter_map(|(_, run)| one(run)).collect();
+        format!("against {}, geometric mean over cases: {}", self.runs[self.base].name, others.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Launch;
+    use crate::record::roofline::Ceilings;
+    use crate::record::stats::Summary;
+    use crate::record::{Baseline, Slope, TimerTest};
+    use crate::testing::fixtures::{measured, run};
+
+    const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
+
+    /// A run of one case with two launches, of which everything is known.
+    fn known(target: &str, device: &str, kernel: f64, dispatch: f64, completion: f64, readback: f64) -> (String, Run) {
+        let mut run = run(target, device, &[(CASE, vec![kernel; 9])]);
+        measured(&mut run, CASE).launches = vec![Launch::default(); 2];
+        let timer = TimerTest {
+            completion: Summary::of(&[completion; 9]),
+            readback: Summary::of(&[readback; 9]),
+            ..TimerTest::default()
+        };
+        let ceilings = Ceilings { dispatch: Some(Nanos(dispatch)), ..Ceilings::default() };
+        run.baseline = Some(Baseline { clock: run.clock.clone(), timer, ceilings });
+        (target.to_owned(), run)
+    }
+
+    #[test]
+    fn a_call_is_taken_apart_and_the_parts_add_up() {
+        // Given in no particular order; the table goes from the hardware outwards.
+        let runs = [
+            known("browser", "nvidia h200", 20_000.0, 3_000.0, 50_000.0, 90_000.0),
+            known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 10_000.0),
+            known("wgpu", "NVIDIA H200", 14_000.0, 2_000.0, 20_000.0, 30_000.0),
+        ];
+        let found = tax(&runs, None, false).expect("one GPU");
+        assert_eq!(found.runs.iter().map(|r| r.target.as_str()).collect::<Vec<_>>(), ["cuda", "wgpu", "browser"]);
+        let rows = found.rows();
+        assert_eq!(rows.len(), 3);
+        assert_eq!((rows[2].dispatch_ns, rows[2].call_ns), (Some(6_000.0), Some(160_000.0)));
+        assert_eq!((rows[1].kernel_ratio, rows[2].call_ratio), (Some(1.4), Some(6.4)));
+        let mean = found.runs[2].kernel_ratio.expect("a case");
+        assert!((mean - 2.0).abs() < 1e-12);
+        // 160 - 25 = 135 = 80 + 45 + (14 - 8) + (6 - 2), each with its share.
+        let want = "browser against cuda: one call takes 135 µs more: readback 80.0 µs more (59.3 %), completion 45.0 µs \
+                    more (33.3 %), kernel 6.00 µs more (4.44 %), dispatch 4.00 µs more (2.96 %)";
+        assert_eq!(found.cases[0].words, want);
+        let by_wgpu = tax(&runs, Some(2), false).expect("one GPU");
+        assert_eq!(by_wgpu.runs[by_wgpu.base].target, "wgpu");
+        assert!(by_wgpu.cases[0].words.starts_with("browser against wgpu"));
+    }
+
+    #[test]
+    fn the_cases_own_slope_comes_before_the_baseline() {
+        let mut one = known("cuda", "X", 10_000.0, 8_000.0, 5_000.0, 1_000.0);
+        measured(&mut one.1, CASE).timing.as_mut().expect("timed").slope = Some(Slope {
+            short: 1,
+            execution: Nanos(9_000.0),
+            low: Nanos(8_900.0),
+            high: Nanos(9_100.0),
+            fixed: Nanos(100.0),
+            host_execution: Nanos(9_000.0),
+            host_fixed: Nanos(7_000.0),
+        });
+        let two = known("wgpu", "X", 12_000.0, 1_000.0, 5_000.0, 1_000.0);
+        let found = tax(&[one, two], None, false).expect("one GPU");
+        let call = found.cases[0].calls[0].expect("timed");
+        assert_eq!((call.kernel, call.completion), (Nanos(9_000.0), Some(Nanos(7_000.0))));
+        assert_eq!(call.dispatch, Some(Nanos(9_000.0)), "two launches at 8 µs are no more than the kernel time");
+    }
+
+    #[test]
+    fn runs_without_a_baseline_still_show_kernels() {
+        let runs = ["cuda", "wgpu"].map(|target| (target.to_owned(), run(target, "X", &[(CASE, vec![100.0; 9])])));
+        let found = tax(&runs, None, false).expect("one GPU");
+        assert_eq!(found.cases[0].calls[1].expect("timed").whole(), None);
+        assert!(found.cases[0].words.ends_with("not measured: dispatch, completion, readback"), "{:?}", found.cases[0]);
+        assert!(found.table().rows[1].contains(&"–".to_owned()));
+    }
+
+    #[test]
+    fn other_gpus_are_refused_unless_asserted() {
+        let runs =
+            [known("cuda", "NVIDIA H200", 1.0, 1.0, 1.0, 1.0), known("browser", "nvidia hopper", 1.0, 1.0, 1.0, 1.0)];
+        let error = tax(&runs, None, false).expect_err("the names differ").to_string();
+        assert!(error.contains("--same-gpu") && error.contains("nvidia hopper"), "{error}");
+        assert!(tax(&runs, None, true).is_ok());
+        let twice = [runs[0].clone(), runs[0].clone()];
+        assert_eq!(tax(&twice, None, false), Err(TaxError::Twice("cuda".to_owned())));
+        assert_eq!(tax(&runs[..1], None, false), Err(TaxError::TooFew(1)));
+    }
+}

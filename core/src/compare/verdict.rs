@@ -1,0 +1,369 @@
+//! Two sets of samples to a verdict: faster, slower, same or undecided.
+//!
+//! # The interval of a ratio
+//!
+//! Each median has a distribution-free 95 % interval from order statistics ([`crate::record::stats`]). The interval of the ratio
+//! `b / a` takes their far ends: `[b.low / a.high, b.high / a.low]`. By Bonferroni's inequality it covers the true ratio
+//! at least 90 % of the time, whatever the distributions. When both intervals are about equally wide and the medians
+//! about normal, it is far more cautious than that: its half width is 1.96 (σ + σ) where the ratio scatters by √2 σ, so it
+//! reaches 2.77 standard deviations to either side and covers about 99.4 %.
+//!
+//! Samples that follow each other on an emulated device are alike for seconds: whatever else runs on the host's processors
+//! slows a whole run, or half of one, so that many samples tell hardly more than one. There the interval of a figure is the
+//! middle 90 % of its samples, which does not shrink as they become more.
+//!
+//! # Resolution
+//!
+//! A difference smaller than the resolution δ is not worth the name. δ is the largest of: what was asked for (1 % when
+//! nothing was), the errors that the clocks put on both figures, added up, the gaps between launches, how far the canary
+//! wandered within either run, and, for two runs on one device through one target, how far their canaries are apart. The
+//! verdict is *faster* or *slower* when the whole interval lies outside `[1 / (1 + δ), 1 + δ]`, *same* when all of it lies
+//! inside, and *undecided* otherwise.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::device::ClockInfo;
+use crate::record::stats::{Summary, quantile};
+use crate::record::{Drift, Record, Run, Timing};
+use crate::units::percent;
+
+/// Fewest samples on either side for which anything is decided: with fewer, no interval of a median reaches 95 %.
+pub const FEWEST: u32 = 6;
+
+/// Resolution when none is asked for.
+pub const RESOLUTION: f64 = 0.01;
+
+/// The same for emulated devices: what else runs on their processor slows whole runs at a time, which no interval of a
+/// single run can know.
+pub const RESOLUTION_EMULATED: f64 = 0.05;
+
+/// The resolution of runs when nobody asks for one.
+pub fn usual_resolution<'r>(runs: impl IntoIterator<Item = &'r Run>) -> f64 {
+    if runs.into_iter().any(|run| run.device.kind.is_emulated()) { RESOLUTION_EMULATED } else { RESOLUTION }
+}
+
+/// What a verdict goes by besides the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Grounds {
+    /// The resolution that was asked for.
+    pub asked: f64,
+    /// What [`canary_wander`] and [`canary_disagreement`] say.
+    pub canary: f64,
+    /// The share of the time that launches may differ by.
+    pub launch: f64,
+    /// One of the devices is emulated.
+    pub emulated: bool,
+}
+
+/// The interval that a figure is taken for.
+fn interval(timing: &Timing, emulated: bool) -> (f64, f64) {
+    if !emulated {
+        return (timing.summary.low.0, timing.summary.high.0);
+    }
+    let mut sorted = timing.samples.clone();
+    sorted.sort_by(f64::total_cmp);
+    (quantile(&sorted, 0.05), quantile(&sorted, 0.95))
+}
+
+/// What can be said of two figures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The whole interval is within the resolution of one.
+    Same,
+    /// The whole interval is below it.
+    Faster,
+    /// The whole interval is above it.
+    Slower,
+    /// The interval reaches across an edge, or there are too few samples for one.
+    Undecided,
+}
+
+impl Verdict {
+    /// Of an interval and a resolution.
+    pub fn of(low: f64, high: f64, resolution: f64) -> Verdict {
+        let edge = 1.0 + resolution;
+        if low > edge {
+            Verdict::Slower
+        } else if high < 1.0 / edge {
+            Verdict::Faster
+        } else if low >= 1.0 / edge && high <= edge {
+            Verdict::Same
+        } else {
+            Verdict::Undecided
+        }
+    }
+
+    /// One word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Same => "same",
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::Undecided => "undecided",
+        }
+    }
+}
+
+/// What set the resolution of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// It was asked for, or is the default.
+    Asked,
+    /// The errors of both clocks.
+    Clock,
+    /// The device itself ran at another speed.
+    Canary,
+    /// Gaps between kernels, which differ from run to run.
+    Launch,
+}
+
+/// The share of a case's time that its launches may differ by from run to run.
+pub(crate) fn launch_resolution(clock: &ClockInfo, record: &Record) -> f64 {
+    match (record.measured(), record.timing()) {
+        (Some(measured), Some(timing)) => {
+            clock.launch_jitter.0 * measured.launches.len() as f64 / timing.summary.median.0
+        }
+        _ => 0.0,
+    }
+}
+
+/// The smallest difference that a pair is judged by.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Resolution {
+    /// As a share of the time.
+    pub value: f64,
+    /// What set it.
+    pub source: Source,
+}
+
+impl Resolution {
+    /// The largest of what was asked for, the clocks' errors, what the canaries say and the jitter of launches.
+    pub fn of(base: &Timing, other: &Timing, grounds: Grounds) -> Resolution {
+        let Grounds { asked, canary, launch, .. } = grounds;
+        let mut resolution = Resolution { value: asked, source: Source::Asked };
+        let clock = base.clock_error + other.clock_error;
+        for (value, source) in [(clock, Source::Clock), (canary, Source::Canary), (launch, Source::Launch)] {
+            if value > resolution.value {
+                resolution = Resolution { value, source };
+            }
+        }
+        resolution
+    }
+
+    /// Why it is coarser than asked for, if it is.
+    pub fn note(&self) -> Option<String> {
+        let why = match self.source {
+            Source::Asked => return None,
+            Source::Clock => "the clocks' errors add up to that",
+            Source::Launch => "the gaps between launches differ by that from run to run",
+            Source::Canary => "the device's own speed differed by that within or between the runs",
+        };
+        Some(format!("resolution {}: {why}", percent(self.value)))
+    }
+}
+
+/// How far a device's own speed wandered during a run: half the interquartile range of the canary's times over their
+/// median. A kernel that never changes was off by so much half of the time, so another's difference of that size says
+/// nothing. Zero without a canary.
+pub fn canary_wander(drift: &[Drift]) -> f64 {
+    canary_times(drift).map_or(0.0, |s| s.spread / 2.0)
+}
+
+fn canary_times(drift: &[Drift]) -> Option<Summary> {
+    Summary::of(&drift.iter().map(|d| d.canary.0).collect::<Vec<_>>())
+}
+
+/// How far the canaries of two runs are apart: the larger median over the smaller, less one. Zero where either run has
+/// none, or where the 95 % intervals of both medians overlap.
+pub fn canary_disagreement(a: &[Drift], b: &[Drift]) -> f64 {
+    let (Some(a), Some(b)) = (canary_times(a), canary_times(b)) else { return 0.0 };
+    let overlap = a.low.0 <= b.high.0 && b.low.0 <= a.high.0;
+    if overlap || a.median.0 <= 0.0 || b.median.0 <= 0.0 {
+        return 0.0;
+    }
+    (b.median.0 / a.median.0).ln().abs().exp_m1()
+}
+
+/// Time over the base's time, and what can be said of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ratio {
+    /// Median over median: 2 means twice as long.
+    pub value: f64,
+    /// Low end of its interval; absent when there are too few samples for one.
+    pub low: Option<f64>,
+    /// High end of its interval; absent when there are too few samples for one.
+    pub high: Option<f64>,
+    /// The smallest difference that counts.
+    pub resolution: Resolution,
+    /// The smallest change that these two runs would have called, as a share of the time. See [`detectable`].
+    pub detectable: Option<f64>,
+    /// What can be said.
+    pub verdict: Verdict,
+    /// What the reader should know about the verdict; empty when it is plain.
+    pub notes: Vec<String>,
+}
+
+/// The smallest change that two runs would have called faster or slower, as a share of the time.
+///
+/// A change multiplies one side's times, and with them the ratio r and both ends of its interval, so that `r / low` and
+/// `high / r`, the half widths on the logarithmic scale, stay as they are. The verdict is slower once
+/// `low > 1 + δ`, that is once `r > (1 + δ) · (r / low)`; and faster once `1 / r > (1 + δ) · (high / r)`. The larger of
+/// the two bounds, less one, serves for either direction: had the noise been the same and the measured ratio this far
+/// from one, it would have been called. A true change of just this size is measured as larger or smaller by chance, and
+/// so called about every other time; one that is larger by a half width more is hardly ever missed.
+pub fn detectable(value: f64, low: f64, high: f64, resolution: f64) -> f64 {
+    (1.0 + resolution) * (value / low).max(high / value) - 1.0
+}
+
+impl Ratio {
+    /// Of two timings.
+    pub fn of(base: &Timing, other: &Timing, grounds: Grounds) -> Ratio {
+        let (a, b) = (&base.summary, &other.summary);
+        let resolution = Resolution::of(base, other, grounds);
+        let value = b.median.0 / a.median.0;
+        let mut notes: Vec<String> = resolution.note().into_iter().collect();
+        let undecided = |notes: Vec<String>| Ratio {
+            value,
+            low: None,
+            high: None,
+            resolution,
+            detectable: None,
+            verdict: Verdict::Undecided,
+            notes,
+        };
+        let fewest = a.n.min(b.n);
+        if fewest < FEWEST {
+            notes.push(format!("{fewest} of the {FEWEST} samples that an interval takes"));
+            return undecided(notes);
+        }
+        let ((a_low, a_high), (b_low, b_high)) = (interval(base, grounds.emulated), interval(other, grounds.emulated));
+        if !(a_low > 0.0 && b_low > 0.0 && a_high.is_finite() && b_high.is_finite()) {
+            notes.push("an interval reaches down to no time at all".to_owned());
+            return undecided(notes);
+        }
+        let (low, high) = (b_low / a_high, b_high / a_low);
+        let detectable = detectable(value, low, high, resolution.value);
+        let verdict = Verdict::of(low, high, resolution.value);
+        if verdict == Verdict::Undecided {
+            notes.push("the interval reaches across the edge of what counts as a difference".to_owned());
+        }
+        Ratio { value, low: Some(low), high: Some(high), resolution, detectable: Some(detectable), verdict, notes }
+    }
+}
+
+/// A ratio with as many digits as a verdict of one per cent needs.
+pub fn digits(ratio: f64) -> String {
+    if ratio < 9.9995 { format!("{ratio:.3}") } else { crate::units::three_digits(ratio) }
+}
+
+impl std::fmt::Display for Ratio {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let interval = match (self.low, self.high) {
+            (Some(low), Some(high)) => format!("[{}, {}]", digits(low), digits(high)),
+            _ => "[no interval]".to_owned(),
+        };
+        f.pad(&format!("{}× {interval} {}", digits(self.value), self.verdict.name()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::{drift, spread, timing};
+
+    fn ratio(base: &[f64], other: &[f64]) -> Ratio {
+        Ratio::of(&timing(base), &timing(other), Grounds { asked: RESOLUTION, ..Grounds::default() })
+    }
+
+    #[test]
+    fn made_up_distributions_get_the_verdicts_that_they_deserve() {
+        let base = spread(1000.0, 0.004, 60);
+        let scaled = |by: f64| base.iter().map(|t| t * by).collect::<Vec<_>>();
+        let wide = spread(1000.0, 0.4, 20);
+        let wide_slower: Vec<f64> = wide.iter().map(|t| t * 1.03).collect();
+        for (other, want) in [
+            (scaled(1.0), Verdict::Same),
+            (scaled(1.003), Verdict::Same),
+            (scaled(1.03), Verdict::Slower),
+            (scaled(0.97), Verdict::Faster),
+            (scaled(1.0101), Verdict::Undecided),
+        ] {
+            let got = ratio(&base, &other);
+            assert_eq!(got.verdict, want, "{got}");
+        }
+        assert_eq!(ratio(&wide, &wide_slower).verdict, Verdict::Undecided, "noise hides 3 %");
+        assert_eq!(ratio(&wide, &wide).verdict, Verdict::Undecided, "and hides that nothing changed");
+    }
+
+    #[test]
+    fn on_an_emulated_device_many_samples_are_no_more_than_one() {
+        // The second run spent its time beside something else, but for moments: its median says little more than half the speed.
+        let scale = |i: usize| if i.is_multiple_of(10) { 1.0 } else { 1.6 };
+        let base = spread(1000.0, 0.02, 60);
+        let other: Vec<f64> = base.iter().enumerate().map(|(i, t)| t * scale(i)).collect();
+        let judged = |other: &[f64], emulated| {
+            Ratio::of(&timing(&base), &timing(other), Grounds { asked: 0.05, emulated, ..Grounds::default() }).verdict
+        };
+        assert_eq!((judged(&other, false), judged(&other, true)), (Verdict::Slower, Verdict::Undecided));
+        assert_eq!(judged(&spread(1600.0, 0.02, 60), true), Verdict::Slower, "what always holds is still seen");
+    }
+
+    #[test]
+    fn few_samples_decide_nothing() {
+        let few = ratio(&[100.0; 5], &[300.0; 50]);
+        assert_eq!((few.verdict, few.low, few.detectable), (Verdict::Undecided, None, None));
+        assert!(few.notes[0].contains("5 of the 6"), "{:?}", few.notes);
+        assert_eq!(ratio(&[100.0; 6], &[300.0; 50]).verdict, Verdict::Slower, "six do");
+    }
+
+    #[test]
+    fn a_coarse_clock_widens_the_resolution() {
+        let base = spread(1000.0, 0.004, 60);
+        let other: Vec<f64> = base.iter().map(|t| t * 1.03).collect();
+        let coarse = |samples: &[f64]| Timing { clock_error: 0.025, ..timing(samples) };
+        let got = Ratio::of(&coarse(&base), &coarse(&other), Grounds { asked: RESOLUTION, ..Grounds::default() });
+        assert_eq!((got.verdict, got.resolution.source), (Verdict::Same, Source::Clock));
+        assert!((got.resolution.value - 0.05).abs() < 1e-12, "both errors add up");
+        assert!(got.notes[0].contains("clock"), "{:?}", got.notes);
+    }
+
+    #[test]
+    fn canaries_that_disagree_widen_the_resolution() {
+        let (cool, hot) = (drift(&spread(500.0, 0.002, 12)), drift(&spread(530.0, 0.002, 12)));
+        let apart = canary_disagreement(&cool, &hot);
+        assert!((apart - 0.06).abs() < 0.003, "{apart}");
+        assert!((canary_disagreement(&hot, &cool) - apart).abs() < 1e-12, "whichever comes first");
+        assert_eq!(canary_disagreement(&cool, &cool), 0.0);
+        assert_eq!(canary_disagreement(&cool, &drift(&spread(501.0, 0.02, 12))), 0.0, "their intervals overlap");
+        assert_eq!(canary_disagreement(&cool, &[]), 0.0);
+        assert!(canary_wander(&cool) < 0.002 && canary_wander(&[]) == 0.0);
+        let wander = canary_wander(&drift(&spread(500.0, 0.2, 12)));
+        assert!((0.03..0.2).contains(&wander), "half of the readings of a noisy device: {wander}");
+        let base = spread(1000.0, 0.004, 60);
+        let other: Vec<f64> = base.iter().map(|t| t * 1.05).collect();
+        let grounds = |canary| Grounds { asked: RESOLUTION, canary, ..Grounds::default() };
+        let judged = |canary| Ratio::of(&timing(&base), &timing(&other), grounds(canary));
+        assert_eq!(judged(0.0).verdict, Verdict::Slower);
+        assert_eq!(judged(apart).verdict, Verdict::Same);
+        assert_eq!(judged(apart).resolution.source, Source::Canary);
+    }
+
+    #[test]
+    fn the_detectable_change_is_where_the_verdict_turns() {
+        for noise in [0.001, 0.01, 0.1] {
+            let base = spread(1000.0, noise, 41);
+            let same = ratio(&base, &base);
+            let detectable = same.detectable.expect("enough samples");
+            let scaled = |by: f64| ratio(&base, &base.iter().map(|t| t * by).collect::<Vec<_>>()).verdict;
+            // One direction turns exactly there, the other no later.
+            let beyond = 1.0 + detectable * 1.001;
+            assert_eq!((scaled(beyond), scaled(1.0 / beyond)), (Verdict::Slower, Verdict::Faster), "{noise}");
+            let short = 1.0 + detectable * 0.999;
+            let called = |v: Verdict| matches!(v, Verdict::Slower | Verdict::Faster);
+            assert!(!(called(scaled(short)) && called(scaled(1.0 / short))), "{noise}");
+        }
+    }
+}

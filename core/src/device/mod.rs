@@ -1,0 +1,12 @@
+//! What runs a case: the contract of a backend, and what it says of its device, clock and work.
+
+pub mod clock;
+mod info;
+mod profiler;
+mod span;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod stack;
+
+pub use info::*;
+pub use profiler::*;
+pub use span::*;

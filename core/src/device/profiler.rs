@@ -1,0 +1,212 @@
+//! The whole contract of a backend.
+//!
+//! A profiler describes its device, prepares a case, takes one timed sample when asked, traces one execution, and
+//! reads results back. It never loops until satisfied, computes statistics, prints, or knows a file: that is the work
+//! of [`crate::measure::runner`] and of the two edges (command line and page).
+//!
+//! The traits are asynchronous without `Send`, because GPU objects in a browser belong to one thread.
+
+use std::ops::Range;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ClockInfo, Conditions, DeviceInfo, Trace};
+use crate::suite::{Case, Inputs};
+use crate::units::{Bytes, Nanos};
+
+/// What one call of [`Prepared::measure`] executes, back to back in one submission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Executions before the clock starts. They bring the caches into the state that the timed ones leave them in, and
+    /// keep the device busy while the host hands over the rest.
+    pub lead: u32,
+    /// Executions that are timed.
+    pub repeats: u32,
+}
+
+impl Batch {
+    /// So many timed executions and nothing before them.
+    pub fn of(repeats: u32) -> Batch {
+        Batch { lead: 0, repeats }
+    }
+}
+
+/// One timed batch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// Time of the timed executions on the device's clock; where there is none, the same as `host`.
+    pub time: Nanos,
+    /// Time of the whole submission on the host clock, from submission to completion, the lead included.
+    pub host: Nanos,
+}
+
+/// One kernel launch of a prepared case, as far as the interface tells.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Launch {
+    /// Entry point.
+    pub entry: String,
+    /// Workgroups (blocks).
+    pub grid: [u32; 3],
+    /// Threads of a workgroup (block).
+    pub block: [u32; 3],
+    /// Registers of one thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registers: Option<u32>,
+    /// Workgroup (shared) memory of one workgroup, static and dynamic.
+    pub shared: Bytes,
+    /// Bytes of one thread that did not fit into registers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spilled: Option<Bytes>,
+    /// Share of the device's thread slots that are filled while the kernel runs: by the launch's limits (registers,
+    /// shared memory, block size) and by how evenly its grid fills the multiprocessors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub occupancy: Option<f64>,
+}
+
+/// Device memory held by the profiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct MemoryStats {
+    /// Held now.
+    pub current: Bytes,
+    /// Most held since the case was prepared.
+    pub peak: Bytes,
+    /// Reserved from the driver, where it tells.
+    pub reserved: Option<Bytes>,
+    /// In use on the whole device, by anyone, where the driver tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_used: Option<Bytes>,
+}
+
+/// What compiling a case took and produced.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Compiled {
+    /// Text to launchable kernels.
+    pub time: Nanos,
+    /// Whether the kernels came from a cache.
+    pub cached: bool,
+    /// Hash of the final kernel text, or empty where there is none.
+    pub text_hash: String,
+    /// Options that were in effect.
+    pub options: Vec<String>,
+    /// Where the time went: WGSL module and pipeline, or NVRTC and module load; then the first launch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
+    /// The same text compiled a second time, as a repeat visit would find it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeat: Option<Nanos>,
+}
+
+/// One step on the way from text to a kernel that has run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// What was done.
+    pub name: String,
+    /// How long it took.
+    pub time: Nanos,
+}
+
+/// What went wrong on a device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// The device cannot do this case.
+    #[error("not supported here: {0}")]
+    Unsupported(String),
+    /// Kernel text was rejected.
+    #[error("{file} does not compile: {log}")]
+    Compile {
+        /// Name of the kernel text.
+        file: String,
+        /// What the compiler said.
+        log: String,
+    },
+    /// An allocation failed.
+    #[error("out of memory: {0}")]
+    OutOfMemory(String),
+    /// The device is gone; nothing prepared on it can be used.
+    #[error("device lost: {0}")]
+    Lost(String),
+    /// The interface reported something else.
+    #[error("{0}")]
+    Device(String),
+}
+
+/// Which way a transfer goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// Host to device.
+    Upload,
+    /// Device to host, until the host can read it.
+    Download,
+}
+
+/// Opens a device and prepares cases on it.
+#[async_trait(?Send)]
+pub trait Profiler {
+    /// The device.
+    fn device(&self) -> &DeviceInfo;
+
+    /// The clock that takes this profiler's samples.
+    fn clock(&self) -> &ClockInfo;
+
+    /// Host time since the profiler was opened.
+    fn now(&self) -> Nanos;
+
+    /// Time that this process has spent on processors so far, all threads together, where it can be known.
+    fn cpu_time(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// What the sensors say. Nothing, where there are none.
+    fn conditions(&mut self) -> Conditions {
+        Conditions::default()
+    }
+
+    /// Let others run: in a page, the event loop; elsewhere nothing. Long host work calls it every few milliseconds.
+    async fn breathe(&self);
+
+    /// Host time from handing the device nothing to do until that is done: the fixed cost of any submission.
+    async fn empty(&mut self) -> Result<Nanos, BackendError>;
+
+    /// Host time of moving so many bytes; `None` where the device computes in the host's own memory.
+    async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError>;
+
+    /// These cases are going to be prepared: what can be made ready on other processors is, now. Says nothing of what
+    /// fails; preparing the case will.
+    async fn expect(&mut self, cases: &[Case]);
+
+    /// Compile a case, allocate its buffers and upload its inputs. Dropping the result frees everything.
+    ///
+    /// `sets` copies of every buffer are made, all with the same inputs, and executions go around them: with enough
+    /// sets to exceed the caches, each execution finds its data in device memory only. One set leaves data where it is.
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError>;
+}
+
+/// A case on a device.
+#[async_trait(?Send)]
+pub trait Prepared {
+    /// What compiling it took.
+    fn compiled(&self) -> &Compiled;
+
+    /// Its kernel launches, in order.
+    fn launches(&self) -> Vec<Launch>;
+
+    /// Fill outputs and scratch of every set with NaN (all bits set), so that an element nobody writes is seen.
+    async fn poison(&mut self) -> Result<(), BackendError>;
+
+    /// Run the case so many times back to back in one submission, and time that. Each execution takes the buffer set
+    /// after the last one's, across calls.
+    async fn measure(&mut self, batch: Batch) -> Result<Sample, BackendError>;
+
+    /// Run the case once, with every stage seen; with the host's call stacks if asked for.
+    async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError>;
+
+    /// Bytes of one buffer of the set that the last execution used, after all work so far.
+    async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError>;
+
+    /// Device memory held by this case, and its peak.
+    fn memory(&self) -> MemoryStats;
+}

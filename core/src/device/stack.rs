@@ -1,0 +1,101 @@
+//! The host's call stack at a submission, as names, innermost first. A page asks its browser instead.
+
+use std::backtrace::Backtrace;
+
+/// A stack that was walked and not yet looked up: walking takes microseconds, the names many times that.
+pub struct Stack(Backtrace);
+
+impl Stack {
+    /// The stack at this point.
+    pub fn capture() -> Stack {
+        Stack(Backtrace::force_capture())
+    }
+
+    /// The functions of the program, without the frames that took the stack and the machinery of futures and threads.
+    pub fn names(&self) -> Vec<String> {
+        // The frames themselves are not open to stable Rust; their text is.
+        names_in(&self.0.to_string())
+    }
+}
+
+/// The stack of whoever called.
+pub fn here() -> Vec<String> {
+    Stack::capture().names()
+}
+
+/// Names in the text of a backtrace: lines `  12: name`, or an indented name alone where a function was inlined into
+/// the numbered frame, each perhaps followed by a line `at file:line:column`.
+fn names_in(text: &str) -> Vec<String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("at "));
+    let name = |line| match str::split_once(line, ": ") {
+        Some((number, name)) if number.bytes().all(|byte| byte.is_ascii_digit()) => outer(name),
+        _ => outer(line),
+    };
+    let mut names: Vec<String> = lines.map(name).filter(|name| !is_machinery(name)).map(str::to_owned).collect();
+    // A function and the closures in it are one frame to a reader.
+    names.dedup();
+    names
+}
+
+/// The function that a closure is written in.
+fn outer(name: &str) -> &str {
+    let mut name = name.trim();
+    while let Some((outer, last)) = name.rsplit_once("::") {
+        if !last.starts_with('{') {
+            break;
+        }
+        name = outer;
+    }
+    name
+}
+
+/// Frames that tell nothing of the program: the standard library, what polls futures, C's start-up, and this file.
+fn is_machinery(name: &str) -> bool {
+    // Every Rust name has a path; what has none is C.
+    let Some((first, _)) = name.split_once("::") else { return true };
+    let first = first.trim_start_matches(['<', '&', '*']);
+    // `<F as core::ops::FnOnce<..>>` belongs to the trait's crate: the type is anyone's.
+    let krate = first.rsplit(' ').next().unwrap_or(first);
+    ["std", "core", "alloc", "pollster", "test", "backtrace_rs"].contains(&krate)
+        || name == concat!(module_path!(), "::here")
+        || name.trim_start_matches('<').starts_with(concat!(module_path!(), "::Stack"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_names_its_caller_first() {
+        fn asks() -> Vec<String> {
+            std::iter::once(()).flat_map(|()| here()).collect()
+        }
+        let frames = asks();
+        assert!(frames[0].ends_with("a_stack_names_its_caller_first::asks"), "{frames:?}");
+        assert!(frames[1].ends_with("tests::a_stack_names_its_caller_first"), "{frames:?}");
+        assert_eq!(frames.len(), 2, "what lies further out is the test machinery: {frames:?}");
+    }
+
+    #[test]
+    fn frames_of_traits_and_futures_are_told_apart() {
+        let text = "   0: std::backtrace_rs::backtrace::trace
+             at /rustc/lib.rs:1:2
+   1: parallax_core::device::stack::Stack::capture
+   2: <parallax_shaders::prepared::WgpuCase as parallax_core::device::Prepared>::trace::{{closure}}
+             at ./shaders/src/prepared.rs:1:2
+   3: <core::pin::Pin<P> as core::future::future::Future>::poll
+   4: parallax_core::measure::runner::one::{closure#0}
+   5: <F as core::ops::function::FnOnce<Args>>::call_once
+   6: parallax_core::measure::runner::one
+   7: <unknown>
+   8: main";
+        let case = "<parallax_shaders::prepared::WgpuCase as parallax_core::device::Prepared>::trace";
+        assert_eq!(names_in(text), [case, "parallax_core::measure::runner::one"]);
+    }
+
+    #[test]
+    fn inlined_functions_are_read_beside_their_frames() {
+        let text = "   3: a::inner\n             at ./src/a.rs:10:5\n      a::outer::{{closure}}\n   4: a::run\n";
+        assert_eq!(names_in(text), ["a::inner", "a::outer", "a::run"]);
+    }
+}

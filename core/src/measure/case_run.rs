@@ -1,0 +1,298 @@
+//! One case on its way through a run: prepared and checked, its turns, and what is made of them.
+
+use std::rc::Rc;
+
+use crate::device::{BackendError, Batch, Prepared, Profiler, Span, SpanKind, Step, Trace, Track};
+use crate::measure::check;
+use crate::measure::check::{Expected, check};
+use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
+use crate::measure::stop::Limits;
+use crate::plan::{Cache, Planned, Spec, schedule};
+use crate::record::roofline::Ceilings;
+use crate::record::{CheckResult, Measured, Outcome, Phase, Refusal, Stopped, Timing, roofline};
+use crate::suite::{Case, Inputs, Role};
+use crate::units::Nanos;
+
+/// How a case ended, before it is a record.
+pub enum Ending {
+    /// With a verdict.
+    Outcome(Outcome),
+    /// For want of memory, which others may hold.
+    OutOfMemory(String),
+    /// With the device.
+    Lost(String),
+}
+
+impl From<BackendError> for Ending {
+    fn from(error: BackendError) -> Ending {
+        match error {
+            BackendError::Lost(why) => Ending::Lost(why),
+            BackendError::OutOfMemory(why) => Ending::OutOfMemory(why),
+            other => Ending::Outcome(Outcome::Failed { reason: other.to_string() }),
+        }
+    }
+}
+
+impl From<Ending> for Outcome {
+    fn from(ending: Ending) -> Outcome {
+        let failed = |error: BackendError| Outcome::Failed { reason: error.to_string() };
+        match ending {
+            Ending::Outcome(outcome) => outcome,
+            Ending::OutOfMemory(why) => failed(BackendError::OutOfMemory(why)),
+            Ending::Lost(why) => failed(BackendError::Lost(why)),
+        }
+    }
+}
+
+/// Inputs and right results of one problem, shared by its variants, which come one after the other.
+struct Reference {
+    inputs: Inputs,
+    expected: Expected,
+}
+
+/// The reference of the problem in hand.
+#[derive(Default)]
+pub struct References {
+    last: Option<(String, Rc<Reference>)>,
+}
+
+impl References {
+    async fn of(&mut self, case: &Case, seed: u64, profiler: &dyn Profiler) -> Rc<Reference> {
+        let text = case.to_string();
+        let problem = text.rsplit_once('/').map_or(text.as_str(), |(problem, _)| problem).to_owned();
+        if let Some((known, reference)) = &self.last
+            && *known == problem
+        {
+            return reference.clone();
+        }
+        let inputs = case.problem.inputs(seed);
+        let expected = Expected::of(profiler, &case.problem, &inputs, check::WORK).await;
+        let reference = Rc::new(Reference { inputs, expected });
+        self.last = Some((problem, reference.clone()));
+        reference
+    }
+}
+
+/// A case on the device.
+pub struct Live<'p> {
+    /// As planned.
+    pub planned: &'p Planned,
+    case: Case,
+    sets: u32,
+    prepared: Box<dyn Prepared>,
+    reference: Rc<Reference>,
+    check: CheckResult,
+    phases: Phases,
+    first_launch: Nanos,
+    sampler: Option<Sampler>,
+    stopped: Option<Stopped>,
+    /// Set when a turn failed.
+    pub ended: Option<Ending>,
+}
+
+impl<'p> Live<'p> {
+    /// Prepare a case, run it once on poisoned outputs, and check it.
+    pub async fn begin(
+        planned: &'p Planned,
+        sets: u32,
+        seed: u64,
+        references: &mut References,
+        profiler: &mut dyn Profiler,
+    ) -> Result<Live<'p>, Ending> {
+        profiler.breathe().await;
+        let case = planned.runs();
+        let reference = references.of(&case, seed, profiler).await;
+        let mut phases = Phases::begin(profiler.now());
+        let mut prepared = profiler.prepare(&case, &reference.inputs, sets).await?;
+        phases.end("prepare", profiler.now());
+        prepared.poison().await?;
+        let first_launch = prepared.measure(Batch::of(1)).await?.host;
+        let check = check(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
+        phases.end("check", profiler.now());
+        if !check.right {
+            return Err(Ending::Outcome(Outcome::Wrong { check }));
+        }
+        Ok(Live {
+            planned,
+            case,
+            sets,
+            prepared,
+            reference,
+            check,
+            phases,
+            first_launch,
+            sampler: None,
+            stopped: None,
+            ended: None,
+        })
+    }
+
+    /// Checked once and not timed.
+    pub fn verified(self) -> Ending {
+        Ending::Outcome(self.outcome(None, None, &Ceilings::default(), None))
+    }
+
+    /// Size the batch.
+    pub async fn size(&mut self, limits: Limits, clock: &TrustedClock, cache: Cache) -> Result<(), Ending> {
+        match Sampler::size(&mut *self.prepared, clock, limits, cache, self.sets).await {
+            Ok(sampler) => self.sampler = Some(sampler),
+            Err(Unsized::Backend(error)) => return Err(error.into()),
+            Err(Unsized::Unresolvable(reason)) => {
+                let check = self.check.clone();
+                return Err(Ending::Outcome(Outcome::Refused { kind: Refusal::Unresolvable, reason, check }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether more turns are wanted.
+    pub fn sampling(&self) -> bool {
+        self.stopped.is_none() && self.ended.is_none()
+    }
+
+    /// Samples that count so far.
+    pub fn samples(&self) -> usize {
+        self.sampler.as_ref().map_or(0, Sampler::samples)
+    }
+
+    /// Share of this case's sampling that is done.
+    pub fn progress(&self) -> f64 {
+        if self.sampling() { self.sampler.as_ref().map_or(0.0, Sampler::progress) } else { 1.0 }
+    }
+
+    /// One turn; what goes wrong is kept as this case's ending.
+    pub async fn turn(&mut self, profiler: &mut dyn Profiler, slow: Option<&str>) {
+        let Some(sampler) = &mut self.sampler else { return };
+        match sampler.turn(&mut *self.prepared, profiler, slow).await {
+            Ok(stopped) => self.stopped = stopped,
+            Err(error) => self.ended = Some(error.into()),
+        }
+    }
+
+    /// After the last sample: trace, check again, and hold the time against what is possible.
+    pub async fn complete(mut self, spec: &Spec, ceilings: &Ceilings, profiler: &mut dyn Profiler) -> Ending {
+        if let Some(ending) = self.ended.take() {
+            return ending;
+        }
+        let Some(sampler) = self.sampler.take() else {
+            return Ending::Outcome(Outcome::Failed { reason: "no sample was taken".to_owned() });
+        };
+        let timing = match sampler.finish(self.stopped.unwrap_or(Stopped::Asked)) {
+            Ok(timing) => timing,
+            Err(reason) => return Ending::Outcome(Outcome::Failed { reason }),
+        };
+        match self.after(spec, profiler).await {
+            Ok((trace, again)) if again.right => {
+                Ending::Outcome(self.outcome(Some(timing), Some(trace), ceilings, Some(profiler)))
+            }
+            Ok((_, check)) => Ending::Outcome(Outcome::Wrong { check }),
+            Err(error) => error.into(),
+        }
+    }
+
+    async fn after(&mut self, spec: &Spec, profiler: &mut dyn Profiler) -> Result<(Trace, CheckResult), BackendError> {
+        self.phases.begin_again(profiler.now());
+        let trace = follow(&mut *self.prepared, spec).await?;
+        self.phases.end("trace", profiler.now());
+        self.prepared.poison().await?;
+        self.prepared.measure(Batch::of(1)).await?;
+        let problem = &self.case.problem;
+        let again = check(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
+        self.phases.end("recheck", profiler.now());
+        Ok((trace, again))
+    }
+
+    fn outcome(
+        self,
+        timing: Option<Timing>,
+        trace: Option<Trace>,
+        ceilings: &Ceilings,
+        profiler: Option<&dyn Profiler>,
+    ) -> Outcome {
+        let problem = &self.case.problem;
+        let cost = (problem.workload.cost)(problem);
+        let launches = self.prepared.launches();
+        let analysis = timing.as_ref().zip(profiler).and_then(|(t, p)| {
+            let set = problem.bytes(|b| !matches!(b.role, Role::Scratch));
+            let caps = &p.device().caps;
+            roofline::analyse(ceilings, caps, problem.dtype, cost, (set, t.cache), (t.summary.median, launches.len()))
+        });
+        if let (Some(a), Some(t)) = (&analysis, &timing)
+            && let Some(reason) = roofline::impossible(a, cost, t.summary.median)
+        {
+            return Outcome::Refused { kind: Refusal::Impossible, reason, check: self.check };
+        }
+        let mut compiled = self.prepared.compiled().clone();
+        compiled.steps.push(Step { name: "first launch".to_owned(), time: self.first_launch });
+        Outcome::Ok(Box::new(Measured {
+            compiled,
+            check: self.check,
+            timing,
+            memory: self.prepared.memory(),
+            launches,
+            analysis,
+            trace,
+            phases: self.phases.list,
+        }))
+    }
+}
+
+/// Executions by the schedule; each one that is kept lies in an annotation of its own.
+async fn follow(prepared: &mut dyn Prepared, spec: &Spec) -> Result<Trace, BackendError> {
+    let mut kept = Trace::default();
+    for (i, phase) in spec.schedule.phases().enumerate() {
+        match phase {
+            schedule::Phase::Wait => {
+                prepared.measure(Batch::of(1)).await?;
+            }
+            schedule::Phase::WarmUp => {
+                prepared.trace(spec.with_stack).await?;
+            }
+            schedule::Phase::Active => {
+                let one = prepared.trace(spec.with_stack).await?;
+                let edges = || one.spans.iter().filter(|s| s.track == Track::Host).flat_map(|s| [s.start.0, s.end.0]);
+                let start = edges().fold(f64::INFINITY, f64::min);
+                let end = edges().fold(f64::NEG_INFINITY, f64::max);
+                if start < end {
+                    kept.spans.push(Span {
+                        name: format!("ProfilerStep#{i}"),
+                        kind: SpanKind::Annotation,
+                        track: Track::Host,
+                        start: Nanos(start),
+                        end: Nanos(end),
+                        ..Span::default()
+                    });
+                }
+                let error = |t: &Trace| t.alignment_error.map_or(0.0, |e| e.0);
+                if kept.source.is_none() || error(&one) > error(&kept) {
+                    kept.alignment_error = one.alignment_error;
+                }
+                kept.source = one.source.or(kept.source);
+                kept.spans.extend(one.spans);
+            }
+        }
+    }
+    Ok(kept)
+}
+
+/// Host phases of one case.
+struct Phases {
+    since: Nanos,
+    list: Vec<Phase>,
+}
+
+impl Phases {
+    fn begin(now: Nanos) -> Phases {
+        Phases { since: now, list: Vec::new() }
+    }
+
+    /// The next phase begins now, not where the last one ended: others had their turn in between.
+    fn begin_again(&mut self, now: Nanos) {
+        self.since = now;
+    }
+
+    fn end(&mut self, name: &str, now: Nanos) {
+        self.list.push(Phase { name: name.to_owned(), start: self.since, end: now });
+        self.since = now;
+    }
+}

@@ -1,0 +1,273 @@
+//! Finds out what a device can do at best, by running probes through the interface that the cases go through.
+//!
+//! Probes are ordinary workloads: `copy` and `read` for memory, `fma` for arithmetic, `matmul` for matrix units, and the
+//! smallest `copy` for a dispatch of nearly nothing. The best of several variants counts, and of its samples the best: a
+//! ceiling is what the device has been seen to reach, not what it does while power or heat hold it back. Outputs of up to
+//! 16 MiB are checked against the reference; a probe that is wrong is no ceiling.
+
+use crate::device::{BackendError, Batch, Profiler, Transfer};
+use crate::measure::check::{Expected, check};
+use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
+use crate::measure::stop::Limits;
+use crate::record::Timing;
+use crate::record::roofline::{Arithmetic, Bandwidth, Cache, Ceilings};
+use crate::suite::{Case, DType, Dialect, How, Problem, Role};
+use crate::units::{Bytes, Nanos};
+use crate::{plan, suite};
+
+/// What one probe may spend and aims for.
+const LIMITS: Limits = Limits {
+    precision: 0.02,
+    budget: Nanos(60e6),
+    warm_up: Nanos(5e6),
+    least: Nanos(0.0),
+    min_samples: 6,
+    max_samples: 40,
+};
+/// Outputs beyond this are not compared with the reference.
+const CHECKED: u64 = 16 << 20;
+/// Multiply-adds of reference work for one probe.
+const WORK: u64 = 2_000_000;
+/// A cache's throughput is at least so many times that of what lies behind it.
+const KNEE: f64 = 1.25;
+
+/// How large the probes are; emulated devices get small ones, because they are slow and have no caches of their own.
+struct Sizes {
+    working_sets: &'static [u64],
+    threads: u64,
+    rounds: u64,
+    matrix: Option<u64>,
+    transfer: u64,
+}
+
+const MIB: u64 = 1 << 20;
+
+fn sizes(profiler: &dyn Profiler) -> Sizes {
+    // Browsers do not tell what kind a GPU is, only whether it is an emulation.
+    if profiler.device().kind.is_emulated() {
+        Sizes {
+            working_sets: &[MIB / 4, MIB, 4 * MIB, 16 * MIB, 64 * MIB],
+            threads: 1 << 12,
+            rounds: 256,
+            matrix: None,
+            transfer: 8 * MIB,
+        }
+    } else {
+        Sizes {
+            working_sets: &[MIB, 4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB],
+            threads: 1 << 18,
+            rounds: 512,
+            matrix: Some(4096),
+            transfer: 64 * MIB,
+        }
+    }
+}
+
+/// Measure every ceiling that this device has.
+///
+/// # Errors
+/// Only a lost device; a probe that cannot run is named in [`Ceilings::missing`].
+pub async fn measure(profiler: &mut dyn Profiler, clock: &TrustedClock) -> Result<Ceilings, BackendError> {
+    let mut found = Ceilings::default();
+    let sizes = sizes(profiler);
+    bandwidth(profiler, clock, &sizes, &mut found).await?;
+    let dtypes = profiler.device().caps.dtypes.clone();
+    for dtype in &dtypes {
+        let shape = format!("n{},k{}", sizes.threads, sizes.rounds);
+        arithmetic(profiler, clock, &mut found, "fma", &shape, *dtype, false).await?;
+        if let Some(m) = sizes.matrix {
+            let shape = format!("m{m},n{m},k{m}");
+            arithmetic(profiler, clock, &mut found, "matmul", &shape, *dtype, true).await?;
+        }
+    }
+    if let Some((timing, _)) = best(profiler, clock, &mut found.missing, "copy", "n4", DType::F32, false).await? {
+        found.dispatch = timing.slope.map(|s| s.execution).filter(|t| t.0 > 0.0).or(Some(timing.summary.median));
+    }
+    for way in [Transfer::Upload, Transfer::Download] {
+        let mut times = Vec::new();
+        for _ in 0..4 {
+            match profiler.transfer(way, sizes.transfer).await {
+                Ok(Some(time)) => times.push(time.0),
+                Ok(None) => break,
+                Err(BackendError::Lost(why)) => return Err(BackendError::Lost(why)),
+                Err(error) => {
+                    found.missing.push(format!("{way:?} of {}: {error}", Bytes(sizes.transfer)));
+                    break;
+                }
+            }
+        }
+        let fastest = times.into_iter().reduce(f64::min).map(|t| Bytes(sizes.transfer).per(Nanos(t)));
+        match way {
+            Transfer::Upload => found.upload = fastest,
+            Transfer::Download => found.download = fastest,
+        }
+    }
+    Ok(found)
+}
+
+/// Throughput by working set. The largest set decides which variants are good; the others run only those.
+async fn bandwidth(
+    profiler: &mut dyn Profiler,
+    clock: &TrustedClock,
+    sizes: &Sizes,
+    found: &mut Ceilings,
+) -> Result<(), BackendError> {
+    let mut good: Vec<(&str, Option<&'static str>)> = vec![("copy", None), ("read", None)];
+    for set in sizes.working_sets.iter().rev() {
+        let mut top: Option<Bandwidth> = None;
+        for (name, variant) in &mut good {
+            // A copy touches each element twice; both move four bytes an element.
+            let elements = set / if *name == "copy" { 8 } else { 4 };
+            let shape = format!("n{elements}");
+            let reached = match variant {
+                None => best(profiler, clock, &mut found.missing, name, &shape, DType::F32, false).await?,
+                Some(v) => probe(profiler, clock, &mut found.missing, &case(name, &shape, DType::F32, v)).await?,
+            };
+            let Some((timing, case)) = reached else { continue };
+            *variant = Some(case.variant);
+            let rate = (case.problem.workload.cost)(&case.problem).moved().per(timing.summary.min);
+            if top.as_ref().is_none_or(|t| rate > t.rate) {
+                top = Some(Bandwidth { working_set: Bytes(*set), rate, probe: case.to_string() });
+            }
+        }
+        found.bandwidth.extend(top);
+    }
+    found.bandwidth.reverse();
+    let told = profiler.device().limits.get("l2_cache_bytes").copied().filter(|b| *b > 0);
+    found.cache = match told {
+        Some(bytes) => Some(Cache { capacity: Bytes(bytes), from_driver: true }),
+        None => knee(&found.bandwidth).map(|capacity| Cache { capacity, from_driver: false }),
+    };
+    Ok(())
+}
+
+/// The largest working set that is still served clearly faster than the largest of all.
+fn knee(points: &[Bandwidth]) -> Option<Bytes> {
+    let floor = points.last()?.rate;
+    // Small sets are slow for another reason, launching, and do not count against the cache.
+    points.iter().rev().find(|p| p.rate > KNEE * floor).map(|p| p.working_set)
+}
+
+async fn arithmetic(
+    profiler: &mut dyn Profiler,
+    clock: &TrustedClock,
+    found: &mut Ceilings,
+    name: &str,
+    shape: &str,
+    dtype: DType,
+    matrix: bool,
+) -> Result<(), BackendError> {
+    if let Some((timing, case)) = best(profiler, clock, &mut found.missing, name, shape, dtype, matrix).await? {
+        let rate = (case.problem.workload.cost)(&case.problem).flops.per(timing.summary.min);
+        found.arithmetic.push(Arithmetic { dtype, matrix, rate, probe: case.to_string() });
+    }
+    Ok(())
+}
+
+/// Variants of `matmul` that use matrix units.
+const MATRIX_VARIANTS: [&str; 3] = ["vendor", "mma", "coopmat"];
+
+fn case(name: &str, shape: &str, dtype: DType, variant: &'static str) -> Case {
+    let workload = suite::find(name).unwrap_or_else(|| panic!("the probe `{name}` is a workload"));
+    let problem = Problem::new(workload, workload.directions[0], shape, dtype)
+        .unwrap_or_else(|e| panic!("the probe {name}/{shape}: {e}"));
+    Case { problem, variant }
+}
+
+/// The fastest variant of a probe.
+async fn best(
+    profiler: &mut dyn Profiler,
+    clock: &TrustedClock,
+    missing: &mut Vec<String>,
+    name: &str,
+    shape: &str,
+    dtype: DType,
+    matrix: bool,
+) -> Result<Option<(Timing, Case)>, BackendError> {
+    let caps = profiler.device().caps.clone();
+    let workload = suite::find(name).unwrap_or_else(|| panic!("the probe `{name}` is a workload"));
+    let variants: Vec<&'static str> = match caps.dialect {
+        Dialect::Cpu if matrix => Vec::new(),
+        Dialect::Cpu => vec![crate::suite::CPU_VARIANT],
+        _ => workload
+            .variants
+            .iter()
+            .filter(|v| matches!(v.how, How::Kernel { .. }) && (!matrix || MATRIX_VARIANTS.contains(&v.name)))
+            .map(|v| v.name)
+            .collect(),
+    };
+    let mut top: Option<(Timing, Case)> = None;
+    let mut why_not = None;
+    for variant in variants {
+        let case = case(name, shape, dtype, variant);
+        if let Err(why) = plan::runs_as_asked(&case, &caps) {
+            why_not = Some(format!("{case}: {why}"));
+            continue;
+        }
+        why_not = None;
+        let Some((timing, case)) = probe(profiler, clock, missing, &case).await? else { continue };
+        if top.as_ref().is_none_or(|(t, _)| timing.summary.median.0 < t.summary.median.0) {
+            top = Some((timing, case));
+        }
+    }
+    // That a device has no matrix units is nothing that it lacks.
+    missing.extend(why_not.filter(|_| top.is_none() && !matrix));
+    Ok(top)
+}
+
+/// Time one probe, or say in `missing` why not.
+async fn probe(
+    profiler: &mut dyn Profiler,
+    clock: &TrustedClock,
+    missing: &mut Vec<String>,
+    case: &Case,
+) -> Result<Option<(Timing, Case)>, BackendError> {
+    match timed(profiler, clock, case).await {
+        Ok(timing) => Ok(Some((timing, case.clone()))),
+        Err(Unsized::Backend(BackendError::Lost(why))) => Err(BackendError::Lost(why)),
+        Err(Unsized::Backend(error)) => {
+            missing.push(format!("{case}: {error}"));
+            Ok(None)
+        }
+        Err(Unsized::Unresolvable(why)) => {
+            missing.push(format!("{case}: {why}"));
+            Ok(None)
+        }
+    }
+}
+
+async fn timed(profiler: &mut dyn Profiler, clock: &TrustedClock, case: &Case) -> Result<Timing, Unsized> {
+    profiler.breathe().await;
+    let problem = &case.problem;
+    let inputs = problem.repeated_inputs(1);
+    let mut prepared = profiler.prepare(case, &inputs, 1).await?;
+    prepared.measure(Batch::of(1)).await?;
+    if problem.bytes(|b| matches!(b.role, Role::Output { .. })).0 <= CHECKED {
+        let expected = Expected::of(profiler, problem, &inputs, WORK).await;
+        let verdict = check(profiler, &mut *prepared, problem, &expected).await?;
+        if !verdict.right {
+            let what = format!("gives wrong results: {}", verdict.sentence());
+            return Err(Unsized::Backend(BackendError::Device(what)));
+        }
+    }
+    let mut sampler = Sampler::size(&mut *prepared, clock, LIMITS, plan::Cache::Hot, 1).await?;
+    let stopped = sampler.turns(&mut *prepared, profiler).await?;
+    sampler.finish(stopped).map_err(|why| Unsized::Backend(BackendError::Device(why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_knee_is_the_last_set_that_a_cache_serves() {
+        let points = |rates: &[f64]| -> Vec<Bandwidth> {
+            let point =
+                |(i, rate): (usize, &f64)| Bandwidth { working_set: Bytes(1 << i), rate: *rate, probe: String::new() };
+            rates.iter().enumerate().map(point).collect()
+        };
+        assert_eq!(knee(&points(&[0.5, 6.0, 6.1, 5.9, 3.2, 3.0])), Some(Bytes(8)), "small sets are slow to launch");
+        assert_eq!(knee(&points(&[3.0, 3.1, 3.0])), None, "no cache to be seen");
+        assert_eq!(knee(&[]), None);
+    }
+}

@@ -1,0 +1,155 @@
+//! Counts, around any profiler, the host time during which the device works or is waited for.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::rc::Rc;
+
+use async_trait::async_trait;
+use web_time::Instant;
+
+use crate::device::{
+    BackendError, Batch, ClockInfo, Compiled, Conditions, DeviceInfo, Launch, MemoryStats, Prepared, Profiler, Sample,
+    Trace, Transfer,
+};
+use crate::record::Spent;
+use crate::suite::{Case, Inputs};
+use crate::units::Nanos;
+
+/// A profiler whose time is counted.
+pub(crate) struct Metered<'p> {
+    inner: &'p mut dyn Profiler,
+    begun: Nanos,
+    cpu_begun: Option<Nanos>,
+    count: Rc<Count>,
+}
+
+#[derive(Default)]
+struct Count {
+    waiting: Cell<f64>,
+    device: Cell<f64>,
+}
+
+impl Count {
+    fn wait(&self, time: Nanos) {
+        self.waiting.set(self.waiting.get() + time.0);
+    }
+
+    /// For work that does not say itself how long it took.
+    fn wait_since(&self, began: Instant) {
+        self.wait(Nanos::from_secs(began.elapsed().as_secs_f64()));
+    }
+}
+
+impl<'p> Metered<'p> {
+    /// Counting begins now.
+    pub fn new(inner: &'p mut dyn Profiler) -> Metered<'p> {
+        Metered { begun: inner.now(), cpu_begun: inner.cpu_time(), inner, count: Rc::default() }
+    }
+
+    /// Everything so far.
+    pub fn spent(&self) -> Spent {
+        Spent {
+            wall: self.inner.now() - self.begun,
+            waiting: Nanos(self.count.waiting.get()),
+            device: Nanos(self.count.device.get()),
+            cpu: self.inner.cpu_time().zip(self.cpu_begun).map(|(now, then)| now - then),
+        }
+    }
+}
+
+#[async_trait(?Send)]
+impl Profiler for Metered<'_> {
+    fn device(&self) -> &DeviceInfo {
+        self.inner.device()
+    }
+
+    fn clock(&self) -> &ClockInfo {
+        self.inner.clock()
+    }
+
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn cpu_time(&self) -> Option<Nanos> {
+        self.inner.cpu_time()
+    }
+
+    fn conditions(&mut self) -> Conditions {
+        self.inner.conditions()
+    }
+
+    async fn breathe(&self) {
+        self.inner.breathe().await;
+    }
+
+    async fn empty(&mut self) -> Result<Nanos, BackendError> {
+        let time = self.inner.empty().await?;
+        self.count.wait(time);
+        Ok(time)
+    }
+
+    async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError> {
+        let time = self.inner.transfer(way, bytes).await?;
+        self.count.wait(time.unwrap_or_default());
+        Ok(time)
+    }
+
+    async fn expect(&mut self, cases: &[Case]) {
+        self.inner.expect(cases).await;
+    }
+
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
+        let inner = self.inner.prepare(case, inputs, sets).await?;
+        Ok(Box::new(MeteredCase { inner, count: self.count.clone() }))
+    }
+}
+
+struct MeteredCase {
+    inner: Box<dyn Prepared>,
+    count: Rc<Count>,
+}
+
+#[async_trait(?Send)]
+impl Prepared for MeteredCase {
+    fn compiled(&self) -> &Compiled {
+        self.inner.compiled()
+    }
+
+    fn launches(&self) -> Vec<Launch> {
+        self.inner.launches()
+    }
+
+    async fn poison(&mut self) -> Result<(), BackendError> {
+        let began = Instant::now();
+        self.inner.poison().await?;
+        self.count.wait_since(began);
+        Ok(())
+    }
+
+    async fn measure(&mut self, batch: Batch) -> Result<Sample, BackendError> {
+        let sample = self.inner.measure(batch).await?;
+        self.count.wait(sample.host);
+        self.count.device.set(self.count.device.get() + sample.time.0);
+        Ok(sample)
+    }
+
+    async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {
+        let trace = self.inner.trace(stacks).await?;
+        let times = || trace.spans.iter().flat_map(|s| [s.start.0, s.end.0]);
+        let (first, last) = (times().fold(f64::INFINITY, f64::min), times().fold(f64::NEG_INFINITY, f64::max));
+        self.count.wait(Nanos((last - first).max(0.0)));
+        Ok(trace)
+    }
+
+    async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
+        let began = Instant::now();
+        let bytes = self.inner.read_back(buffer, bytes).await?;
+        self.count.wait_since(began);
+        Ok(bytes)
+    }
+
+    fn memory(&self) -> MemoryStats {
+        self.inner.memory()
+    }
+}

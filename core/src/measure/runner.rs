@@ -1,0 +1,455 @@
+//! The measuring loop of a run.
+//!
+//! Before the cases: the clocks are tested and the ceilings measured. Then the cases come in groups that fit into memory
+//! together. Of a group, every case is prepared and checked; a canary kernel keeps the device busy until its clocks have
+//! risen; then come rounds, in which every case takes one turn, in an order that is drawn anew for each round, until each
+//! has samples enough; at last every case is traced and checked again. A case whose output is wrong, or whose time
+//! cannot be, has no figure.
+
+use std::collections::BTreeSet;
+
+use crate::device::{BackendError, Profiler};
+use crate::measure::canary::Canary;
+use crate::measure::case_run::{Ending, Live, References};
+use crate::measure::meter::Metered;
+use crate::measure::sampler::TrustedClock;
+use crate::measure::stop::Limits;
+use crate::measure::{ceilings, timer};
+use crate::plan::{Cache, PRECISION_NATIVE, Plan, Planned, Skip, Spec};
+use crate::record::roofline::Ceilings;
+use crate::record::{ActualVariant, Baseline, Drift, Outcome, Parts, Record, Run, Spent};
+use crate::suite::{Caps, Case, splitmix64};
+use crate::units::{Bytes, Nanos};
+
+/// What to do with each case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Check it once.
+    Verify,
+    /// Check it, time it, check it again.
+    Measure,
+}
+
+/// Progress, for whoever wants to draw it.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "events are handed over by reference, one at a time")]
+pub enum Event<'a> {
+    /// Clocks are tested and ceilings measured.
+    Baseline(&'a Baseline),
+    /// A case is worked on.
+    Started {
+        /// Its canonical string.
+        case: &'a str,
+    },
+    /// So much of the run is done, from 0 to 1, as far as budgets tell.
+    Progress(f64),
+    /// A look at the canary.
+    Drift(&'a Drift),
+    /// A case ended.
+    Finished(&'a Record),
+    /// The run ended; this is where its time went.
+    Spent(Spent),
+}
+
+/// What the receiver of an event wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Go on.
+    Continue,
+    /// End the run soon: cases with samples enough are completed, the others are left.
+    Stop,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// Every planned case has a record.
+    Complete,
+    /// The receiver asked to stop.
+    Stopped,
+    /// The device was lost during the named case, which has a record that says so; the profiler cannot be used again.
+    DeviceLost(String),
+}
+
+/// What an earlier part of the same run has brought, to go on with a fresh profiler after a lost device.
+#[derive(Debug, Clone, Default)]
+pub struct SoFar {
+    finished: BTreeSet<String>,
+    baseline: Option<Baseline>,
+}
+
+impl SoFar {
+    /// Of a run that is not complete.
+    pub fn of(run: &Run) -> SoFar {
+        SoFar { finished: run.records.iter().map(|r| r.case.clone()).collect(), baseline: run.baseline.clone() }
+    }
+}
+
+/// Run a plan. Records are handed over as events the moment they exist; nothing is kept.
+pub async fn run(
+    plan: &Plan,
+    spec: &Spec,
+    mode: Mode,
+    profiler: &mut dyn Profiler,
+    so_far: &SoFar,
+    mut on_event: impl FnMut(Event<'_>) -> Flow,
+) -> Ended {
+    let mut profiler = Metered::new(profiler);
+    let ended = Engine { plan, spec, mode, on_event: &mut on_event, stopping: false }.all(&mut profiler, so_far).await;
+    on_event(Event::Spent(profiler.spent()));
+    ended
+}
+
+/// Why the engine leaves its work.
+enum Left {
+    Stopped,
+    /// The device is gone; this was being worked on.
+    Lost(String),
+}
+
+struct Engine<'a, F> {
+    plan: &'a Plan,
+    spec: &'a Spec,
+    mode: Mode,
+    on_event: &'a mut F,
+    stopping: bool,
+}
+
+/// What every case of a run is measured with.
+struct Setting {
+    clock: TrustedClock,
+    ceilings: Ceilings,
+    canary: Option<Canary>,
+    /// Bytes that one group may hold on the device.
+    room: u64,
+}
+
+/// Most cases in a group, so that records come at intervals.
+const GROUP: usize = 64;
+/// Most buffer sets of one case.
+const MOST_SETS: u64 = 4096;
+/// Device memory that a group may take where nobody tells how much there is.
+const UNKNOWN_ROOM: u64 = 1 << 30;
+/// Share of its budget that a case takes at least, however precise: samples spread over a stretch of time see drift that
+/// a short burst does not.
+const LEAST: f64 = 0.9;
+/// Samples that make a figure when a run is ended early.
+const ENOUGH: usize = 6;
+
+impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
+    fn event(&mut self, event: Event<'_>) {
+        if (self.on_event)(event) == Flow::Stop {
+            self.stopping = true;
+        }
+    }
+
+    async fn all(mut self, profiler: &mut dyn Profiler, so_far: &SoFar) -> Ended {
+        for skip in self.plan.skips.iter().filter(|s| !so_far.finished.contains(&s.case.to_string())) {
+            self.event(Event::Finished(&skipped(skip)));
+        }
+        let todo: Vec<&Planned> =
+            self.plan.cases.iter().filter(|p| !so_far.finished.contains(&p.case.to_string())).collect();
+        if self.stopping {
+            return Ended::Stopped;
+        }
+        if todo.is_empty() {
+            return Ended::Complete;
+        }
+        let coming: Vec<Case> = todo.iter().map(|planned| planned.runs()).collect();
+        profiler.expect(&coming).await;
+        let ended = match self.mode {
+            Mode::Verify => self.verify(&todo, profiler).await,
+            Mode::Measure => self.measure(&todo, profiler, so_far).await,
+        };
+        match ended {
+            Ok(()) => Ended::Complete,
+            Err(Left::Stopped) => Ended::Stopped,
+            Err(Left::Lost(case)) => Ended::DeviceLost(case),
+        }
+    }
+
+    async fn verify(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler) -> Result<(), Left> {
+        let mut references = References::default();
+        for (i, planned) in todo.iter().enumerate() {
+            let case = planned.case.to_string();
+            self.event(Event::Started { case: &case });
+            if self.stopping {
+                return Err(Left::Stopped);
+            }
+            let ending = match Live::begin(planned, 1, self.spec.seed, &mut references, profiler).await {
+                Ok(live) => live.verified(),
+                Err(ending) => ending,
+            };
+            self.end(planned, ending, &case)?;
+            self.event(Event::Progress((i + 1) as f64 / todo.len() as f64));
+        }
+        if self.stopping { Err(Left::Stopped) } else { Ok(()) }
+    }
+
+    async fn measure(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler, so_far: &SoFar) -> Result<(), Left> {
+        let mut setting = match self.baseline(profiler, so_far).await {
+            Ok(setting) => setting,
+            Err(BackendError::Lost(_)) => return Err(Left::Lost("the self-test".to_owned())),
+            Err(error) => {
+                // A device that cannot run the probes has nothing to say about the cases either.
+                for planned in todo {
+                    let reason = format!("the self-test of clocks failed: {error}");
+                    self.event(Event::Finished(&record(planned, Outcome::Failed { reason })));
+                }
+                return Ok(());
+            }
+        };
+        let mut queue = shuffled_by_problem(todo, self.spec.seed);
+        let total = queue.len();
+        while !queue.is_empty() {
+            if self.stopping {
+                return Err(Left::Stopped);
+            }
+            let done = (total - queue.len()) as f64 / total as f64;
+            self.group(&mut queue, &mut setting, profiler, (done, total)).await?;
+        }
+        if self.stopping { Err(Left::Stopped) } else { Ok(()) }
+    }
+
+    /// Test the clocks and measure the ceilings, or take them over.
+    async fn baseline(&mut self, profiler: &mut dyn Profiler, so_far: &SoFar) -> Result<Setting, BackendError> {
+        let mut canary = match Canary::new(profiler).await {
+            Ok(canary) => Some(canary),
+            Err(BackendError::Lost(why)) => return Err(BackendError::Lost(why)),
+            // A device that cannot run it goes without.
+            Err(_) => None,
+        };
+        let (timer, clock) = timer::test(profiler, canary.as_mut()).await?;
+        if let Some(c) = &mut canary
+            && !c.size(&clock).await?
+        {
+            canary = None;
+        }
+        if let Some(canary) = &mut canary {
+            canary.ramp(profiler, &clock).await?;
+        }
+        let baseline = match &so_far.baseline {
+            Some(known) => Baseline { clock: clock.info.clone(), ..known.clone() },
+            None => {
+                let ceilings =
+                    if self.spec.ceilings { ceilings::measure(profiler, &clock).await? } else { Ceilings::default() };
+                Baseline { clock: clock.info.clone(), timer, ceilings }
+            }
+        };
+        self.event(Event::Baseline(&baseline));
+        let room = profiler.device().caps.memory.map_or(UNKNOWN_ROOM, |m| m.0 / 4);
+        Ok(Setting { clock, ceilings: baseline.ceilings, canary, room })
+    }
+
+    /// Take as many cases off the queue as fit together, and bring them to an end.
+    async fn group(
+        &mut self,
+        queue: &mut Vec<&Planned>,
+        setting: &mut Setting,
+        profiler: &mut dyn Profiler,
+        (done, total): (f64, usize),
+    ) -> Result<(), Left> {
+        let mut lives: Vec<Live> = Vec::new();
+        let mut references = References::default();
+        let mut held = 0;
+        while let Some(planned) = queue.last().copied() {
+            let case = planned.case.to_string();
+            let one = bytes(planned, &profiler.device().caps);
+            let sets = match sets(one, self.spec.cache, setting) {
+                Ok(sets) => sets,
+                Err(reason) => {
+                    queue.pop();
+                    self.event(Event::Finished(&record(planned, Outcome::Skipped { reason })));
+                    continue;
+                }
+            };
+            let bytes = one * u64::from(sets);
+            if !lives.is_empty() && (lives.len() >= GROUP || held + bytes > setting.room) {
+                break;
+            }
+            queue.pop();
+            self.event(Event::Started { case: &case });
+            if self.stopping {
+                break;
+            }
+            match Live::begin(planned, sets, self.spec.seed, &mut references, profiler).await {
+                Ok(mut live) => match live.size(self.limits(total), &setting.clock, self.spec.cache).await {
+                    Ok(()) => {
+                        held += bytes;
+                        lives.push(live);
+                    }
+                    Err(ending) => self.end(planned, ending, &case)?,
+                },
+                // Memory that others hold is no fault of this case: it comes again in a group of its own.
+                Err(Ending::OutOfMemory(_)) if !lives.is_empty() => {
+                    queue.push(planned);
+                    break;
+                }
+                Err(ending) => self.end(planned, ending, &case)?,
+            }
+        }
+        drop(references);
+        let share = lives.len() as f64 / total as f64;
+        self.rounds(&mut lives, setting, profiler, (done, share)).await?;
+        for live in lives {
+            let (planned, case) = (live.planned, live.planned.case.to_string());
+            self.event(Event::Started { case: &case });
+            if self.stopping && live.samples() < ENOUGH {
+                continue;
+            }
+            let ending = live.complete(self.spec, &setting.ceilings, profiler).await;
+            self.end(planned, ending, &case)?;
+        }
+        Ok(())
+    }
+
+    fn limits(&self, cases: usize) -> Limits {
+        Limits {
+            precision: self.spec.precision.unwrap_or(PRECISION_NATIVE),
+            budget: Nanos::from_secs(self.spec.budget / cases.max(1) as f64),
+            // The canary has kept the device busy.
+            warm_up: Nanos(0.0),
+            least: Nanos::from_secs(LEAST * self.spec.budget / cases.max(1) as f64),
+            ..Limits::default()
+        }
+    }
+
+    /// Hand over a record; a lost device ends the engine's work.
+    fn end(&mut self, planned: &Planned, ending: Ending, case: &str) -> Result<(), Left> {
+        let lost = matches!(ending, Ending::Lost(_));
+        self.event(Event::Finished(&record(planned, ending.into())));
+        if lost { Err(Left::Lost(case.to_owned())) } else { Ok(()) }
+    }
+
+    /// Turns for everyone until everyone has enough.
+    async fn rounds(
+        &mut self,
+        lives: &mut [Live<'_>],
+        setting: &mut Setting,
+        profiler: &mut dyn Profiler,
+        (done, share): (f64, f64),
+    ) -> Result<(), Left> {
+        let Setting { clock, canary, .. } = setting;
+        let lost = |error: BackendError, case: &str| match error {
+            BackendError::Lost(_) => Some(Left::Lost(case.to_owned())),
+            _ => None,
+        };
+        if let Some(c) = canary
+            && let Err(error) = c.ramp(profiler, clock).await
+        {
+            if let Some(left) = lost(error, "the canary kernel") {
+                return Err(left);
+            }
+            *canary = None;
+        }
+        for round in 0u64.. {
+            let mut order: Vec<usize> = (0..lives.len()).filter(|i| lives[*i].sampling()).collect();
+            if order.is_empty() || self.stopping {
+                break;
+            }
+            shuffle(&mut order, splitmix64(self.spec.seed ^ splitmix64(round)));
+            let mut slow = None;
+            if let Some(c) = canary {
+                match c.look(profiler, clock).await {
+                    Ok((drift, why)) => {
+                        slow = why;
+                        self.event(Event::Drift(&drift));
+                    }
+                    Err(error) => {
+                        if let Some(left) = lost(error, "the canary kernel") {
+                            return Err(left);
+                        }
+                        *canary = None;
+                    }
+                }
+            }
+            for i in order {
+                let live = &mut lives[i];
+                live.turn(profiler, slow.as_deref()).await;
+                if let Some(lost) = live.ended.take_if(|e| matches!(e, Ending::Lost(_))) {
+                    self.end(live.planned, lost, &live.planned.case.to_string())?;
+                }
+                profiler.breathe().await;
+            }
+            let at = lives.iter().map(Live::progress).sum::<f64>() / lives.len() as f64;
+            self.event(Event::Progress(done + share * at));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of one buffer set of a case.
+fn bytes(planned: &Planned, caps: &Caps) -> u64 {
+    let case = planned.runs();
+    let program = case.program(caps);
+    let used = |name: &str| {
+        program.as_ref().is_none_or(|p| p.stages.iter().flat_map(|s| &s.uses).any(|(buffer, _)| *buffer == name))
+    };
+    case.problem.bytes(|b| used(b.name)).0
+}
+
+/// How many buffer sets a case needs for the cache state that was asked for, or why that cannot be had.
+fn sets(one: u64, cache: Cache, setting: &Setting) -> Result<u32, String> {
+    if cache == Cache::Hot {
+        return Ok(1);
+    }
+    // Where no cache shows, the largest probe is as far as anyone has looked.
+    let known = setting.ceilings.cache.as_ref().map(|c| c.capacity);
+    let capacity = known
+        .or_else(|| setting.ceilings.bandwidth.last().map(|b| Bytes(b.working_set.0 / 2)))
+        .ok_or("cold caches need the capacity of the last cache, which is measured with the ceilings: leave them on")?;
+    let one = one.max(1);
+    let sets = (2 * capacity.0).div_ceil(one) + 1;
+    if sets > MOST_SETS {
+        return Err(format!(
+            "cold caches of {capacity} would take {sets} copies of {}; at most {MOST_SETS} are made",
+            Bytes(one)
+        ));
+    }
+    if sets * one > setting.room.max(4 * one) {
+        return Err(format!("cold caches would take {} of device memory", Bytes(sets * one)));
+    }
+    Ok(sets.max(2) as u32)
+}
+
+/// Problems in a seeded random order, each with its variants together; last first, so that taking from the end follows it.
+fn shuffled_by_problem<'p>(todo: &[&'p Planned], seed: u64) -> Vec<&'p Planned> {
+    let problem = |planned: &Planned| planned.case.problem.to_string();
+    let mut problems: Vec<&[&'p Planned]> = todo.chunk_by(|a, b| problem(a) == problem(b)).collect();
+    shuffle(&mut problems, splitmix64(seed));
+    let mut queue: Vec<&'p Planned> = problems.concat();
+    queue.reverse();
+    queue
+}
+
+/// Fisher and Yates, drawing from a counter.
+fn shuffle<T>(things: &mut [T], seed: u64) {
+    for i in (1..things.len()).rev() {
+        let draw = splitmix64(seed.wrapping_add((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        things.swap(i, (draw % (i as u64 + 1)) as usize);
+    }
+}
+
+fn skipped(skip: &Skip) -> Record {
+    Record {
+        case: skip.case.to_string(),
+        parts: Parts::of(&skip.case),
+        actual: None,
+        cost: (skip.case.problem.workload.cost)(&skip.case.problem),
+        outcome: Outcome::Skipped { reason: skip.reason.clone() },
+    }
+}
+
+fn record(planned: &Planned, outcome: Outcome) -> Record {
+    let problem = &planned.case.problem;
+    Record {
+        case: planned.case.to_string(),
+        parts: Parts::of(&planned.case),
+        actual: planned
+            .actual
+            .as_ref()
+            .map(|a| ActualVariant { variant: a.variant.to_owned(), reason: a.reason.clone() }),
+        cost: (problem.workload.cost)(problem),
+        outcome,
+    }
+}

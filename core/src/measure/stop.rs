@@ -1,0 +1,230 @@
+//! When to stop: a pure state machine fed with samples and host time, tested with made-up noise.
+
+use crate::record::Stopped;
+use crate::record::stats::{Summary, quantile};
+use crate::units::Nanos;
+
+/// What a case may spend and what it aims for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Stop when the 95 % interval of the median is this narrow (half width over median).
+    pub precision: f64,
+    /// Stop after this much host time, warm-up included.
+    pub budget: Nanos,
+    /// Warm up for at least this much host time, however steady: an idle GPU takes a while to raise its clocks, and
+    /// runs steadily at the low ones until then. Zero where the device has been kept busy already.
+    pub warm_up: Nanos,
+    /// Never stop before this much host time, however narrow the interval is.
+    pub least: Nanos,
+    /// Never stop before so many samples, unless the budget is overrun threefold.
+    pub min_samples: usize,
+    /// Never take more.
+    pub max_samples: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            precision: 0.01,
+            budget: Nanos::from_secs(2.0),
+            warm_up: Nanos::from_secs(0.2),
+            least: Nanos(0.0),
+            min_samples: 10,
+            max_samples: 2000,
+        }
+    }
+}
+
+/// What to do with the next sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Take one and throw it away.
+    WarmUp,
+    /// Take one and keep it.
+    Sample,
+    /// Enough.
+    Stop(Stopped),
+}
+
+/// Decides after every sample.
+#[derive(Debug, Clone)]
+pub struct StopRule {
+    limits: Limits,
+    warm_up: Vec<f64>,
+    warm: bool,
+    samples: Vec<f64>,
+    spent: Nanos,
+}
+
+/// Samples in each half of the warm-up window.
+const WINDOW: usize = 3;
+
+impl StopRule {
+    /// A rule that has seen nothing.
+    pub fn new(limits: Limits) -> Self {
+        StopRule { limits, warm_up: Vec::new(), warm: false, samples: Vec::new(), spent: Nanos(0.0) }
+    }
+
+    /// Add one sample (time per execution) that took `host` of wall time, and say what comes next.
+    pub fn add(&mut self, time: Nanos, host: Nanos) -> Next {
+        self.spent += host;
+        if self.warm {
+            self.samples.push(time.0);
+            return self.next_sample();
+        }
+        self.warm_up.push(time.0);
+        // Beyond the least, a quarter of the budget is the most that warming up may take.
+        let Limits { warm_up, budget, .. } = self.limits;
+        self.warm = self.spent.0 >= warm_up.0 && (self.steady() || self.spent.0 > budget.0 / 4.0);
+        if self.warm { self.next_sample() } else { Next::WarmUp }
+    }
+
+    /// Time was spent without a sample that counts.
+    pub fn spend(&mut self, host: Nanos) -> Next {
+        self.spent += host;
+        match self.warm {
+            // A case whose samples never count must end too.
+            _ if self.spent.0 >= 3.0 * self.limits.budget.0 => Next::Stop(Stopped::Budget),
+            false => Next::WarmUp,
+            true if self.samples.is_empty() => Next::Sample,
+            true => self.next_sample(),
+        }
+    }
+
+    /// Share of the budget that is spent, at most 1.
+    pub fn progress(&self) -> f64 {
+        (self.spent.0 / self.limits.budget.0.max(1.0)).min(1.0)
+    }
+
+    /// Whether the warm-up is over.
+    pub fn warm(&self) -> bool {
+        self.warm
+    }
+
+    /// The samples kept.
+    pub fn samples(&self) -> &[f64] {
+        &self.samples
+    }
+
+    /// How many samples were thrown away.
+    pub fn warmed_up_after(&self) -> usize {
+        self.warm_up.len()
+    }
+
+    /// The running median no longer falls: the last few samples are not faster than the few before them.
+    fn steady(&self) -> bool {
+        let n = self.warm_up.len();
+        if n < 2 * WINDOW {
+            return false;
+        }
+        let median = |window: &[f64]| {
+            let mut sorted = window.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            quantile(&sorted, 0.5)
+        };
+        let (before, after) = (median(&self.warm_up[n - 2 * WINDOW..n - WINDOW]), median(&self.warm_up[n - WINDOW..]));
+        (after - before).abs() <= 0.03 * before
+    }
+
+    fn next_sample(&self) -> Next {
+        let n = self.samples.len();
+        let over = |times: f64| self.spent.0 >= self.limits.budget.0 * times;
+        if n >= self.limits.max_samples {
+            return Next::Stop(Stopped::Samples);
+        }
+        if n == 0 || (n < self.limits.min_samples && !over(3.0)) {
+            return Next::Sample;
+        }
+        if over(1.0) {
+            return Next::Stop(Stopped::Budget);
+        }
+        if self.spent.0 < self.limits.least.0 {
+            return Next::Sample;
+        }
+        let precise = Summary::of(&self.samples).is_some_and(|s| s.precision() <= self.limits.precision);
+        if precise { Next::Stop(Stopped::Precise) } else { Next::Sample }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feed times (ns) until the rule stops; each sample costs a millisecond of host time.
+    fn run(limits: Limits, time: impl Fn(usize) -> f64) -> (Stopped, usize, usize) {
+        let mut rule = StopRule::new(limits);
+        for i in 0..100_000 {
+            if let Next::Stop(why) = rule.add(Nanos(time(i)), Nanos(1e6)) {
+                return (why, rule.warmed_up_after(), rule.samples().len());
+            }
+        }
+        panic!("never stopped");
+    }
+
+    /// Limits under which only steadiness decides on the warm-up.
+    fn limits() -> Limits {
+        Limits { warm_up: Nanos(0.0), ..Limits::default() }
+    }
+
+    /// Noise without a generator: the golden ratio's multiples are evenly spread.
+    fn noise(i: usize) -> f64 {
+        (i as f64 * 0.618_033_988_75).fract() - 0.5
+    }
+
+    #[test]
+    fn quiet_times_stop_at_the_minimum() {
+        assert_eq!(run(limits(), |_| 100.0), (Stopped::Precise, 6, 10));
+    }
+
+    #[test]
+    fn settling_times_are_warmed_up_first() {
+        let (why, warm_up, _) = run(limits(), |i| 100.0 + 400.0 * 0.7f64.powi(i as i32));
+        assert_eq!(why, Stopped::Precise);
+        assert!((12..25).contains(&warm_up), "{warm_up}");
+    }
+
+    #[test]
+    fn noise_takes_more_samples_and_wild_noise_spends_the_budget() {
+        let (why, _, few) = run(limits(), |i| 100.0 + 4.0 * noise(i));
+        assert_eq!(why, Stopped::Precise);
+        let (why, _, more) = run(limits(), |i| 100.0 + 20.0 * noise(i));
+        assert_eq!(why, Stopped::Precise);
+        assert!(more > few, "{few} {more}");
+        let (why, ..) = run(Limits { precision: 1e-4, ..limits() }, |i| 100.0 + 150.0 * noise(i));
+        assert_eq!(why, Stopped::Budget);
+    }
+
+    #[test]
+    fn two_modes_do_not_pass_for_precise() {
+        let (why, _, samples) = run(limits(), |i| if i % 2 == 0 { 100.0 } else { 150.0 });
+        assert_eq!((why, samples > 100), (Stopped::Budget, true));
+    }
+
+    #[test]
+    fn a_least_time_is_kept_even_when_quiet() {
+        let (why, _, samples) = run(Limits { least: Nanos(100e6), ..limits() }, |_| 100.0);
+        assert_eq!((why, samples), (Stopped::Precise, 94), "six of the hundred milliseconds were warm-up");
+    }
+
+    #[test]
+    fn one_outlier_changes_nothing() {
+        assert_eq!(run(limits(), |i| if i == 8 { 1e6 } else { 100.0 }), (Stopped::Precise, 6, 10));
+    }
+
+    #[test]
+    fn slow_cases_stop_after_three_budgets_with_what_they_have() {
+        let mut rule = StopRule::new(Limits { budget: Nanos(1.0), ..limits() });
+        assert_eq!(rule.add(Nanos(5.0), Nanos(5.0)), Next::Sample, "at least one sample is kept");
+        assert_eq!(rule.add(Nanos(5.0), Nanos(5.0)), Next::Stop(Stopped::Budget));
+        assert_eq!(rule.samples(), [5.0]);
+    }
+
+    #[test]
+    fn a_clock_that_rises_late_is_waited_for() {
+        // Steady at a third of the speed for a tenth of a second, then steady at full speed.
+        let late = |i| if i < 100 { 300.0 } else { 100.0 };
+        let (why, warm_up, _) = run(Limits::default(), late);
+        assert_eq!((why, warm_up), (Stopped::Precise, 200));
+        assert_eq!(run(limits(), late).1, 6, "steadiness alone would have been fooled");
+    }
+}

@@ -1,0 +1,128 @@
+//! How far the clocks of a run can be trusted, found out before the run.
+
+use crate::device::{BackendError, Batch, Clock, ClockInfo, Prepared, Profiler};
+use crate::measure::canary;
+use crate::measure::canary::Canary;
+use crate::measure::sampler::TrustedClock;
+use crate::record::stats::Summary;
+use crate::record::{CrossCheck, TimerTest};
+use crate::units::Nanos;
+
+/// Readings of each latency.
+const READINGS: usize = 20;
+
+/// Time that the readings of one latency may take together.
+const PATIENCE: Nanos = Nanos(300e6);
+
+/// One execution of the cross-check's kernel takes about so long: the host's work for a launch is nothing beside it.
+const LONG_KERNEL: Nanos = Nanos(1e6);
+
+/// And so many of them are made that they take about this.
+const LONG: Nanos = Nanos(20e6);
+
+/// Pairs of a long and a short batch in the cross-check.
+const PAIRS: usize = 5;
+
+/// Besides what steps and jitter explain, two clocks may run apart by this share: one of them is wrong beyond it.
+const RATE_ERROR: f64 = 0.05;
+
+/// Test the clocks of a profiler with the canary kernel.
+///
+/// # Errors
+/// Those of the device.
+pub async fn test(
+    profiler: &mut dyn Profiler,
+    canary: Option<&mut Canary>,
+) -> Result<(TimerTest, TrustedClock), BackendError> {
+    let mut found = TimerTest::default();
+    let mut readings = Vec::new();
+    let began = profiler.now();
+    // The first submission pays for things that later ones do not.
+    profiler.empty().await?;
+    while readings.len() < READINGS && (profiler.now() - began).0 < PATIENCE.0 {
+        readings.push(profiler.empty().await?.0);
+    }
+    found.completion = Summary::of(&readings);
+    if let Some(canary) = canary {
+        canary.prepared().measure(Batch::of(1)).await?;
+        let mut readings = Vec::new();
+        let began = profiler.now();
+        while readings.len() < READINGS && (profiler.now() - began).0 < PATIENCE.0 {
+            let before = profiler.now();
+            canary.prepared().read_back(canary::output(), 0..4).await?;
+            readings.push((profiler.now() - before).0);
+        }
+        found.readback = Summary::of(&readings);
+        if profiler.clock().clock != Clock::Host {
+            let mut long = canary.long(profiler, LONG_KERNEL).await?;
+            let check = cross_check(profiler, &mut *long, found.completion).await?;
+            found.demoted = verdict(profiler.clock(), check);
+            found.cross_check = Some(check);
+        }
+    }
+    let clock = trusted(profiler.clock(), &found);
+    Ok((found, clock))
+}
+
+/// The clock to believe, and how far.
+fn trusted(clock: &ClockInfo, found: &TimerTest) -> TrustedClock {
+    let completion = found.completion.as_ref();
+    let (fixed, jitter) = completion.map_or((0.0, 0.0), |c| (c.median.0, c.q3.0 - c.q1.0));
+    match (clock.clock, &found.demoted) {
+        (Clock::Host, _) => {
+            TrustedClock { info: clock.clone(), fixed: Nanos(fixed), error: Nanos(clock.host_step.0 + jitter) }
+        }
+        (_, Some(why)) => TrustedClock {
+            info: ClockInfo { clock: Clock::Host, step: clock.host_step, note: Some(why.clone()), ..clock.clone() },
+            fixed: Nanos(fixed),
+            error: Nanos(clock.host_step.0 + jitter),
+        },
+        (_, None) => TrustedClock { info: clock.clone(), fixed: Nanos(0.0), error: clock.step },
+    }
+}
+
+/// Time a kernel on both clocks. Differences of two batches are free of any fixed cost.
+async fn cross_check(
+    profiler: &dyn Profiler,
+    canary: &mut dyn Prepared,
+    completion: Option<Summary>,
+) -> Result<CrossCheck, BackendError> {
+    let mut repeats = 4u32;
+    loop {
+        let sample = canary.measure(Batch::of(repeats)).await?;
+        let factor = (LONG.0 / sample.host.0.max(1.0)).clamp(0.0, 4.0);
+        if factor <= 1.0 || repeats > 1 << 20 {
+            break;
+        }
+        repeats = (f64::from(repeats) * factor.max(1.5)).ceil() as u32;
+    }
+    // Noise makes two honest clocks differ now and then, a wrong clock differs always: the pair that agrees best counts.
+    let (mut device, mut host) = (Nanos(0.0), Nanos(0.0));
+    let apart = |device: Nanos, host: Nanos| (device.0 / host.0.max(1.0) - 1.0).abs();
+    for i in 0..PAIRS {
+        let short = canary.measure(Batch::of(repeats / 4)).await?;
+        let long = canary.measure(Batch::of(repeats)).await?;
+        let (now, then) = (long.time - short.time, long.host - short.host);
+        if i == 0 || apart(now, then) < apart(device, host) {
+            (device, host) = (now, then);
+        }
+    }
+    let clock = profiler.clock();
+    let jitter = completion.map_or(0.0, |c| c.q3.0 - c.q1.0);
+    let allowed = Nanos(RATE_ERROR * host.0.abs() + 2.0 * (clock.step.0 + clock.host_step.0 + jitter));
+    Ok(CrossCheck { device, host, allowed })
+}
+
+/// Why the device's clock is not to be believed, if so.
+fn verdict(clock: &ClockInfo, check: CrossCheck) -> Option<String> {
+    let apart = (check.device - check.host).0.abs();
+    (apart > check.allowed.0).then(|| {
+        format!(
+            "the {} clock says {} where the host's says {}; they may be apart by {} at most, so the host's is used",
+            clock.clock.label(),
+            check.device,
+            check.host,
+            check.allowed
+        )
+    })
+}

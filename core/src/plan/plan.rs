@@ -1,0 +1,321 @@
+//! Spec and device to a plan: the cases to run, and every case that will not run with the reason.
+//!
+//! Planning is pure. `list`, `verify`, `run` and the page's preview are uses of one plan.
+
+use crate::plan::Spec;
+use crate::suite;
+use crate::suite::{CPU_VARIANT, Caps, Case, DType, Dialect, Direction, How, Problem, Program, Workload};
+use crate::units::Bytes;
+
+/// One planned case.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    /// The case as asked for; its string is the key for comparing.
+    pub case: Case,
+    /// What will run instead of the asked-for variant, with the reason.
+    pub actual: Option<Actual>,
+}
+
+/// The variant that really runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actual {
+    /// Its name.
+    pub variant: &'static str,
+    /// Why it and not the one asked for.
+    pub reason: String,
+}
+
+impl Planned {
+    /// The case to hand to the profiler.
+    pub fn runs(&self) -> Case {
+        match &self.actual {
+            Some(actual) => Case { variant: actual.variant, ..self.case.clone() },
+            None => self.case.clone(),
+        }
+    }
+}
+
+/// A case that will not run.
+#[derive(Debug, Clone)]
+pub struct Skip {
+    /// The case.
+    pub case: Case,
+    /// Why not, with the limit and what was needed.
+    pub reason: String,
+}
+
+/// What a run will do.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// In order.
+    pub cases: Vec<Planned>,
+    /// With reasons.
+    pub skips: Vec<Skip>,
+}
+
+/// Nothing to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no case matches {what}; `parallax list --preset full` shows every case")]
+pub struct NothingMatches {
+    /// The restrictions that left nothing.
+    what: String,
+}
+
+/// Decide what a spec means on a device.
+pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, NothingMatches> {
+    let asked = if spec.case.is_empty() { from_preset(spec, caps) } else { exactly(spec) };
+    let mut plan = Plan::default();
+    for case in asked {
+        if !spec.keeps(&case.to_string()) {
+            continue;
+        }
+        match decide(&case, spec, caps) {
+            Ok(actual) => plan.cases.push(Planned { case, actual }),
+            Err(reason) => plan.skips.push(Skip { case, reason }),
+        }
+    }
+    if plan.cases.is_empty() && plan.skips.is_empty() {
+        let pairs = spec.to_pairs();
+        let restricts = |key: &str| matches!(key, "preset" | "filter" | "dtype" | "variant" | "case");
+        let what = pairs
+            .iter()
+            .filter(|(k, _)| restricts(k))
+            .map(|(k, v)| format!("{k} `{v}`"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        return Err(NothingMatches { what: if what.is_empty() { "the preset".to_owned() } else { what } });
+    }
+    Ok(plan)
+}
+
+fn exactly(spec: &Spec) -> Vec<Case> {
+    spec.case.iter().filter_map(|text| text.parse().ok()).collect()
+}
+
+fn from_preset(spec: &Spec, caps: &Caps) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for workload in suite::all() {
+        for direction in workload.directions {
+            for shape in workload.preset(spec.preset) {
+                for dtype in workload.dtypes {
+                    cases.extend(of_problem(spec, caps, workload, *direction, shape, *dtype));
+                }
+            }
+        }
+    }
+    cases
+}
+
+fn of_problem(
+    spec: &Spec,
+    caps: &Caps,
+    workload: &'static Workload,
+    direction: Direction,
+    shape: &str,
+    dtype: DType,
+) -> Vec<Case> {
+    let dtype_wanted = spec.dtype.is_empty() || spec.dtype.contains(&dtype);
+    // bf16 exists in no WGSL and is no loss there; it is planned, and then skipped, only when it is asked for.
+    let dtype_silent = spec.dtype.is_empty() && dtype == DType::BF16 && !caps.dtypes.contains(&dtype);
+    if !dtype_wanted || dtype_silent {
+        return Vec::new();
+    }
+    let problem =
+        Problem::new(workload, direction, shape, dtype).unwrap_or_else(|e| panic!("preset of {}: {e}", workload.name));
+    let names: Vec<&'static str> = match caps.dialect {
+        Dialect::Cpu => vec![CPU_VARIANT],
+        _ => workload.variants.iter().map(|v| v.name).collect(),
+    };
+    names
+        .into_iter()
+        .filter(|name| spec.variant.is_empty() || spec.variant.iter().any(|v| v == name))
+        .map(|variant| Case { problem: problem.clone(), variant })
+        .collect()
+}
+
+/// Whether a case can run on a device in the variant that it names.
+///
+/// # Errors
+/// The reason why not.
+pub fn runs_as_asked(case: &Case, caps: &Caps) -> Result<(), String> {
+    if !caps.dtypes.contains(&case.problem.dtype) {
+        return Err(format!("this device does not compute with {}", case.problem.dtype.name()));
+    }
+    if caps.dialect == Dialect::Cpu { Ok(()) } else { runnable(&case.problem, case.variant, caps) }
+}
+
+/// Whether a case runs as asked (`None`), as another variant, or not at all.
+fn decide(case: &Case, spec: &Spec, caps: &Caps) -> Result<Option<Actual>, String> {
+    let name = case.problem.dtype.name();
+    if !caps.dtypes.contains(&case.problem.dtype) {
+        return Err(format!("this device does not compute with {name}"));
+    }
+    if (caps.dialect == Dialect::Cpu) != (case.variant == CPU_VARIANT) {
+        return Err(match caps.dialect {
+            Dialect::Cpu => format!("the host has one implementation, called `{CPU_VARIANT}`"),
+            _ => format!("`{CPU_VARIANT}` exists on the target cpu only"),
+        });
+    }
+    let Some(form) = case.form() else {
+        let bytes: u64 = case.problem.buffers().iter().map(|b| b.len * 4).sum();
+        return match caps.memory {
+            Some(memory) if bytes > memory.0 / 2 => {
+                Err(format!("needs {} of host memory, half of which is {}", Bytes(bytes), Bytes(memory.0 / 2)))
+            }
+            _ => Ok(None),
+        };
+    };
+    if let How::Select(select) = form.how {
+        let (variant, reason) = select(&case.problem, caps);
+        runnable(&case.problem, variant, caps)?;
+        return Ok(Some(Actual { variant, reason }));
+    }
+    let Err(why) = runnable(&case.problem, case.variant, caps) else { return Ok(None) };
+    // A fallback only makes sense where the other variant is not measured in its own right.
+    let others_planned = spec.variant.is_empty() && spec.case.is_empty();
+    let fallback = case.problem.workload.fallback.iter().skip_while(|v| **v != case.variant).skip(1);
+    match fallback.copied().find(|v| runnable(&case.problem, v, caps).is_ok()) {
+        Some(variant) if !others_planned => {
+            Ok(Some(Actual { variant, reason: format!("fallback from {}: {why}", case.variant) }))
+        }
+        _ => Err(why),
+    }
+}
+
+/// Whether a kernel variant can compute a problem on a device, by its own conditions and by every limit it would meet.
+fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String> {
+    let form = problem.workload.variant(variant).ok_or_else(|| format!("no variant `{variant}`"))?;
+    let How::Kernel { dialects, available, program } = form.how else {
+        return Err(format!("`{variant}` selects among variants and cannot be selected itself"));
+    };
+    if !dialects.contains(&caps.dialect) {
+        return Err(format!("`{variant}` has no kernel for this target"));
+    }
+    available(problem, caps)?;
+    within_limits(problem, &program(problem, caps), caps)
+}
+
+/// The first limit of the device that a program exceeds, as `needs X, the limit is Y`.
+fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Result<(), String> {
+    let mut total = 0;
+    for buffer in problem.buffers() {
+        let used = program.stages.iter().flat_map(|s| &s.uses).any(|(name, _)| *name == buffer.name);
+        let bytes = buffer.bytes(problem.dtype);
+        if !used {
+            continue;
+        }
+        if bytes > caps.max_binding {
+            let name = buffer.name;
+            return Err(format!("not run: buffer `{name}` needs {bytes}, the largest binding is {}", caps.max_binding));
+        }
+        if buffer.len > u64::from(u32::MAX) && caps.dialect == Dialect::Wgsl {
+            return Err(format!(
+                "not run: buffer `{}` has {} elements, WGSL indices end at 2^32",
+                buffer.name, buffer.len
+            ));
+        }
+        total += bytes.0;
+    }
+    if let Some(memory) = caps.memory.filter(|m| total > m.0 / 10 * 9) {
+        return Err(format!("not run: buffers need {}, the device has {memory}", Bytes(total)));
+    }
+    for stage in &program.stages {
+        let threads: u32 = stage.workgroup.iter().product();
+        let entry = stage.entry;
+        let limits = [
+            ("threads per workgroup", threads, caps.max_invocations),
+            ("bytes of workgroup memory", stage.shared_bytes, caps.shared_bytes),
+        ];
+        let per_axis = (0..3).flat_map(|i| {
+            [
+                ("threads per dimension", stage.workgroup[i], caps.max_workgroup[i]),
+                ("workgroups per dimension", stage.grid[i], caps.max_grid[i]),
+            ]
+        });
+        for (what, needed, limit) in limits.into_iter().chain(per_axis) {
+            if needed > limit {
+                return Err(format!("not run: {entry} needs {needed} {what}, the limit is {limit}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::mock::caps;
+
+    fn planned(pairs: &[(&str, &str)], caps: &Caps) -> Plan {
+        plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), caps).expect("cases")
+    }
+
+    #[test]
+    fn a_preset_plans_every_variant_and_each_skip_has_a_reason() {
+        for preset in ["quick", "standard", "full"] {
+            let plan = planned(&[("preset", preset)], &caps());
+            assert!(plan.cases.len() > 10, "{preset}");
+            assert!(plan.skips.iter().all(|s| !s.reason.is_empty()));
+            assert!(plan.skips.iter().any(|s| s.reason == "owner needs rows sorted by group"));
+            let mut strings: Vec<String> = plan.cases.iter().map(|p| p.case.to_string()).collect();
+            let all = strings.len();
+            strings.sort();
+            strings.dedup();
+            assert_eq!(strings.len(), all, "{preset}: no case twice");
+        }
+    }
+
+    #[test]
+    fn limits_are_named_with_what_was_needed() {
+        let big = "attention/fwd/b1,h1,s16384,d64/f32/manual";
+        let tile = "depthwise_conv2d/fwd/n1,c1,h512,k9,s4,p1,nchw/f32/tiled";
+        for (case, part) in [
+            (big, "buffer `scores` needs 1.07 GB, the largest binding is 134 MB"),
+            (tile, "bytes of workgroup memory, the limit is 16384"),
+            ("attention/fwd/b1,h1,s4,d300/f32/flash", "head_dim 300 > 256"),
+            ("attention/fwd/b1,h1,s4,d4/bf16/flash", "does not compute with bf16"),
+            ("attention/fwd/b1,h1,s4,d4/f32/host", "exists on the target cpu only"),
+        ] {
+            let spec =
+                Spec::from_pairs([("case", case), ("case", "attention/fwd/b1,h1,s1,d1/f32/manual")]).expect("valid");
+            let plan = plan(&spec, &caps()).expect("cases");
+            let reasons: Vec<&str> = plan
+                .skips
+                .iter()
+                .map(|s| s.reason.as_str())
+                .chain(plan.cases.iter().filter_map(|p| p.actual.as_ref().map(|a| a.reason.as_str())))
+                .collect();
+            assert!(reasons.iter().any(|r| r.contains(part)), "{case}: {reasons:?}");
+        }
+    }
+
+    #[test]
+    fn an_explicit_case_falls_back_and_says_so() {
+        let plan = planned(&[("case", "attention/fwd/b1,h1,s4,d300/f32/flash")], &caps());
+        let actual = plan.cases[0].actual.as_ref().expect("falls back");
+        assert_eq!(actual.variant, "manual");
+        assert!(actual.reason.starts_with("fallback from flash: "), "{}", actual.reason);
+        assert_eq!(plan.cases[0].runs().to_string(), "attention/fwd/b1,h1,s4,d300/f32/manual");
+    }
+
+    #[test]
+    fn the_host_plans_its_own_implementation_only() {
+        let caps = Caps { dialect: Dialect::Cpu, dtypes: vec![DType::F32], ..caps() };
+        let plan = planned(&[], &caps);
+        assert!(plan.cases.iter().all(|p| p.case.variant == CPU_VARIANT));
+    }
+
+    #[test]
+    fn bf16_is_planned_where_it_exists_or_is_asked_for() {
+        let mentions = |plan: &Plan| plan.skips.iter().filter(|s| s.case.problem.dtype == DType::BF16).count();
+        assert_eq!(mentions(&planned(&[], &caps())), 0);
+        assert!(mentions(&planned(&[("dtype", "bf16")], &caps())) > 0);
+    }
+
+    #[test]
+    fn nothing_to_do_is_an_error_that_names_the_filter() {
+        let spec = Spec::from_pairs([("filter", "atention")]).expect("valid");
+        let error = plan(&spec, &caps()).expect_err("nothing matches").to_string();
+        assert!(error.contains("filter `atention`"), "{error}");
+    }
+}

@@ -1,0 +1,16 @@
+//! What is known after a run: the one serialised schema, and the pure functions that derive from it.
+
+mod check;
+#[allow(clippy::module_inception, reason = "the folder is named after its main file")]
+mod record;
+pub mod roofline;
+mod run;
+pub mod stats;
+mod timer;
+mod timing;
+
+pub use check::*;
+pub use record::*;
+pub use run::*;
+pub use timer::*;
+pub use timing::*;

@@ -1,0 +1,173 @@
+//! The one serialised schema: a run and its records.
+//!
+//! Everything measured is kept raw; everything derived can be recomputed. Skipped and failed cases are records too.
+
+use std::collections::BTreeMap;
+
+use super::roofline::Analysis;
+use super::{CheckResult, Timing};
+use crate::device::{Compiled, Launch, MemoryStats, Trace};
+use crate::suite::{Case, Cost, DType, Problem};
+use crate::units::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is known after one case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    /// Canonical string of the case as asked for: the key for comparing.
+    pub case: String,
+    /// Its parts, so that readers need no parser.
+    pub parts: Parts,
+    /// The variant that ran and why, where it is not the one asked for.
+    pub actual: Option<ActualVariant>,
+    /// The least work that the problem needs.
+    pub cost: Cost,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// The parts of a case string.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Parts {
+    /// Operation.
+    pub workload: String,
+    /// `fwd` or `bwd`.
+    pub direction: String,
+    /// Extents in elements, defaults filled in.
+    pub shape: BTreeMap<String, u64>,
+    /// Options chosen, such as `causal` or `nhwc`.
+    pub options: Vec<String>,
+    /// Element type.
+    pub dtype: DType,
+    /// Variant asked for.
+    pub variant: String,
+}
+
+/// A variant that ran in place of the one asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ActualVariant {
+    /// Its name.
+    pub variant: String,
+    /// Why it ran.
+    pub reason: String,
+}
+
+/// How a case ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "outcome", rename_all = "lowercase")]
+pub enum Outcome {
+    /// Right, and timed unless only verified.
+    Ok(Box<Measured>),
+    /// Ran and gave wrong results; there are no times.
+    Wrong {
+        /// The first comparison that failed.
+        check: CheckResult,
+    },
+    /// Did not run, as planned.
+    Skipped {
+        /// Why not.
+        reason: String,
+    },
+    /// Gave right results, and a time that cannot be believed; there is no figure.
+    Refused {
+        /// What kind of refusal.
+        kind: Refusal,
+        /// The figures that led to it.
+        reason: String,
+        /// The comparison with the reference.
+        check: CheckResult,
+    },
+    /// Was to run and could not.
+    Failed {
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// Why a time is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Refusal {
+    /// The clock's error is too large a part of the longest sample that can be taken.
+    Unresolvable,
+    /// It is shorter than the ceilings of the device allow.
+    Impossible,
+}
+
+/// Everything measured about a case that gave right results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Measured {
+    /// Compilation.
+    pub compiled: Compiled,
+    /// The comparison with the reference before the first sample; the one after the last sample agreed too.
+    pub check: CheckResult,
+    /// Times, absent after `verify`.
+    pub timing: Option<Timing>,
+    /// Device memory.
+    pub memory: MemoryStats,
+    /// What was launched.
+    #[serde(default)]
+    pub launches: Vec<Launch>,
+    /// The case under the roofline, where ceilings and a time are known.
+    #[serde(default)]
+    pub analysis: Option<Analysis>,
+    /// Executions in detail, as many as the schedule kept; a run file keeps the first 200 spans, its trace all.
+    pub trace: Option<Trace>,
+    /// What the host did for this case and when, on the profiler's host clock.
+    pub phases: Vec<Phase>,
+}
+
+/// A stretch of host time spent on a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Phase {
+    /// prepare, check, warm-up and sampling, trace, recheck.
+    pub name: String,
+    /// Begin.
+    pub start: Nanos,
+    /// End.
+    pub end: Nanos,
+}
+
+impl Parts {
+    /// Of a case.
+    pub fn of(case: &Case) -> Parts {
+        let Problem { workload, direction, shape, dtype } = &case.problem;
+        Parts {
+            workload: workload.name.to_owned(),
+            direction: direction.name().to_owned(),
+            shape: shape.extents().iter().map(|(k, v)| ((*k).to_owned(), *v)).collect(),
+            options: shape.words().map(str::to_owned).collect(),
+            dtype: *dtype,
+            variant: case.variant.to_owned(),
+        }
+    }
+}
+
+impl Record {
+    /// The measured part, if the case was right.
+    pub fn measured(&self) -> Option<&Measured> {
+        match &self.outcome {
+            Outcome::Ok(measured) => Some(measured),
+            _ => None,
+        }
+    }
+
+    /// The timing, if there is one.
+    pub fn timing(&self) -> Option<&Timing> {
+        self.measured()?.timing.as_ref()
+    }
+
+    /// One word for tables.
+    pub fn verdict(&self) -> &'static str {
+        match self.outcome {
+            Outcome::Ok(_) => "right",
+            Outcome::Wrong { .. } => "WRONG",
+            Outcome::Skipped { .. } => "skipped",
+            Outcome::Refused { kind: Refusal::Unresolvable, .. } => "unresolved",
+            Outcome::Refused { kind: Refusal::Impossible, .. } => "impossible",
+            Outcome::Failed { .. } => "FAILED",
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! One run: device, environment, and what happened to each planned case.
+
+use std::collections::BTreeMap;
+
+use super::roofline::Ceilings;
+use super::{Record, Spent, TimerTest};
+use crate::device::{ClockInfo, Conditions, DeviceInfo, Profiler};
+use crate::plan::{Plan, Spec};
+use crate::units::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Name of the schema, first in every file.
+pub const SCHEMA: &str = "parallax.run";
+
+/// Version of the schema; raised when a reader of the old one would misunderstand.
+pub const VERSION: u32 = 2;
+
+/// One run: a device, an environment and what happened to each planned case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// [`VERSION`] of the writer.
+    pub version: u32,
+    /// What wrote it.
+    pub suite: Suite,
+    /// What ran the cases: cpu, wgpu, cuda or browser.
+    pub target: String,
+    /// When it began, in seconds since 1970 (UTC).
+    pub started: u64,
+    /// The device.
+    pub device: DeviceInfo,
+    /// Operating system and browser, as far as known.
+    pub environment: BTreeMap<String, String>,
+    /// The clock of the samples.
+    pub clock: ClockInfo,
+    /// What was asked for.
+    pub spec: Spec,
+    /// Canonical strings of all planned cases, skips included.
+    pub planned: Vec<String>,
+    /// What was found out about clocks and device before the first case.
+    #[serde(default)]
+    pub baseline: Option<Baseline>,
+    /// The canary between rounds: how the device's own speed went during the run.
+    #[serde(default)]
+    pub drift: Vec<Drift>,
+    /// What happened, in the order in which cases ended. A planned case without a record was not reached.
+    pub records: Vec<Record>,
+    /// Why the run ended early, if it did.
+    pub interrupted: Option<String>,
+    /// Where the run's own time went.
+    #[serde(default)]
+    pub spent: Spent,
+}
+
+/// What was found out about clocks and device before the first case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Baseline {
+    /// The clock that takes the samples, after the self-test had its say.
+    pub clock: ClockInfo,
+    /// The self-test.
+    pub timer: TimerTest,
+    /// What the device can do at best.
+    pub ceilings: Ceilings,
+}
+
+/// One look at the device between rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Drift {
+    /// When, on the profiler's host clock.
+    pub at: Nanos,
+    /// Time of one execution of the canary kernel.
+    pub canary: Nanos,
+    /// What the sensors said.
+    #[serde(default)]
+    pub conditions: Conditions,
+}
+
+/// The program that wrote a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Suite {
+    /// Version of the suite.
+    pub version: String,
+    /// Commit that it was built from, with `-dirty` when the tree had changes; empty when unknown.
+    pub commit: String,
+}
+
+/// A file that is no run this program can read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Not JSON, or not of the schema.
+    #[error("not a Parallax run: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// Some other JSON.
+    #[error("not a Parallax run: its schema is `{0}`, not `{SCHEMA}`")]
+    Schema(String),
+    /// Written by a newer program.
+    #[error("written by a newer version: its schema version is {0}, this program reads up to {VERSION}; update it")]
+    Newer(u64),
+}
+
+impl Run {
+    /// A run without records, of a plan on an open device.
+    pub fn begin(target: &str, suite: Suite, profiler: &dyn Profiler, spec: &Spec, plan: &Plan) -> Run {
+        let skips = plan.skips.iter().map(|s| s.case.to_string());
+        Run {
+            schema: SCHEMA.to_owned(),
+            version: VERSION,
+            suite,
+            target: target.to_owned(),
+            started: 0,
+            device: profiler.device().clone(),
+            environment: BTreeMap::new(),
+            clock: profiler.clock().clone(),
+            spec: spec.clone(),
+            planned: skips.chain(plan.cases.iter().map(|c| c.case.to_string())).collect(),
+            baseline: None,
+            drift: Vec::new(),
+            records: Vec::new(),
+            interrupted: None,
+            spent: Spent::default(),
+        }
+    }
+
+    /// Parse a run, telling a newer or foreign file from a broken one.
+    pub fn parse(text: &str) -> Result<Run, ReadError> {
+        let value: serde_json::Value = serde_json::from_str(text)?;
+        let schema = value.get("schema").and_then(|s| s.as_str()).unwrap_or("absent");
+        if schema != SCHEMA {
+            return Err(ReadError::Schema(schema.to_owned()));
+        }
+        match value.get("version").and_then(serde_json::Value::as_u64) {
+            Some(version) if version > u64::from(VERSION) => return Err(ReadError::Newer(version)),
+            _ => {}
+        }
+        Ok(serde_json::from_value(value)?)
+    }
+
+    /// Clocks are tested and ceilings measured: from here on the clock is the one that passed.
+    pub fn begun(&mut self, baseline: Baseline) {
+        self.clock = baseline.clock.clone();
+        self.baseline = Some(baseline);
+    }
+
+    /// Planned cases without a record.
+    pub fn missing(&self) -> impl Iterator<Item = &str> {
+        let done: std::collections::HashSet<&str> = self.records.iter().map(|r| r.case.as_str()).collect();
+        self.planned.iter().map(String::as_str).filter(move |case| !done.contains(case))
+    }
+}
+
+/// The published JSON Schema of [`Run`].
+pub fn json_schema() -> serde_json::Value {
+    let mut schema = serde_json::to_value(schemars::schema_for!(Run)).expect("a schema is JSON");
+    schema["title"] = "Parallax run".into();
+    schema["properties"]["schema"]["const"] = SCHEMA.into();
+    schema["properties"]["version"]["minimum"] = 1.into();
+    schema["properties"]["version"]["maximum"] = VERSION.into();
+    schema
+}

@@ -1,0 +1,139 @@
+//! The samples of a case, and what they say.
+
+use crate::device::Conditions;
+use crate::plan::Cache;
+use crate::record::stats::Summary;
+use crate::units::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Host, device and processor time of a stretch of work.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Spent {
+    /// Wall time.
+    pub wall: Nanos,
+    /// Of it, from handing work to the device, launches, fills and copies back, until it was known to be done.
+    pub waiting: Nanos,
+    /// Of it, timed kernels on the run's clock.
+    pub device: Nanos,
+    /// Time of this process on processors, where it can be known.
+    pub cpu: Option<Nanos>,
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Spent) {
+        self.wall += other.wall;
+        self.waiting += other.waiting;
+        self.device += other.device;
+        self.cpu = match (self.cpu, other.cpu) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        };
+    }
+}
+
+/// How a sample becomes the time of one execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Time of a batch over its executions.
+    #[default]
+    Batch,
+    /// Time of a long batch less that of a short one, over the difference of their executions: for a clock that also
+    /// sees the fixed cost of each submission.
+    Slope,
+}
+
+/// Samples and what they say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Timing {
+    /// How samples came about.
+    #[serde(default)]
+    pub method: Method,
+    /// Whether data was found in caches.
+    #[serde(default)]
+    pub cache: Cache,
+    /// Copies of all buffers that executions went around.
+    #[serde(default = "one")]
+    pub sets: u32,
+    /// Executions in one sample, back to back in one submission.
+    pub repeats: u32,
+    /// Executions before each sample, untimed, in the same submission.
+    #[serde(default)]
+    pub lead: u32,
+    /// Time of one execution in each sample on the run's clock, in nanoseconds.
+    pub samples: Vec<f64>,
+    /// The same on the host clock, from submission to completion, divided by the executions, the lead's included.
+    pub host_samples: Vec<f64>,
+    /// What the sensors said after each sample; empty where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Conditions>,
+    /// Samples that do not count, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<SetAside>,
+    /// What to bear in mind with these samples, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
+    /// What k and m executions in a submission tell apart.
+    #[serde(default)]
+    pub slope: Option<Slope>,
+    /// Error that the clock's step puts on one sample, as a share of it.
+    #[serde(default)]
+    pub clock_error: f64,
+    /// Samples thrown away while warming up.
+    pub warm_up: u32,
+    /// Why sampling ended.
+    pub stopped: Stopped,
+    /// Median, interval, quartiles: derived from `samples`.
+    pub summary: Summary,
+    /// Where the time of sampling went.
+    #[serde(default)]
+    pub spent: Spent,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A sample that does not count.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SetAside {
+    /// Time of one execution, in nanoseconds.
+    pub time: f64,
+    /// Why it does not count.
+    pub reason: String,
+}
+
+/// Two sizes of batch, and the line through them: what one more execution costs, and what a submission costs anyway.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Slope {
+    /// Executions in the short batch; the long one has the timing's `repeats`.
+    pub short: u32,
+    /// One more execution, on the run's clock.
+    pub execution: Nanos,
+    /// 95 % interval of it, low end.
+    pub low: Nanos,
+    /// 95 % interval of it, high end.
+    pub high: Nanos,
+    /// A submission of none, on the run's clock.
+    pub fixed: Nanos,
+    /// One more execution, on the host's clock.
+    pub host_execution: Nanos,
+    /// A submission of none, on the host's clock, from submission to completion.
+    pub host_fixed: Nanos,
+}
+
+/// Why sampling ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Stopped {
+    /// The interval is narrow enough.
+    Precise,
+    /// The time is spent.
+    Budget,
+    /// The largest number of samples was reached.
+    Samples,
+    /// Whoever asked for the run ended it.
+    Asked,
+}

@@ -1,0 +1,200 @@
+//! What a run says about each of its cases: components, the bottleneck, and one sentence of advice, derived by rule.
+
+use std::collections::BTreeMap;
+
+use crate::device::{SpanKind, Track};
+use crate::record::roofline::{Analysis, Bound, analyse};
+use crate::record::stats::Summary;
+use crate::record::{Measured, Record, Run};
+use crate::suite::{Case, Cost, Role, Stage};
+use crate::units::{Bytes, Nanos, percent, three_digits};
+
+/// One part of a case: a stage on the device, or something around it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Component {
+    /// Entry point of the stage, or what is done.
+    pub name: String,
+    /// Median over the traced executions.
+    pub time: Nanos,
+    /// Share of the device's time for one execution; absent for what happens once, outside of it.
+    pub share: Option<f64>,
+    /// What binds it, where ceilings are known.
+    pub bound: Option<Bound>,
+    /// Share of the binding ceiling.
+    pub utilisation: Option<f64>,
+    /// Share of thread slots filled, where the interface tells.
+    pub occupancy: Option<f64>,
+}
+
+/// Another variant must be this much faster to be worth a word.
+const WORTH: f64 = 1.1;
+/// Beyond this share of a ceiling, a kernel is close to it.
+const CLOSE: f64 = 0.7;
+/// Below this share of thread slots, a device has too little to switch to while it waits.
+const FEW_THREADS: f64 = 0.5;
+
+/// The components of a case: its stages in order, then what surrounds them. Empty without a trace.
+pub fn components(record: &Record, run: &Run) -> Vec<Component> {
+    let Some(measured) = record.measured() else { return Vec::new() };
+    let mut parts = stages(record, measured, run);
+    if parts.is_empty() {
+        return parts;
+    }
+    let Some(baseline) = &run.baseline else { return parts };
+    let once = |name: &str, time: Option<Nanos>, bound| {
+        time.map(|time| Component {
+            name: name.to_owned(),
+            time,
+            share: None,
+            bound: Some(bound),
+            utilisation: None,
+            occupancy: None,
+        })
+    };
+    let move_at = |bytes: u64, rate: Option<f64>| rate.map(|r| Nanos(bytes as f64 / r * 1e9));
+    let completion = measured
+        .timing
+        .as_ref()
+        .and_then(|t| t.slope.as_ref())
+        .map(|s| s.host_fixed)
+        .or(baseline.timer.completion.as_ref().map(|c| c.median))
+        .filter(|t| t.0 > 0.0);
+    parts.extend(once("submit and completion, once", completion, Bound::Launch));
+    if let Some((read, written)) = sizes(record) {
+        parts.extend(once("uploading the inputs, once", move_at(read.0, baseline.ceilings.upload), Bound::Transfer));
+        let download = move_at(written.0, baseline.ceilings.download);
+        parts.extend(once("reading the outputs back, once", download, Bound::Transfer));
+    }
+    parts
+}
+
+/// Bytes of all inputs and of all outputs.
+fn sizes(record: &Record) -> Option<(Bytes, Bytes)> {
+    let problem = record.case.parse::<Case>().ok()?.problem;
+    let inputs = problem.bytes(|b| matches!(b.role, Role::Input(_)));
+    Some((inputs, problem.bytes(|b| matches!(b.role, Role::Output { .. }))))
+}
+
+fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
+    let mut order: Vec<&str> = Vec::new();
+    let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let spans = measured.trace.iter().flat_map(|t| &t.spans);
+    for span in spans.filter(|s| s.track == Track::Gpu && s.kind == SpanKind::Kernel) {
+        if !times.contains_key(span.name.as_str()) {
+            order.push(&span.name);
+        }
+        times.entry(&span.name).or_default().push((span.end - span.start).0);
+    }
+    let median = |name: &str| Summary::of(&times[name]).map_or(0.0, |s| s.median.0);
+    let total: f64 = order.iter().map(|name| median(name)).sum();
+    let program = program(record, run);
+    let component = |name: &&str| {
+        let time = Nanos(median(name));
+        let stage = program.as_ref().and_then(|(_, stages)| stages.iter().find(|s| s.entry == *name));
+        let analysis = match (program.as_ref(), stage) {
+            _ if order.len() == 1 => measured.analysis.clone(),
+            (Some((case, _)), Some(stage)) => of_stage(case, stage, time, run),
+            _ => None,
+        };
+        Component {
+            name: (*name).to_owned(),
+            time,
+            share: Some(time.0 / total.max(f64::MIN_POSITIVE)),
+            bound: analysis.as_ref().map(|a| a.bound),
+            utilisation: analysis.as_ref().map(|a| a.utilisation),
+            occupancy: measured.launches.iter().find(|l| l.entry == *name).and_then(|l| l.occupancy),
+        }
+    };
+    order.iter().map(component).collect()
+}
+
+/// The case that ran and its launches.
+fn program(record: &Record, run: &Run) -> Option<(Case, Vec<Stage>)> {
+    let mut case = record.case.parse::<Case>().ok()?;
+    if let Some(actual) = &record.actual {
+        case.variant = case.problem.workload.variant(&actual.variant)?.name;
+    }
+    let stages = case.program(&run.device.caps)?.stages;
+    Some((case, stages))
+}
+
+/// A stage under the roofline: its own operations, and every byte of the buffers that it touches.
+fn of_stage(case: &Case, stage: &Stage, time: Nanos, run: &Run) -> Option<Analysis> {
+    let bytes = case.problem.bytes(|b| stage.uses.iter().any(|(name, _)| *name == b.name));
+    let cost = Cost { flops: stage.flops, read: bytes, written: Bytes(0) };
+    let ceilings = &run.baseline.as_ref()?.ceilings;
+    analyse(ceilings, &run.device.caps, case.problem.dtype, cost, (bytes, run.spec.cache), (time, 1))
+}
+
+/// One sentence about a case: what binds it and what would help. `None` for a case without a figure.
+pub fn advice(record: &Record, run: &Run) -> Option<String> {
+    let measured = record.measured()?;
+    let median = measured.timing.as_ref()?.summary.median;
+    let faster = fastest_sibling(record, run).filter(|(_, time)| median.0 / time.0 >= WORTH);
+    let faster =
+        faster.map(|(variant, time)| format!("`{variant}` here is {}× faster", three_digits(median.0 / time.0)));
+    let parts = stages(record, measured, run);
+    if parts.len() > 1 {
+        let worst = parts.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0))?;
+        let bound = worst.bound.map_or(String::new(), |b| format!(" and is {}-bound", b.name()));
+        let said = format!("`{}` takes {}{bound}", worst.name, percent(worst.share.unwrap_or(0.0)));
+        return Some(match faster {
+            Some(faster) => format!("{said}: use a fused variant; {faster}"),
+            None => format!("{said}: begin there"),
+        });
+    }
+    if let Some(faster) = faster {
+        return Some(faster);
+    }
+    let analysis = measured.analysis.as_ref()?;
+    let used = percent(analysis.utilisation);
+    Some(match analysis.bound {
+        Bound::Launch => "it is hardly longer than launching nothing: do more in one launch, or fuse it with its \
+                          neighbours"
+            .to_owned(),
+        Bound::Memory if analysis.utilisation >= CLOSE => {
+            format!("it reaches {used} of measured bandwidth: only fewer bytes help, as in a smaller element type")
+        }
+        Bound::Memory => format!("it is memory-bound at {used} of measured bandwidth: widen and align its accesses"),
+        Bound::Compute if analysis.utilisation >= CLOSE => {
+            format!("it reaches {used} of measured arithmetic: only fewer operations help")
+        }
+        Bound::Compute => {
+            format!("it is compute-bound at {used} of the measured rate: more work per thread and per load would help")
+        }
+        Bound::Transfer => "moving its data costs more than computing: keep data on the device".to_owned(),
+        Bound::Latency => latency(measured, &used),
+    })
+}
+
+/// Neither ceiling is near: the launch says why, where it can.
+fn latency(measured: &Measured, used: &str) -> String {
+    let launch = measured.launches.first();
+    let occupancy = launch.and_then(|l| l.occupancy);
+    match (launch, occupancy) {
+        (Some(launch), Some(o)) if o < FEW_THREADS => {
+            let registers = launch.registers.map_or(String::new(), |r| format!(", {r} registers a thread"));
+            format!(
+                "at {used} of its ceiling it waits: {} of the thread slots are filled (blocks of {}{registers}, {} of \
+                 shared memory); smaller tiles or a larger problem would fill more",
+                percent(o),
+                launch.block.iter().product::<u32>(),
+                launch.shared,
+            )
+        }
+        _ => format!(
+            "at {used} of its ceiling it mostly waits: more independent loads and operations per thread would help"
+        ),
+    }
+}
+
+/// The fastest other variant of the same problem in the run.
+fn fastest_sibling<'r>(record: &Record, run: &'r Run) -> Option<(&'r str, Nanos)> {
+    let problem = |r: &Record| r.case.rsplit_once('/').map(|(p, _)| p.to_owned());
+    let ours = record.actual.as_ref().map_or(&record.parts.variant, |a| &a.variant);
+    run.records
+        .iter()
+        .filter(|r| problem(r) == problem(record) && r.actual.is_none() && r.parts.variant != *ours)
+        .filter_map(|r| Some((r.parts.variant.as_str(), r.timing()?.summary.median)))
+        .min_by(|a, b| a.1.0.total_cmp(&b.1.0))
+}

@@ -1,0 +1,296 @@
+//! Runs as one self-contained page: tables and plots, without scripts and without anything from elsewhere.
+//!
+//! Everything that comes from a run is escaped by the markup library. Plots are inline SVG, as wide as their column, so
+//! the page reads on a phone; colours follow the reader's light or dark scheme.
+
+mod drift;
+mod plot;
+mod ratios;
+mod roofline;
+mod strip;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::compare::Comparison;
+use crate::compare::tax::Tax;
+use crate::record::stats::Summary;
+use crate::record::{Baseline, Run};
+use crate::report;
+use crate::report::Table;
+use crate::units::percent;
+
+const STYLE: &str = concat!(include_str!("html/style.css"), include_str!("html/plot.css"));
+
+/// A page about one or more named runs; about how they compare and the portability tax, where those are given.
+pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option<&Tax>) -> String {
+    let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+    let title = format!("Parallax: {}", names.join(", "));
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (title) }
+                    @if let Some(comparison) = comparison { p { (comparison.tally()) } }
+                }
+                section { h2 { "Runs" } div.cards { @for (i, (name, run)) in runs.iter().enumerate() { (head(i, name, run)) } } }
+                @if let Some(comparison) = comparison { (compared(comparison)) }
+                @if let Some(tax) = tax { section { h2 { "Portability tax" } (table(&tax.table())) } }
+                @if comparison.is_none() && tax.is_none() {
+                    @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
+                }
+                (rooflines(runs))
+                (drifts(runs))
+                (samples(runs))
+                footer { p.soft { "All samples are in the run files; this page can be made again from them." } }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+/// One run: where and when, what its clocks are worth, and what its device can do.
+fn head(i: usize, name: &str, run: &Run) -> Markup {
+    let commit = if run.suite.commit.is_empty() { "unknown" } else { &run.suite.commit };
+    html! {
+        div.card.(plot::series(i)) {
+            h3 { span.legend { span { i {} (name) } } }
+            dl {
+                dt { "device" } dd { (report::device_line(run)) }
+                @if let Some(date) = date(run.started) { dt { "begun" } dd { time datetime=(date) { (date) } } }
+                dt { "suite" } dd { (run.suite.version) ", commit " (commit) }
+                dt { "cases" } dd { (report::tally(run)) }
+                @if let Some(why) = &run.interrupted { dt { "ended early" } dd { (why) } }
+                dt { "clock" } dd { (report::clock_line(run)) }
+                dt { "stamps" } dd { (percent(run.clock.zero_share)) " empty, " (percent(run.clock.negative_share)) " backwards" }
+                @if let Some((canary, wander)) = drift::wander(run) {
+                    dt { "canary" } dd { (canary) ", " (percent(wander)) " from fastest to slowest" }
+                }
+                @match &run.baseline {
+                    Some(baseline) => { (self_test(baseline)) (ceilings(baseline)) }
+                    None => { dt { "self-test" } dd { "none in this file: clocks and ceilings were not tested" } }
+                }
+            }
+            @if !run.environment.is_empty() {
+                details {
+                    summary { "environment" }
+                    dl { @for (key, value) in &run.environment { dt { (key.replace('_', " ")) } dd { (value) } } }
+                }
+            }
+        }
+    }
+}
+
+fn date(seconds: u64) -> Option<String> {
+    let at = jiff::Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?;
+    (seconds > 0).then(|| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
+}
+
+fn self_test(baseline: &Baseline) -> Markup {
+    let test = &baseline.timer;
+    let spread = |s: &Summary| html! { (s.median) " [" (s.low) ", " (s.high) "]" };
+    html! {
+        @if let Some(completion) = &test.completion { dt { "completion" } dd { (spread(completion)) } }
+        @if let Some(readback) = &test.readback { dt { "readback" } dd { (spread(readback)) } }
+        @if let Some(cross) = &test.cross_check {
+            dt { "cross-check" }
+            dd { (cross.device) " on the device's clock, " (cross.host) " on the host's; may differ by " (cross.allowed) }
+        }
+        @if let Some(why) = &test.demoted { dt { "not believed" } dd { (why) } }
+    }
+}
+
+fn ceilings(baseline: &Baseline) -> Markup {
+    html! {
+        @for ceiling in report::ceilings(&baseline.ceilings) {
+            dt { (ceiling.name) } dd { (ceiling.value) " " (ceiling.detail) }
+        }
+        @for missing in &baseline.ceilings.missing { dt { "not measured" } dd { (missing) } }
+    }
+}
+
+/// Verdicts as a table and as bars.
+fn compared(comparison: &Comparison) -> Markup {
+    let base = &comparison.runs[comparison.base].name;
+    let with_ratios = |i: &usize| comparison.ratios().any(|(run, _, _)| run == *i);
+    html! {
+        section {
+            h2 { "Verdicts" }
+            (table(&comparison.table()))
+        }
+        section {
+            h2 { "Ratios" }
+            p.soft { "Time over " (base) "'s time on a logarithmic axis, with an interval; within the band, differences do not count." }
+            div.cards {
+                @for i in (0..comparison.runs.len()).filter(with_ratios) {
+                    figure.card {
+                        figcaption { (comparison.runs[i].name) " ÷ " (base) }
+                        (ratios::ratios(comparison, i))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A run's table; where it ran is told elsewhere on the page.
+fn without_heading(run: &Run) -> Table {
+    Table { heading: Vec::new(), ..report::table(run) }
+}
+
+fn table(table: &Table) -> Markup {
+    html! {
+        @for line in &table.heading { p { (line) } }
+        div.wide tabindex="0" {
+            table {
+                thead { tr { @for (i, column) in table.columns.iter().enumerate() { th.right[i >= table.right_from] { (column) } } } }
+                tbody {
+                    @for row in &table.rows {
+                        tr { @for (i, cell) in row.iter().enumerate() { td.right[i >= table.right_from] { (cell) } } }
+                    }
+                }
+            }
+        }
+        @if !table.notes.is_empty() { ul.soft { @for note in &table.notes { li { (note) } } } }
+    }
+}
+
+/// The roofline of a run alone, as markup for another page that has the style sheet `html/plot.css`; empty where no case
+/// does arithmetic. Everything from the run is escaped.
+pub fn roofline(run: &Run) -> String {
+    roofline::roofline(run).into_string()
+}
+
+/// The canary over a run alone, as markup like [`roofline`]; empty where there was no canary.
+pub fn drift(run: &Run) -> String {
+    drift::drift(run).into_string()
+}
+
+fn rooflines(runs: &[(String, Run)]) -> Markup {
+    section("Rooflines", runs, roofline::roofline)
+}
+
+fn drifts(runs: &[(String, Run)]) -> Markup {
+    section("Drift of the device", runs, drift::drift)
+}
+
+/// A plot per run that has something to show; no section where none has.
+fn section(title: &str, runs: &[(String, Run)], plot: impl Fn(&Run) -> Markup) -> Markup {
+    let plots = runs.iter().map(|(name, run)| (name, plot(run))).filter(|(_, plot)| !plot.0.is_empty());
+    let plots: Vec<(&String, Markup)> = plots.collect();
+    html! {
+        @if !plots.is_empty() {
+            section {
+                h2 { (title) }
+                div.cards { @for (name, plot) in &plots { figure.card { figcaption { (name) } (plot) } } }
+            }
+        }
+    }
+}
+
+/// The strips of every case that has a time anywhere, in the order of the runs.
+fn samples(runs: &[(String, Run)]) -> Markup {
+    let mut cases: Vec<&str> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for record in runs.iter().flat_map(|(_, run)| &run.records).filter(|r| r.timing().is_some()) {
+        if seen.insert(&record.case) {
+            cases.push(&record.case);
+        }
+    }
+    html! {
+        @if !cases.is_empty() {
+            section {
+                h2 { "Samples" }
+                p.soft {
+                    "Every dot is a sample, the line their median, the bar its 95 % interval; crosses were set aside. Heights \
+                     mean nothing. Where runs lie far apart, each has an axis of its own."
+                }
+                div.cards {
+                    @for case in cases { figure.card { figcaption { (case) } (strip::strip(case, runs)) } }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{Options, compare};
+    use crate::record::roofline::{Arithmetic, Bandwidth, Ceilings};
+    use crate::record::{SetAside, TimerTest};
+    use crate::suite::DType;
+    use crate::testing::fixtures;
+    use crate::testing::fixtures::{drift, measured, spread};
+    use crate::units::{Bytes, Nanos};
+
+    const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
+    const HOSTILE: &str = "a/fwd/<script>alert(\"1\")</script>&'/f32/x";
+
+    fn count(text: &str, what: &str) -> usize {
+        text.matches(what).count()
+    }
+
+    fn runs() -> [(String, Run); 2] {
+        [("<b>one</b>", 100.0), ("two", 150.0)].map(|(name, time)| {
+            let cases = [(CASE, spread(time, 0.01, 50)), (HOSTILE, spread(time * 9.0, 0.3, 8))];
+            (name.to_owned(), fixtures::run("cuda", "\"><img src=x onerror=alert(1)>", &cases))
+        })
+    }
+
+    #[test]
+    fn hostile_names_stay_text_and_nothing_comes_from_elsewhere() {
+        let runs = runs();
+        let comparison = compare(&runs, &Options::default()).expect("pairs");
+        for text in [page(&runs, Some(&comparison), None), page(&runs, None, None)] {
+            for forbidden in ["<script", "<img", "<b>", "http://", "https://", "url(", "<link", "@import", "NaN", "inf"]
+            {
+                assert!(!text.contains(forbidden), "{forbidden} in {text}");
+            }
+            assert!(text.contains("&lt;script&gt;") && text.contains("&lt;img"));
+            assert!(text.contains("prefers-color-scheme: dark") && text.contains("name=\"viewport\""));
+        }
+    }
+
+    #[test]
+    fn every_plot_is_there_once() {
+        let mut runs = runs();
+        let comparison = compare(&runs, &Options::default()).expect("pairs");
+        // Two strips, two rooflines, one plot of ratios.
+        assert_eq!(count(&page(&runs, Some(&comparison), None), "<svg"), 5);
+        assert_eq!(count(&page(&runs[..1], None, None), "<svg"), 3);
+        runs[1].1.drift = drift(&spread(500.0, 0.01, 20));
+        measured(&mut runs[1].1, CASE).timing.as_mut().expect("timed").set_aside =
+            vec![SetAside { time: 170.0, reason: "throttled".to_owned() }];
+        let text = page(&runs, Some(&comparison), None);
+        assert_eq!(count(&text, "<svg"), 6, "one more, for the drift");
+        assert!(text.contains("1 set aside") && text.contains("class=\"aside\""));
+        assert_eq!(count(&text, "class=\"whisker\""), 2, "a bar for each ratio");
+    }
+
+    #[test]
+    fn ceilings_are_drawn_and_listed() {
+        let mut run = runs()[0].1.clone();
+        let ceilings = Ceilings {
+            bandwidth: vec![
+                Bandwidth { working_set: Bytes(1 << 20), rate: 9e12, probe: "read".to_owned() },
+                Bandwidth { working_set: Bytes(1 << 30), rate: 3.7e12, probe: "copy".to_owned() },
+            ],
+            arithmetic: vec![Arithmetic { dtype: DType::F32, matrix: false, rate: 6e13, probe: "fma".to_owned() }],
+            dispatch: Some(Nanos(1500.0)),
+            ..Ceilings::default()
+        };
+        let before = page(&[("one".to_owned(), run.clone())], None, None);
+        assert_eq!((count(&before, "class=\"roof\""), before.contains("not measured")), (0, true));
+        run.baseline = Some(Baseline { clock: run.clock.clone(), timer: TimerTest::default(), ceilings });
+        let text = page(&[("one".to_owned(), run)], None, None);
+        assert_eq!(count(&text, "class=\"roof\""), 3);
+        assert!(text.contains("3.70 TB/s at 1.07 GB") && text.contains("60.0 TFLOP/s (fma)"));
+    }
+}

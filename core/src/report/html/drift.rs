@@ -1,0 +1,84 @@
+//! The canary over the run: how the device's own speed went.
+
+use maud::{Markup, html};
+
+use super::plot::{Axis, WIDTH, across, number_labels, px, svg};
+use crate::record::stats::Summary;
+use crate::record::{Drift, Run};
+use crate::units::{Nanos, three_digits};
+
+const TOP: f64 = 6.0;
+const BOTTOM: f64 = 104.0;
+const LEFT: f64 = 40.0;
+
+/// The curve of a run, and what its sensors said; nothing where there was no canary.
+pub(super) fn drift(run: &Run) -> Markup {
+    let readings = &run.drift;
+    let canaries: Vec<f64> = readings.iter().map(|d| d.canary.0).collect();
+    let Some(summary) = Summary::of(&canaries).filter(|s| s.median.0 > 0.0) else { return html! {} };
+    let apart = |d: &Drift| (d.canary.0 / summary.median.0 - 1.0) * 100.0;
+    let start = readings[0].at;
+    let seconds = |d: &Drift| (d.at - start).secs();
+    let end = readings.iter().map(seconds).fold(0.0, f64::max);
+    // Two per cent to either side at least, so that mere noise looks like what it is.
+    let (low, high) = readings.iter().map(apart).fold((-2.0f64, 2.0f64), |(a, b), v| (a.min(v), b.max(v)));
+    let (x, y) = (Axis::linear(0.0, end, LEFT, WIDTH - 6.0), Axis::linear(low, high, BOTTOM, TOP));
+    let (across_ticks, up_ticks) = (x.ticks(5), y.ticks(4));
+    let labels: Vec<String> = number_labels(&across_ticks).into_iter().map(|l| format!("{l} s")).collect();
+    let points: Vec<String> =
+        readings.iter().map(|d| format!("{},{}", px(x.at(seconds(d))), px(y.at(apart(d))))).collect();
+    let inside = html! {
+        (across(&x, &across_ticks, &labels, TOP, BOTTOM))
+        @for (tick, label) in up_ticks.iter().zip(number_labels(&up_ticks)) {
+            line.grid x1=(px(LEFT)) x2=(px(WIDTH - 6.0)) y1=(px(y.at(*tick))) y2=(px(y.at(*tick))) {}
+            text.tick.end x=(px(LEFT - 4.0)) y=(px(y.at(*tick) + 3.0)) { (label) " %" }
+        }
+        g.s0 {
+            polyline.curve points=(points.join(" ")) {}
+            @for d in readings {
+                @let held = !d.conditions.throttle.is_empty() || d.conditions.hidden;
+                circle.point.warned[held] cx=(px(x.at(seconds(d)))) cy=(px(y.at(apart(d)))) r=(if held { "3.5" } else { "2" }) {
+                    title { (d.canary) (condition(d)) }
+                }
+            }
+        }
+    };
+    html! {
+        (svg(BOTTOM + 15.0, "time of the canary kernel over the run", inside))
+        p.soft { "canary: " (summary.median) " in the median of " (summary.n) " readings" (sensors(readings)) }
+    }
+}
+
+/// What held the device back at a reading.
+fn condition(reading: &Drift) -> String {
+    let mut words: Vec<&str> = reading.conditions.throttle.iter().map(String::as_str).collect();
+    if reading.conditions.hidden {
+        words.push("page out of sight");
+    }
+    if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) }
+}
+
+/// Ranges of what the sensors said, where there are any.
+fn sensors(readings: &[Drift]) -> String {
+    let range = |name: &str, unit: &str, of: &dyn Fn(&Drift) -> Option<f64>| {
+        let values: Vec<f64> = readings.iter().filter_map(of).collect();
+        let low = values.iter().copied().reduce(f64::min)?;
+        let high = values.iter().copied().reduce(f64::max)?;
+        Some(format!("; {name} {} to {} {unit}", three_digits(low), three_digits(high)))
+    };
+    [
+        range("multiprocessor clock", "MHz", &|d| d.conditions.sm_clock_mhz),
+        range("memory clock", "MHz", &|d| d.conditions.memory_clock_mhz),
+        range("temperature", "°C", &|d| d.conditions.temperature_c),
+        range("power", "W", &|d| d.conditions.power_w),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Spread of the canary over its median, for a line of text; `None` where there was no canary.
+pub(super) fn wander(run: &Run) -> Option<(Nanos, f64)> {
+    let summary = Summary::of(&run.drift.iter().map(|d| d.canary.0).collect::<Vec<_>>())?;
+    (summary.median.0 > 0.0).then(|| (summary.median, (summary.max.0 - summary.min.0) / summary.median.0))
+}

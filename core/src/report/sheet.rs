@@ -1,0 +1,194 @@
+//! Runs as a spreadsheet: one row per case and run, every key figure in full precision.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compare::Comparison;
+use crate::compare::verdict::Verdict;
+use crate::device::Clock;
+use crate::record::roofline::Bound;
+use crate::record::{Method, Outcome, Record, Run};
+
+/// One case in one run. Figures that do not exist are empty.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SheetRow {
+    /// Canonical string.
+    pub case: String,
+    /// Operation.
+    pub workload: String,
+    /// `fwd` or `bwd`.
+    pub direction: String,
+    /// Element type.
+    pub dtype: String,
+    /// Variant asked for.
+    pub variant: String,
+    /// Variant that ran.
+    pub actual_variant: String,
+    /// Name of the run.
+    pub run: String,
+    /// What ran it.
+    pub target: String,
+    /// Name of the device.
+    pub device: String,
+    /// How the case ended: right, WRONG, skipped, unresolved, impossible or FAILED.
+    pub outcome: String,
+    /// Median time of one execution.
+    pub median_ns: Option<f64>,
+    /// 95 % interval of the median, low end.
+    pub low_ns: Option<f64>,
+    /// 95 % interval of the median, high end.
+    pub high_ns: Option<f64>,
+    /// Smallest sample.
+    pub min_ns: Option<f64>,
+    /// Largest sample.
+    pub max_ns: Option<f64>,
+    /// Samples that count.
+    pub n: Option<u32>,
+    /// Samples that do not.
+    pub set_aside: Option<usize>,
+    /// Executions in one sample.
+    pub repeats: Option<u32>,
+    /// How a sample becomes the time of one execution.
+    pub method: Option<Method>,
+    /// State of the caches: `hot` or `cold`.
+    pub cache: String,
+    /// Which clock took the samples.
+    pub clock: Option<Clock>,
+    /// Error that the clock's step puts on one sample, as a share of it.
+    pub clock_error: Option<f64>,
+    /// Fixed cost of a submission, on the host's clock.
+    pub host_fixed_ns: Option<f64>,
+    /// Operations per second at the median.
+    pub flops_per_s: Option<f64>,
+    /// Bytes per second at the median.
+    pub bytes_per_s: Option<f64>,
+    /// Operations per byte that must move.
+    pub intensity: Option<f64>,
+    /// The shortest time that the ceilings allow.
+    pub floor_ns: Option<f64>,
+    /// Share of the binding ceiling that is reached.
+    pub utilisation: Option<f64>,
+    /// What binds the case.
+    pub bound: Option<Bound>,
+    /// Name of the run that ratios are against.
+    pub base: Option<String>,
+    /// Median over the base's.
+    pub ratio: Option<f64>,
+    /// Its interval, low end.
+    pub ratio_low: Option<f64>,
+    /// Its interval, high end.
+    pub ratio_high: Option<f64>,
+    /// What can be said of the ratio.
+    pub verdict: Option<Verdict>,
+    /// The smallest difference that counts, as a share of the time.
+    pub resolution: Option<f64>,
+    /// The smallest change that the two runs would have called, as a share of the time.
+    pub detectable: Option<f64>,
+    /// Reasons of skips, failures, substitutions and verdicts.
+    pub reasons: String,
+}
+
+/// A row for every record of every run, with ratios where runs are compared.
+pub fn rows(runs: &[(String, Run)], comparison: Option<&Comparison>) -> Vec<SheetRow> {
+    let of_run = |(i, (name, run)): (usize, &(String, Run))| {
+        run.records.iter().map(|record| row(i, name, run, record, comparison)).collect::<Vec<_>>()
+    };
+    runs.iter().enumerate().flat_map(of_run).collect()
+}
+
+fn row(i: usize, name: &str, run: &Run, record: &Record, comparison: Option<&Comparison>) -> SheetRow {
+    let timing = record.timing();
+    let summary = timing.map(|t| t.summary);
+    let analysis = record.measured().and_then(|m| m.analysis.as_ref());
+    let ratio = comparison.and_then(|c| c.ratio(i, &record.case)).filter(|_| timing.is_some());
+    let unpaired = comparison.and_then(|c| c.unpaired.iter().find(|u| u.run == i && u.case == record.case));
+    let mut reasons = Vec::new();
+    match &record.outcome {
+        Outcome::Ok(_) => {}
+        Outcome::Wrong { check } => reasons.push(check.sentence()),
+        Outcome::Skipped { reason } | Outcome::Failed { reason } | Outcome::Refused { reason, .. } => {
+            reasons.push(reason.clone());
+        }
+    }
+    reasons.extend(record.actual.as_ref().map(|a| a.reason.clone()));
+    reasons.extend(ratio.into_iter().flat_map(|r| r.notes.clone()));
+    reasons.extend(unpaired.map(|u| u.reason.clone()));
+    SheetRow {
+        case: record.case.clone(),
+        workload: record.parts.workload.clone(),
+        direction: record.parts.direction.clone(),
+        dtype: record.parts.dtype.name().to_owned(),
+        variant: record.parts.variant.clone(),
+        actual_variant: record.actual.as_ref().map_or(&record.parts.variant, |a| &a.variant).clone(),
+        run: name.to_owned(),
+        target: run.target.clone(),
+        device: run.device.name.clone(),
+        outcome: record.verdict().to_owned(),
+        median_ns: summary.map(|s| s.median.0),
+        low_ns: summary.map(|s| s.low.0),
+        high_ns: summary.map(|s| s.high.0),
+        min_ns: summary.map(|s| s.min.0),
+        max_ns: summary.map(|s| s.max.0),
+        n: summary.map(|s| s.n),
+        set_aside: timing.map(|t| t.set_aside.len()),
+        repeats: timing.map(|t| t.repeats),
+        method: timing.map(|t| t.method),
+        cache: timing.map_or("", |t| t.cache.name()).to_owned(),
+        clock: timing.map(|_| run.clock.clock),
+        clock_error: timing.map(|t| t.clock_error),
+        host_fixed_ns: timing.and_then(|t| t.slope.as_ref()).map(|s| s.host_fixed.0),
+        flops_per_s: summary.map(|s| record.cost.flops.per(s.median)),
+        bytes_per_s: summary.map(|s| record.cost.moved().per(s.median)),
+        intensity: analysis.map(|a| a.intensity),
+        floor_ns: analysis.map(|a| a.floor.0),
+        utilisation: analysis.map(|a| a.utilisation),
+        bound: analysis.map(|a| a.bound),
+        base: ratio.and(comparison).map(|c| c.runs[c.base].name.clone()),
+        ratio: ratio.map(|r| r.value),
+        ratio_low: ratio.and_then(|r| r.low),
+        ratio_high: ratio.and_then(|r| r.high),
+        verdict: ratio.map(|r| r.verdict),
+        resolution: ratio.map(|r| r.resolution.value),
+        detectable: ratio.and_then(|r| r.detectable),
+        reasons: reasons.join("; "),
+    }
+}
+
+/// Rows as comma-separated values with a line of titles (RFC 4180).
+pub fn csv<Row: Serialize>(rows: &[Row]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer.serialize(row).expect("rows of plain fields, written to memory");
+    }
+    let bytes = writer.into_inner().expect("memory does not fail");
+    String::from_utf8(bytes).expect("text in, text out")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::{Options, compare};
+    use crate::testing::fixtures::{run, spread};
+
+    const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
+
+    #[test]
+    fn rows_survive_their_file_in_full_precision() {
+        let mut runs = [("a", 100.0), ("b, \"quoted\"\nand broken", 100.0 * (7.0 / 3.0))]
+            .map(|(name, time)| (name.to_owned(), run("cuda", "X", &[(CASE, spread(time, 0.001, 30))])));
+        let mut skipped = runs[1].1.records[0].clone();
+        skipped.case = "attention/fwd/b1,h1,s4,d2/bf16/flash".to_owned();
+        skipped.outcome = Outcome::Skipped { reason: "no bf16, here".to_owned() };
+        runs[1].1.records.push(skipped);
+        let comparison = compare(&runs, &Options::default()).expect("pairs");
+        let written = rows(&runs, Some(&comparison));
+        let text = csv(&written);
+        let read: Vec<SheetRow> =
+            csv::Reader::from_reader(text.as_bytes()).deserialize().collect::<Result<_, _>>().expect("its own reader");
+        assert_eq!(read, written);
+        assert_eq!(read.len(), 3);
+        assert_eq!((read[0].ratio, read[0].verdict), (None, None), "the base has no ratio to itself");
+        assert_eq!(read[1].ratio, Some(comparison.pairs[0].ratios[1].as_ref().expect("a ratio").value));
+        assert_eq!((read[1].verdict, read[1].base.as_deref()), (Some(Verdict::Slower), Some("a")));
+        assert_eq!((read[2].median_ns, read[2].reasons.as_str()), (None, "no bf16, here"));
+    }
+}

@@ -1,0 +1,247 @@
+//! Records to tables: what a person reads.
+
+use crate::record::roofline::Ceilings;
+use crate::record::{Outcome, Record, Run};
+use crate::suite::Rate;
+use crate::units::{Nanos, percent, scaled};
+
+/// One line of a run's table; every field is ready to print.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Case string without the variant.
+    pub problem: String,
+    /// Variant asked for, and the one that ran where it is another.
+    pub variant: String,
+    /// Median time of one execution, or a dash.
+    pub median: String,
+    /// Half width of its 95 % interval, as a percentage.
+    pub interval: String,
+    /// GFLOP/s or GB/s, whichever the workload is about.
+    pub rate: String,
+    /// Share of the ceiling that binds it, and which that is; a dash where no ceiling is known.
+    pub ceiling: String,
+    /// right, WRONG, skipped, unresolved, impossible, FAILED.
+    pub verdict: String,
+    /// Which clock took the samples, and the error that it puts on each.
+    pub clock: String,
+    /// The reason of a skip, failure or substitution; empty otherwise.
+    pub note: String,
+}
+
+/// The rate of a case at a time, in the unit that its workload is about.
+pub fn rate(record: &Record, time: Nanos) -> String {
+    // A workload of a newer version is told in bytes, which every case moves.
+    match crate::suite::find(&record.parts.workload).map(|w| w.rate) {
+        Some(Rate::Flops) => scaled(record.cost.flops.per(time), "FLOP/s"),
+        _ => scaled(record.cost.moved().per(time), "B/s"),
+    }
+}
+
+/// One record as a line of its run's table.
+pub fn row(record: &Record, run: &Run) -> Row {
+    let dash = || "–".to_owned();
+    let (problem, variant) = record.case.rsplit_once('/').unwrap_or((&record.case, ""));
+    let variant = match &record.actual {
+        Some(actual) => format!("{variant} → {}", actual.variant),
+        None => variant.to_owned(),
+    };
+    let timing = record.timing();
+    let note = match &record.outcome {
+        Outcome::Ok(_) => record.actual.as_ref().map(|a| a.reason.clone()).unwrap_or_default(),
+        Outcome::Wrong { check } => check.sentence(),
+        Outcome::Skipped { reason } | Outcome::Failed { reason } | Outcome::Refused { reason, .. } => reason.clone(),
+    };
+    Row {
+        problem: problem.to_owned(),
+        variant,
+        median: timing.map_or_else(dash, |t| t.summary.median.to_string()),
+        interval: timing
+            .map(|t| t.summary.precision())
+            .filter(|p| p.is_finite())
+            .map_or_else(dash, |p| format!("± {}", percent(p))),
+        rate: timing.map_or_else(dash, |t| rate(record, t.summary.median)),
+        ceiling: record
+            .measured()
+            .and_then(|m| m.analysis.as_ref())
+            .map_or_else(dash, |a| format!("{} {}", percent(a.utilisation), a.bound.name())),
+        verdict: record.verdict().to_owned(),
+        clock: timing.map_or_else(dash, |t| {
+            let error = match t.clock_error {
+                0.0 => String::new(),
+                e if e < 1e-5 => " ± < 0.001 %".to_owned(),
+                e => format!(" ± {}", percent(e)),
+            };
+            format!("{}{error}", run.clock.clock.label())
+        }),
+        note,
+    }
+}
+
+/// Column titles of a run's table, in the order of [`cells`].
+pub const COLUMNS: [&str; 8] = ["case", "variant", "median", "95 %", "rate", "of ceiling", "verdict", "clock"];
+
+/// The cells of a row, in the order of [`COLUMNS`]; the note is for a line of its own.
+pub fn cells(row: &Row) -> [&str; 8] {
+    [&row.problem, &row.variant, &row.median, &row.interval, &row.rate, &row.ceiling, &row.verdict, &row.clock]
+}
+
+/// How many records ended in each way, as one sentence.
+pub fn tally(run: &Run) -> String {
+    let count = |verdict: &str| run.records.iter().filter(|r| r.verdict() == verdict).count();
+    let missing = run.missing().count();
+    let mut parts = vec![format!("{} right", count("right"))];
+    for (n, what) in [
+        (count("WRONG"), "WRONG"),
+        (count("FAILED"), "failed"),
+        (count("unresolved"), "not resolved by the clock"),
+        (count("impossible"), "impossible"),
+        (count("skipped"), "skipped"),
+        (missing, "not reached"),
+    ] {
+        if n > 0 {
+            parts.push(format!("{n} {what}"));
+        }
+    }
+    parts.join(", ")
+}
+
+/// A table ready to print, as text, Markdown or HTML alike.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Table {
+    /// Lines above it.
+    pub heading: Vec<String>,
+    /// Titles of the columns.
+    pub columns: Vec<String>,
+    /// Columns from this one on are aligned to the right.
+    pub right_from: usize,
+    /// A row per line, as many cells as columns.
+    pub rows: Vec<Vec<String>>,
+    /// Lines below it.
+    pub notes: Vec<String>,
+}
+
+impl Table {
+    /// The table in Markdown; lines above become paragraphs, lines below a list.
+    pub fn markdown(&self) -> String {
+        let heading: String = self.heading.iter().map(|line| format!("{}\n\n", markdown_text(line))).collect();
+        let columns: Vec<&str> = self.columns.iter().map(String::as_str).collect();
+        let table = markdown(&columns, self.rows.iter().cloned());
+        let notes: String = self.notes.iter().map(|line| format!("- {}\n", markdown_text(line))).collect();
+        let gap = if notes.is_empty() { "" } else { "\n" };
+        format!("{heading}{table}{gap}{notes}")
+    }
+}
+
+/// A run as a table: where it ran, a line per case, and the reasons of everything that is not plainly right.
+pub fn table(run: &Run) -> Table {
+    // As planned, which keeps variants together; records came in the order in which they were measured.
+    let place: std::collections::HashMap<&str, usize> =
+        run.planned.iter().enumerate().map(|(i, case)| (case.as_str(), i)).collect();
+    let mut records: Vec<&Record> = run.records.iter().collect();
+    records.sort_by_key(|r| place.get(r.case.as_str()).copied().unwrap_or(usize::MAX));
+    let rows: Vec<Row> = records.into_iter().map(|record| row(record, run)).collect();
+    let reasons = rows.iter().filter(|r| !r.note.is_empty());
+    let mut notes: Vec<String> = reasons.map(|r| format!("{}/{}: {}", r.problem, r.variant, r.note)).collect();
+    notes.push(tally(run));
+    if let Some(why) = &run.interrupted {
+        let missing: Vec<&str> = run.missing().collect();
+        notes.push(format!("ended early: {why}; not reached: {}", missing.join(", ")));
+    }
+    Table {
+        heading: heading(run),
+        columns: COLUMNS.map(str::to_owned).to_vec(),
+        right_from: 2,
+        rows: rows.iter().map(|r| cells(r).map(str::to_owned).to_vec()).collect(),
+        notes,
+    }
+}
+
+/// Device, clocks, ceilings: what stands above every table of a run.
+pub fn heading(run: &Run) -> Vec<String> {
+    let mut lines = vec![device_line(run), clock_line(run)];
+    if let Some(baseline) = &run.baseline {
+        let test = crate::record::sentence(&baseline.timer);
+        lines.extend((!test.is_empty()).then_some(test));
+        lines.extend(ceilings_line(&baseline.ceilings));
+    }
+    lines
+}
+
+/// A ceiling of a device in words.
+pub struct Ceiling {
+    /// What is limited.
+    pub name: String,
+    /// The limit, with its unit.
+    pub value: String,
+    /// Where or by what it was found; empty when there is nothing to say.
+    pub detail: String,
+}
+
+/// Every ceiling that was measured. The latency of completion belongs to the self-test of the clocks and stands there.
+pub fn ceilings(ceilings: &Ceilings) -> Vec<Ceiling> {
+    let mut list = Vec::new();
+    let mut add = |name: String, value: String, detail: String| list.push(Ceiling { name, value, detail });
+    let plain = String::new;
+    let largest = ceilings.bandwidth.last();
+    let fastest = ceilings.bandwidth.iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
+    let in_caches = fastest.filter(|f| largest.is_some_and(|l| l.working_set != f.working_set));
+    for (name, found) in [("memory", largest), ("caches", in_caches)] {
+        let Some(b) = found else { continue };
+        add(name.to_owned(), scaled(b.rate, "B/s"), format!("at {} ({})", b.working_set, b.probe));
+    }
+    if let Some(cache) = &ceilings.cache {
+        let from = if cache.from_driver { "from the driver" } else { "where bandwidth falls" };
+        add("last cache".to_owned(), cache.capacity.to_string(), from.to_owned());
+    }
+    for a in &ceilings.arithmetic {
+        let units = if a.matrix { " matrix" } else { "" };
+        add(format!("{}{units}", a.dtype.name()), scaled(a.rate, "FLOP/s"), format!("({})", a.probe));
+    }
+    ceilings.dispatch.into_iter().for_each(|t| add("dispatch".to_owned(), t.to_string(), plain()));
+    for (name, rate) in [("upload", ceilings.upload), ("download", ceilings.download)] {
+        rate.into_iter().for_each(|r| add(name.to_owned(), scaled(r, "B/s"), plain()));
+    }
+    list
+}
+
+/// The ceilings in one line, if any were measured.
+fn ceilings_line(measured: &Ceilings) -> Option<String> {
+    let parts: Vec<String> = ceilings(measured).into_iter().map(|c| format!("{} {}", c.name, c.value)).collect();
+    (!parts.is_empty()).then(|| format!("ceilings: {}", parts.join(", ")))
+}
+
+/// A Markdown table. Cells cannot break out of it: bars, line breaks and the start of tags are escaped.
+pub fn markdown(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let escaped = |cell: &str| markdown_text(cell).replace('|', "\\|");
+    let mut text = line(columns.iter().map(|c| escaped(c)).collect());
+    text += &line(columns.iter().map(|_| "---".to_owned()).collect());
+    for row in rows {
+        text += &line(row.iter().map(|cell| escaped(cell)).collect());
+    }
+    text
+}
+
+/// Text on one line that is no HTML.
+fn markdown_text(text: &str) -> String {
+    text.replace(['\n', '\r'], " ").replace('<', "&lt;")
+}
+
+/// The device in one line.
+pub fn device_line(run: &Run) -> String {
+    let device = &run.device;
+    let driver = if device.driver.is_empty() { String::new() } else { format!(", {}", device.driver) };
+    let software = if device.kind == crate::device::DeviceKind::Software { ", software" } else { "" };
+    format!("{} ({}{driver}{software}) as target {}", device.name, device.api, run.target)
+}
+
+/// The clock in one line, with the error that its step puts on a single reading.
+pub fn clock_line(run: &Run) -> String {
+    let note = run.clock.note.as_deref().map(|n| format!(" ({n})")).unwrap_or_default();
+    format!(
+        "{} clock, steps of {}; host clock, steps of {}{note}",
+        run.clock.clock.label(),
+        run.clock.step,
+        run.clock.host_step
+    )
+}

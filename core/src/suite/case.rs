@@ -1,0 +1,111 @@
+//! Problems and cases, and the one canonical string that names a case everywhere.
+//!
+//! `workload/direction/shape/dtype/variant`, as in `attention/fwd/b1,h8,s512,d64,causal/f16/flash`. That string is the
+//! command line's filter, the URL query, the table row, the trace label and the key for comparing runs.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::{CaseError, How, Problem, Program, Variant, all, named};
+
+/// A problem and the way to compute it.
+#[derive(Clone)]
+pub struct Case {
+    /// What to compute.
+    pub problem: Problem,
+    /// How.
+    pub variant: &'static str,
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}/{}", self.problem, self.variant))
+    }
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The variant name of the plain host implementation, which every workload has.
+pub const CPU_VARIANT: &str = "host";
+
+impl Case {
+    /// The variant's form, or `None` for the host implementation.
+    pub fn form(&self) -> Option<&'static Variant> {
+        self.problem.workload.variant(self.variant)
+    }
+
+    /// The launches of this case on a device.
+    ///
+    /// `None` for the host implementation and for selections, which have none of their own.
+    pub fn program(&self, caps: &crate::suite::Caps) -> Option<Program> {
+        match self.form()?.how {
+            How::Kernel { program, .. } => Some(program(&self.problem, caps)),
+            How::Select(_) => None,
+        }
+    }
+}
+
+impl FromStr for Case {
+    type Err = CaseError;
+
+    fn from_str(text: &str) -> Result<Case, CaseError> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let [workload, direction, shape, dtype, variant] = parts[..] else {
+            return Err(CaseError::Form(text.to_owned()));
+        };
+        let workload = named("workload", workload, all().iter().map(|w| (w.name, w)))?;
+        let direction = named("direction", direction, workload.directions.iter().map(|d| (d.name(), *d)))?;
+        let dtype = named("dtype", dtype, workload.dtypes.iter().map(|d| (d.name(), *d)))?;
+        let variants = workload.variants.iter().map(|v| v.name).chain([CPU_VARIANT]);
+        let variant = named("variant", variant, variants.map(|v| (v, v)))?;
+        Ok(Case { problem: Problem::new(workload, direction, shape, dtype)?, variant })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canonical_strings_survive_a_round_trip() {
+        for text in [
+            "attention/fwd/b1,h8,s512,d64,causal/f16/flash",
+            "attention/fwd/b2,h1,s7,t13,d72/f32/manual",
+            "depthwise_conv2d/fwd/n8,c64,h512,w96,k3,p1,nhwc/bf16/tiled",
+            "hash_embedding/fwd/r100,g7,d64,sorted/f32/auto",
+            "attention/fwd/b1,h1,s1,d1/f32/host",
+        ] {
+            assert_eq!(text.parse::<Case>().map(|c| c.to_string()), Ok(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn defaults_are_left_out() {
+        let case: Case = "attention/fwd/d64,h8,b1,t512,s512/f32/flash".parse().expect("valid");
+        assert_eq!(case.to_string(), "attention/fwd/b1,h8,s512,d64/f32/flash");
+    }
+
+    #[test]
+    fn bad_strings_name_the_part_and_the_choices() {
+        for (text, part) in [
+            ("attention", "is not a case"),
+            ("atention/fwd/b1,h1,s1,d1/f32/flash", "unknown workload `atention`"),
+            ("attention/up/b1,h1,s1,d1/f32/flash", "unknown direction `up`"),
+            ("attention/fwd/b1,h1,s1,d1/f64/flash", "unknown dtype `f64`"),
+            ("attention/fwd/b1,h1,s1,d1/f32/fast", "unknown variant `fast`"),
+            ("attention/fwd/b1,h1,s1/f32/flash", "`d` (head_dim) is missing"),
+            ("attention/fwd/b0,h1,s1,d1/f32/flash", "must be at least 1, not 0"),
+            ("attention/fwd/b1,h1,s1,d1,z3/f32/flash", "`z3` means nothing here"),
+            ("attention/fwd/b1,b1,h1,s1,d1/f32/flash", "`b` is given twice"),
+            ("attention/fwd/b1,h1,s1,d1,casual/f32/flash", "`casual` means nothing here"),
+            ("attention/fwd/b1,h99999999999999999999,s1,d1/f32/flash", "is not a name and a number"),
+        ] {
+            let error = text.parse::<Case>().expect_err(text).to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

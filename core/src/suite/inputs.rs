@@ -1,0 +1,280 @@
+//! Seeded inputs, bit-identical on every platform.
+//!
+//! Values are counter-based: element `i` of a buffer is a pure function of (seed, buffer, i), so any slice can be made
+//! anywhere without making the rest, and a 10 GB tensor needs no 10 GB on the host. Only integer arithmetic and single
+//! correctly rounded multiplications are used, never a transcendental function, whose last bit differs between platforms.
+
+use std::sync::OnceLock;
+
+use half::{bf16, f16};
+
+use super::{BufferSpec, DType, Draw, Fill, HostBuffer, Role, Shape, Storage, splitmix64};
+
+/// The random stream of one buffer: depends on the seed and on the buffer's name, not on its position.
+fn stream(seed: u64, name: &str) -> u64 {
+    name.bytes().fold(splitmix64(seed ^ 0x5041_5241_4C4C_4158), |h, b| splitmix64(h ^ u64::from(b)))
+}
+
+/// The input values of one problem.
+#[derive(Clone)]
+pub struct Inputs {
+    shape: Shape,
+    dtype: DType,
+    /// One entry per buffer of the problem; `None` for outputs and scratch.
+    sources: Vec<Option<Input>>,
+}
+
+#[derive(Clone)]
+struct Input {
+    spec: BufferSpec,
+    source: Source,
+    /// Values of a buffer that is small enough to keep, made when the first one is asked for one by one.
+    kept: OnceLock<Vec<f64>>,
+}
+
+/// Buffers of up to so many elements are kept (32 MiB as doubles): a reference reads each element many times.
+const KEEP: u64 = 4 << 20;
+
+#[derive(Clone)]
+enum Source {
+    Seeded {
+        stream: u64,
+        fill: Fill,
+    },
+    Given(Vec<u8>),
+    /// The first so many elements over and over.
+    Repeated(Vec<u8>),
+}
+
+/// Period of repeated inputs in elements: a prime, so that no power of two makes equal data meet.
+const PERIOD: u64 = 65_537;
+
+/// Inputs that the caller supplied do not fit the problem.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("input `{name}` has {got} bytes, the case needs {want}")]
+pub struct WrongLength {
+    /// Name of the buffer.
+    pub name: &'static str,
+    /// Bytes given.
+    pub got: u64,
+    /// Bytes needed.
+    pub want: u64,
+}
+
+impl Inputs {
+    /// Inputs from a seed, one for each buffer of role [`Role::Input`].
+    pub fn seeded(shape: &Shape, dtype: DType, buffers: Vec<BufferSpec>, seed: u64) -> Inputs {
+        let input = |spec: BufferSpec| match spec.role {
+            Role::Input(fill) => {
+                let source = Source::Seeded { stream: stream(seed, spec.name), fill };
+                Some(Input { spec, source, kept: OnceLock::new() })
+            }
+            _ => None,
+        };
+        Inputs { shape: shape.clone(), dtype, sources: buffers.into_iter().map(input).collect() }
+    }
+
+    /// Inputs whose first 65 537 elements are those of the seed and repeat from there on: made in no time, for probes of
+    /// hundreds of megabytes that only need to hold something other than zeros.
+    pub fn repeated(shape: &Shape, dtype: DType, buffers: Vec<BufferSpec>, seed: u64) -> Inputs {
+        let mut inputs = Inputs::seeded(shape, dtype, buffers, seed);
+        for buffer in 0..inputs.sources.len() {
+            let Some(Input { spec, .. }) = &inputs.sources[buffer] else { continue };
+            if spec.len <= PERIOD {
+                continue;
+            }
+            let mut block = vec![0; (PERIOD * spec.elem.storage(dtype).bytes()) as usize];
+            inputs.write(buffer, 0, &mut block);
+            inputs.sources[buffer].as_mut().expect("just seen").source = Source::Repeated(block);
+        }
+        inputs
+    }
+
+    /// Replace one input by the caller's own little-endian bytes, in the buffer's storage type.
+    pub fn replace(&mut self, buffer: usize, bytes: Vec<u8>) -> Result<(), WrongLength> {
+        let dtype = self.dtype;
+        let input = self.sources[buffer].as_mut().expect("an input buffer");
+        let want = input.spec.bytes(dtype).0;
+        if bytes.len() as u64 != want {
+            return Err(WrongLength { name: input.spec.name, got: bytes.len() as u64, want });
+        }
+        input.source = Source::Given(bytes);
+        input.kept = OnceLock::new();
+        Ok(())
+    }
+
+    fn input(&self, buffer: usize) -> &Input {
+        self.sources[buffer].as_ref().expect("an input buffer")
+    }
+
+    /// One element as the device sees it: rounded to the storage type, then widened.
+    pub fn at(&self, buffer: usize, index: u64) -> f64 {
+        let input = self.input(buffer);
+        if input.spec.len > KEEP {
+            return self.make(input, index);
+        }
+        input.kept.get_or_init(|| (0..input.spec.len).map(|i| self.make(input, i)).collect())[index as usize]
+    }
+
+    fn make(&self, input: &Input, index: u64) -> f64 {
+        let storage = input.spec.elem.storage(self.dtype);
+        match &input.source {
+            Source::Seeded { stream, fill } => round_to(storage, fill(&self.shape, Draw::new(*stream, index))),
+            Source::Given(bytes) => {
+                let size = storage.bytes() as usize;
+                load(storage, &bytes[index as usize * size..][..size])
+            }
+            Source::Repeated(block) => {
+                let size = storage.bytes() as usize;
+                load(storage, &block[(index % PERIOD) as usize * size..][..size])
+            }
+        }
+    }
+
+    /// Write elements `start..` as little-endian bytes into `out`, as many as fit.
+    pub fn write(&self, buffer: usize, start: u64, out: &mut [u8]) {
+        let Input { spec, source, .. } = self.input(buffer);
+        let storage = spec.elem.storage(self.dtype);
+        let size = storage.bytes() as usize;
+        match source {
+            Source::Given(bytes) => {
+                out.copy_from_slice(&bytes[start as usize * size..][..out.len()]);
+            }
+            Source::Repeated(block) => {
+                let mut from = (start % PERIOD) as usize * size;
+                let mut rest = out;
+                while !rest.is_empty() {
+                    let n = rest.len().min(block.len() - from);
+                    let (now, later) = rest.split_at_mut(n);
+                    now.copy_from_slice(&block[from..from + n]);
+                    (rest, from) = (later, 0);
+                }
+            }
+            Source::Seeded { stream, fill } => {
+                for (i, slot) in out.chunks_exact_mut(size).enumerate() {
+                    store(storage, fill(&self.shape, Draw::new(*stream, start + i as u64)), slot);
+                }
+            }
+        }
+    }
+
+    /// A whole input, widened to f32 or u32.
+    pub fn host(&self, buffer: usize) -> HostBuffer {
+        let spec = &self.input(buffer).spec;
+        match spec.elem.storage(self.dtype) {
+            Storage::U32 => HostBuffer::U32((0..spec.len).map(|i| self.at(buffer, i) as u32).collect()),
+            _ => HostBuffer::F32((0..spec.len).map(|i| self.at(buffer, i) as f32).collect()),
+        }
+    }
+}
+
+/// Round a value to a storage type.
+pub fn round_to(storage: Storage, value: f64) -> f64 {
+    match storage {
+        Storage::F32 => f64::from(value as f32),
+        Storage::F16 => f16::from_f64(value).to_f64(),
+        Storage::BF16 => bf16::from_f64(value).to_f64(),
+        Storage::U32 => f64::from(value as u32),
+    }
+}
+
+/// Store one value as little-endian bytes.
+fn store(storage: Storage, value: f64, slot: &mut [u8]) {
+    match storage {
+        Storage::F32 => slot.copy_from_slice(&(value as f32).to_le_bytes()),
+        Storage::F16 => slot.copy_from_slice(&f16::from_f64(value).to_le_bytes()),
+        Storage::BF16 => slot.copy_from_slice(&bf16::from_f64(value).to_le_bytes()),
+        Storage::U32 => slot.copy_from_slice(&(value as u32).to_le_bytes()),
+    }
+}
+
+/// Load one little-endian value.
+///
+/// # Panics
+/// When `bytes` is not exactly one element long.
+pub fn load(storage: Storage, bytes: &[u8]) -> f64 {
+    match storage {
+        Storage::F32 => f64::from(f32::from_le_bytes(bytes.try_into().expect("4 bytes"))),
+        Storage::F16 => f16::from_le_bytes(bytes.try_into().expect("2 bytes")).to_f64(),
+        Storage::BF16 => bf16::from_le_bytes(bytes.try_into().expect("2 bytes")).to_f64(),
+        Storage::U32 => f64::from(u32::from_le_bytes(bytes.try_into().expect("4 bytes"))),
+    }
+}
+
+/// Floats as little-endian bytes of the storage type that `dtype` gives to real elements.
+pub fn encode(dtype: DType, values: &[f32]) -> Vec<u8> {
+    let storage = crate::suite::Elem::Real.storage(dtype);
+    let size = storage.bytes() as usize;
+    let mut out = vec![0; values.len() * size];
+    for (slot, value) in out.chunks_exact_mut(size).zip(values) {
+        store(storage, f64::from(*value), slot);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::Case;
+
+    fn problem(text: &str) -> crate::suite::Problem {
+        text.parse::<Case>().expect("valid case").problem
+    }
+
+    /// These bits are the contract between platforms and versions: results of different machines compare only if
+    /// the inputs are the same.
+    #[test]
+    fn inputs_are_pinned_bit_for_bit() {
+        let inputs = problem("attention/fwd/b1,h1,s4,d4/f32/manual").inputs(42);
+        let mut bytes = [0; 16];
+        inputs.write(0, 0, &mut bytes);
+        let bits: Vec<u32> = bytes.chunks(4).map(|c| u32::from_le_bytes(c.try_into().expect("4"))).collect();
+        assert_eq!(bits, PINNED);
+    }
+
+    const PINNED: [u32; 4] = [3_221_619_941, 1_059_869_526, 3_205_404_852, 3_206_389_211];
+
+    #[test]
+    fn slices_agree_with_elements_in_every_storage_type() {
+        for dtype in ["f32", "f16", "bf16"] {
+            let p = problem(&format!("attention/fwd/b1,h1,s9,d5/{dtype}/manual"));
+            let inputs = p.inputs(7);
+            let storage = crate::suite::Elem::Real.storage(p.dtype);
+            let size = storage.bytes() as usize;
+            let mut bytes = vec![0; 11 * size];
+            inputs.write(1, 3, &mut bytes);
+            for (i, chunk) in bytes.chunks(size).enumerate() {
+                assert_eq!(load(storage, chunk), inputs.at(1, 3 + i as u64), "{dtype} element {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn normal_draws_have_zero_mean_and_unit_variance() {
+        let n = 100_000;
+        let draws: Vec<f64> = (0..n).map(|i| Draw::new(stream(1, "x"), i).normal()).collect();
+        let mean = draws.iter().sum::<f64>() / n as f64;
+        let variance = draws.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
+        assert!(mean.abs() < 0.01, "mean {mean}");
+        assert!((variance - 1.0).abs() < 0.02, "variance {variance}");
+        assert!(draws.iter().all(|x| x.abs() < 3.47));
+    }
+
+    #[test]
+    fn seeds_buffers_and_elements_differ() {
+        let p = problem("attention/fwd/b1,h1,s64,d64/f32/manual");
+        let (a, b) = (p.inputs(1), p.inputs(2));
+        let equal = |f: &dyn Fn(u64) -> (f64, f64)| (0..1000).filter(|i| f(*i).0 == f(*i).1).count();
+        assert!(equal(&|i| (a.at(0, i), b.at(0, i))) < 10, "seed");
+        assert!(equal(&|i| (a.at(0, i), a.at(1, i))) < 10, "buffer");
+        assert!(equal(&|i| (a.at(0, i), a.at(0, i + 1))) < 10, "element");
+    }
+
+    #[test]
+    fn own_inputs_must_have_the_right_length() {
+        let mut inputs = problem("attention/fwd/b1,h1,s2,d2/f16/manual").inputs(0);
+        assert_eq!(inputs.replace(0, vec![0; 7]), Err(WrongLength { name: "q", got: 7, want: 8 }));
+        assert_eq!(inputs.replace(0, encode(DType::F16, &[1.0, 2.0, 3.0, 4.0])), Ok(()));
+        assert_eq!(inputs.at(0, 2), 3.0);
+    }
+}

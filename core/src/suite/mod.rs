@@ -1,0 +1,25 @@
+//! What is computed: element types, shapes, inputs, programs, and the forms that workloads fill in.
+
+mod buffer;
+mod caps;
+mod case;
+mod direction;
+mod draw;
+mod dtype;
+mod inputs;
+mod program;
+mod registry;
+mod shape;
+mod workload;
+
+pub use buffer::*;
+pub use caps::*;
+pub use case::*;
+pub use direction::*;
+pub use draw::*;
+pub use dtype::*;
+pub use inputs::*;
+pub use program::*;
+pub use registry::*;
+pub use shape::*;
+pub use workload::*;

@@ -1,0 +1,309 @@
+//! Scaled dot-product attention, forward: `out = softmax(scale · Q Kᵀ) V` with `scale = 1/√d`, per batch and head.
+//!
+//! Formula: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.1. Q is `[b, h, s, d]`, K and V are
+//! `[b, h, t, d]`, the output is `[b, h, s, d]`, all dense and row-major. With `causal`, query `i` sees key `j` when
+//! `j <= i + (t - s)`: the mask is aligned to the last key, as in FlashAttention 2.1 and later. A query that sees no key
+//! has output zero.
+//!
+//! Operations are counted by the rule that FlashAttention's benchmarks use: `4·b·h·s·t·d`, halved when causal.
+
+use crate::suite::Access::{Read, Write};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, How, Inputs, Preset, Problem,
+    Program, Rate, Shape, Stage, Tolerance, Variant, Workload, spread,
+};
+use crate::units::{Bytes, Flops};
+use rayon::prelude::*;
+
+const Q: usize = 0;
+const K: usize = 1;
+const V: usize = 2;
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        about: "softmax(QKᵀ·scale)·V, batched over heads",
+        axes: const {
+            &[
+                Axis::extent("b", "batch"),
+                Axis::extent("h", "heads"),
+                Axis::extent("s", "query length"),
+                Axis::same_as("t", "key length", "s"),
+                Axis::extent("d", "head_dim"),
+                Axis::word("mask", "which keys a query sees", &["", "causal"]),
+            ]
+        },
+        directions: &[Direction::Fwd],
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        rate: Rate::Flops,
+        shapes,
+        awkward: &[
+            "b1,h1,s1,d1",
+            "b1,h1,s1,t5,d3",
+            "b2,h3,s7,d5",
+            "b1,h2,s31,t67,d72",
+            "b1,h2,s67,t31,d64",
+            "b1,h1,s65,d129",
+            "b2,h1,s13,d17,causal",
+            "b1,h2,s37,t101,d64,causal",
+            "b1,h2,s101,t37,d72,causal",
+            "b1,h1,s130,d128,causal",
+        ],
+        validate: |_| Ok(()),
+        buffers,
+        cost,
+        tolerance,
+        reference,
+        cpu,
+        variants: const {
+            &[
+                Variant {
+                    name: "manual",
+                    about: "three stages with the score matrix in device memory: scores, softmax, weighted sum",
+                    how: How::Kernel {
+                        dialects: &[Dialect::Wgsl, Dialect::Cuda],
+                        available: |_, _| Ok(()),
+                        program: manual,
+                    },
+                },
+                Variant {
+                    name: "flash",
+                    about: "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
+                    how: How::Kernel {
+                        dialects: &[Dialect::Wgsl, Dialect::Cuda],
+                        available: |p, _| match p["d"] {
+                            d if d <= MAX_FLASH_DIM => Ok(()),
+                            d => Err(format!(
+                                "flash keeps a row of the output in registers: head_dim {d} > {MAX_FLASH_DIM}"
+                            )),
+                        },
+                        program: flash,
+                    },
+                },
+            ]
+        },
+        fallback: &["flash", "manual"],
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Quick => &["b1,h8,s512,d64", "b1,h4,s256,d72", "b1,h4,s512,d128,causal"],
+        Preset::Standard => &[
+            "b1,h8,s512,d64",
+            "b1,h16,s2048,d64",
+            "b1,h16,s2048,d64,causal",
+            "b32,h16,s256,d72",
+            "b1,h16,s2048,d128",
+            "b1,h16,s2048,d128,causal",
+            "b1,h16,s256,t2048,d128",
+        ],
+        _ => &[
+            "b1,h8,s512,d64",
+            "b1,h16,s2048,d64",
+            "b1,h16,s4096,d128",
+            "b8,h16,s4096,d64",
+            "b8,h16,s4096,d64,causal",
+            "b256,h16,s256,d72",
+            "b8,h16,s4096,d128",
+            "b8,h16,s4096,d128,causal",
+            "b2,h16,s16384,d128,causal",
+        ],
+    }
+}
+
+fn normal(_: &Shape, draw: Draw) -> f64 {
+    draw.normal()
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (b, h, s, t, d) = (p["b"], p["h"], p["s"], p["t"], p["d"]);
+    vec![
+        BufferSpec::input("q", Elem::Real, &[b, h, s, d], normal),
+        BufferSpec::input("k", Elem::Real, &[b, h, t, d], normal),
+        BufferSpec::input("v", Elem::Real, &[b, h, t, d], normal),
+        BufferSpec::output("out", Elem::Real, &[b, h, s, d]),
+        // Only `manual` uses it; a variant's scratch is allocated when one of its stages names it.
+        BufferSpec::scratch("scores", Elem::F32, &[b, h, s, t]),
+    ]
+}
+
+fn cost(p: &Problem) -> Cost {
+    let heads = p["b"] * p["h"];
+    let (s, t, d) = (p["s"], p["t"], p["d"]);
+    let element = Elem::Real.storage(p.dtype).bytes();
+    let dense = 4 * heads * s * t * d;
+    Cost {
+        flops: Flops(if p.shape.has("causal") { dense / 2 } else { dense }),
+        read: Bytes(heads * (s + 2 * t) * d * element),
+        written: Bytes(heads * s * d * element),
+    }
+}
+
+fn tolerance(p: &Problem) -> Tolerance {
+    let u = p.dtype.unit_roundoff();
+    // |scores| grows with the dot product's length; its f32 rounding enters the exponent as an absolute error.
+    let scores = 2f64.powi(-24) * (p["d"] as f64).sqrt() * 16.0;
+    Tolerance {
+        abs: 3.47 * (2.0 * u + scores) + 2f64.powi(-24) * (p["t"] as f64).sqrt(),
+        rel: 2.0 * u,
+        reason: "the output is a convex mix of values of at most 3.47: weights may be rounded to the element type once \
+                 (u each) and the result once more, scores carry f32 rounding into the exponent",
+    }
+}
+
+/// Number of keys that query `i` sees.
+fn visible(p: &Problem, i: u64) -> u64 {
+    let (s, t) = (p["s"], p["t"]);
+    if p.shape.has("causal") { (i + 1 + t).saturating_sub(s).min(t) } else { t }
+}
+
+fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+    let (s, t, d) = (p["s"], p["t"], p["d"]);
+    let (head, i) = (row / s, row % s);
+    let scale = 1.0 / (d as f64).sqrt();
+    let mut scores = Vec::new();
+    for j in 0..visible(p, i) {
+        let mut dot = 0.0;
+        for x in 0..d {
+            dot += inputs.at(Q, row * d + x) * inputs.at(K, (head * t + j) * d + x);
+        }
+        scores.push(dot * scale);
+    }
+    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
+    out.fill(0.0);
+    for (j, score) in scores.iter().enumerate() {
+        let weight = (score - max).exp() / sum;
+        for x in 0..d {
+            out[x as usize] += weight * inputs.at(V, (head * t + j as u64) * d + x);
+        }
+    }
+}
+
+fn cpu(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (s, t, d) = (p["s"] as usize, p["t"] as usize, p["d"] as usize);
+    let (q, k, v) = (inputs[Q].f32(), inputs[K].f32(), inputs[V].f32());
+    let scale = 1.0 / (d as f32).sqrt();
+    outputs[0].par_chunks_mut(d).enumerate().for_each_init(Vec::new, |scores: &mut Vec<f32>, (row, out)| {
+        let (head, i) = (row / s, row % s);
+        let query = &q[row * d..][..d];
+        let keys = k[head * t * d..][..t * d].chunks_exact(d).take(visible(p, i as u64) as usize);
+        scores.clear();
+        scores.extend(keys.map(|key| query.iter().zip(key).map(|(a, b)| a * b).sum::<f32>() * scale));
+        let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let mut sum = 0.0;
+        out.fill(0.0);
+        for (score, value) in scores.iter().zip(v[head * t * d..].chunks_exact(d)) {
+            let weight = (score - max).exp();
+            sum += weight;
+            for (o, x) in out.iter_mut().zip(value) {
+                *o += weight * x;
+            }
+        }
+        if sum > 0.0 {
+            out.iter_mut().for_each(|o| *o /= sum);
+        }
+    });
+}
+
+fn extents(p: &Problem) -> Vec<(&'static str, u32)> {
+    let named = |(name, key): (&'static str, &str)| (name, p[key] as u32);
+    let mut consts: Vec<_> = [("S", "s"), ("T", "t"), ("D", "d")].map(named).to_vec();
+    consts.push(("HEADS", (p["b"] * p["h"]) as u32));
+    consts.push(("CAUSAL", u32::from(p.shape.has("causal"))));
+    consts
+}
+
+/// Edge of the square tiles of the two matrix products.
+const TILE: u64 = 16;
+/// Threads that share one row in the softmax stage.
+const ROW_THREADS: u32 = 128;
+
+fn manual(p: &Problem, _caps: &Caps) -> Program {
+    let heads = p["b"] * p["h"];
+    let (s, t, d) = (p["s"], p["t"], p["d"]);
+    let tile = TILE as u32;
+    let mut consts = extents(p);
+    consts.extend([("TILE", tile), ("ROW_THREADS", ROW_THREADS)]);
+    // One workgroup per tile of one head's matrix, numbered row by row: [ceil(rows/16) · ceil(cols/16)] per head.
+    let tiles = |rows: u64, cols: u64| spread(heads * rows.div_ceil(TILE) * cols.div_ceil(TILE));
+    // By the rule of the whole, half of a causal problem is not counted. The softmax takes five operations a score (scale,
+    // compare, subtract and exponentiate, add, divide), which that rule leaves out.
+    let counted = |operations| Flops(if p.shape.has("causal") { operations / 2 } else { operations });
+    let product = |entry, uses: &[_], grid| {
+        let stage = Stage::new(entry, uses, [tile, tile, 1], grid, 2 * tile * tile * 4);
+        stage.counting(counted(2 * heads * s * t * d))
+    };
+    Program {
+        consts,
+        stages: vec![
+            product("attention_scores", &[("q", Read), ("k", Read), ("scores", Write)], tiles(s, t)),
+            Stage::new(
+                "attention_softmax",
+                &[("scores", Write)],
+                [ROW_THREADS, 1, 1],
+                spread(heads * s),
+                ROW_THREADS * 4,
+            )
+            .counting(counted(5 * heads * s * t)),
+            product("attention_weighted_sum", &[("v", Read), ("out", Write), ("scores", Write)], tiles(s, d)),
+        ],
+    }
+}
+
+/// Largest head_dim for `flash`: 16 column threads times two vectors of four, twice.
+const MAX_FLASH_DIM: u64 = 256;
+/// Query rows and keys of one flash tile.
+const FLASH_ROWS: u32 = 64;
+const FLASH_KEYS: u32 = 32;
+/// Columns of Q and K staged at a time.
+const FLASH_DEPTH: u32 = 16;
+
+fn flash(p: &Problem, _caps: &Caps) -> Program {
+    let heads = p["b"] * p["h"];
+    // Output columns per thread, in vectors of four: sixteen threads share a row.
+    let columns = p["d"].div_ceil(64) as u32;
+    // Keys of V staged at a time. The stage for Q and K is free by then and holds V too.
+    let values = if columns > 3 { 4 } else { 8 };
+    let staged = ((FLASH_ROWS + FLASH_KEYS) * FLASH_DEPTH).max(values * columns * 64);
+    let mut consts = extents(p);
+    consts.extend([
+        ("ROWS", FLASH_ROWS),
+        ("KEYS", FLASH_KEYS),
+        ("DEPTH", FLASH_DEPTH),
+        ("VALUES", values),
+        ("COLUMNS", columns),
+        ("STAGED", staged / 4),
+    ]);
+    // Scores (rows padded by one against bank conflicts), the stage, a number per thread for reductions, and one per
+    // row for rescaling: below the portable 16 KiB.
+    let shared = 4 * (FLASH_ROWS * (FLASH_KEYS + 1) + staged + 256 + FLASH_ROWS);
+    Program {
+        consts,
+        stages: vec![Stage::new(
+            "attention_flash",
+            &[("q", Read), ("k", Read), ("v", Read), ("out", Write)],
+            [16, 16, 1],
+            spread(heads * p["s"].div_ceil(u64::from(FLASH_ROWS))),
+            shared,
+        )],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::Case;
+
+    #[test]
+    fn the_products_of_manual_are_the_whole_of_the_problem() {
+        for text in ["b1,h2,s31,t67,d72", "b1,h1,s13,t7,d3,causal"] {
+            let case: Case = format!("attention/fwd/{text}/f32/manual").parse().expect("valid");
+            let stages = case.program(&crate::testing::mock::caps()).expect("kernels").stages;
+            let products: u64 = stages.iter().filter(|s| s.entry != "attention_softmax").map(|s| s.flops.0).sum();
+            assert_eq!(Flops(products), cost(&case.problem).flops, "{text}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Copy: `out[i] = x[i]`.
+//!
+//! Nothing is computed, so its speed is the bandwidth of whatever memory holds the data: the device's ceiling for
+//! everything that reads as much as it writes. Bytes are counted as STREAM counts its copy: once read, once written.
+
+use crate::suite::Access::{Read, Write};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, How, Inputs, Preset, Problem, Program, Rate,
+    Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+};
+use crate::units::{Bytes, Flops};
+use rayon::prelude::*;
+
+const X: usize = 0;
+
+/// The form.
+pub fn workload() -> Workload {
+    let kernel = |program| How::Kernel {
+        dialects: const { &[Dialect::Wgsl, Dialect::Cuda] },
+        available: |_, _| Ok(()),
+        program,
+    };
+    static VARIANTS: std::sync::OnceLock<[Variant; 3]> = std::sync::OnceLock::new();
+    Workload {
+        name: "",
+        about: "copy: how fast memory is",
+        axes: const { &[Axis::extent("n", "elements")] },
+        directions: &[Direction::Fwd],
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        rate: Rate::Bytes,
+        shapes,
+        // The last is more than `stride` moves in one turn where the number of multiprocessors is not known.
+        awkward: &["n1", "n3", "n4", "n7", "n8", "n1009", "n2051", "n5003", "n9437184"],
+        validate: |shape| match shape["n"] {
+            n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
+            _ => Ok(()),
+        },
+        buffers,
+        cost,
+        tolerance: |_| Tolerance {
+            abs: 2f64.powi(-150),
+            rel: 0.0,
+            reason: "a copy is exact: the bound is half the smallest difference between two f32 numbers",
+        },
+        reference,
+        cpu: |_, inputs, outputs| {
+            const PIECE: usize = 1 << 16;
+            let pieces = inputs[X].f32().par_chunks(PIECE);
+            outputs[0].par_chunks_mut(PIECE).zip(pieces).for_each(|(to, from)| to.copy_from_slice(from));
+        },
+        variants: VARIANTS.get_or_init(|| {
+            [
+                Variant { name: "scalar", about: "one element per thread", how: kernel(scalar) },
+                Variant {
+                    name: "vec4",
+                    about: "16 bytes per thread in one access: fewer, wider requests for the same bytes",
+                    how: kernel(vec4),
+                },
+                Variant {
+                    name: "stride",
+                    about: "as many workgroups as the device holds, each going over the whole array in strides of the \
+                            grid with four independent accesses of 16 bytes a turn: no cost of starting workgroups",
+                    how: kernel(stride),
+                },
+            ]
+        }),
+        fallback: &["stride", "vec4", "scalar"],
+    }
+}
+
+/// Most elements: positions must not overflow 32 bits even where a grid reaches past the end.
+const MOST: u64 = 1 << 31;
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Quick => &["n16777216"],
+        Preset::Standard => &["n16777216", "n67108864"],
+        _ => &["n16777216", "n67108864", "n268435456"],
+    }
+}
+
+/// Elements compared at a time, if the length allows.
+const ROW: u64 = 1 << 20;
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let n = p["n"];
+    // The array has one extent; for checking, it is cut into the longest rows that are all alike.
+    let row_len = 1 << n.trailing_zeros().min(ROW.trailing_zeros());
+    let out = BufferSpec { role: Role::Output { row_len }, ..BufferSpec::output("out", Elem::Real, &[n]) };
+    vec![BufferSpec::input("x", Elem::Real, &[n], |_: &Shape, draw: Draw| draw.normal()), out]
+}
+
+fn cost(p: &Problem) -> Cost {
+    let bytes = Bytes(p["n"] * Elem::Real.storage(p.dtype).bytes());
+    Cost { flops: Flops(0), read: bytes, written: bytes }
+}
+
+fn reference(_p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+    let first = row * out.len() as u64;
+    for (i, slot) in out.iter_mut().enumerate() {
+        *slot = inputs.at(X, first + i as u64);
+    }
+}
+
+/// Threads in a workgroup.
+const THREADS: u64 = 256;
+/// Accesses of 16 bytes that a thread of `stride` makes at a time.
+const AT_ONCE: u64 = 4;
+/// Workgroups of `stride`: by multiprocessor, and in total where their number is not known.
+const GROUPS_PER_UNIT: u64 = 16;
+const GROUPS: u64 = 2048;
+
+/// Vectors of 16 bytes, the last one perhaps only in part.
+fn vectors(p: &Problem) -> u64 {
+    (p["n"] * Elem::Real.storage(p.dtype).bytes()).div_ceil(16)
+}
+
+fn program(p: &Problem, entry: &'static str, groups: u64, consts: &[(&'static str, u64)]) -> Program {
+    let consts = [("N", p["n"]), ("THREADS", THREADS)].into_iter().chain(consts.iter().copied());
+    Program {
+        consts: consts.map(|(name, value)| (name, value as u32)).collect(),
+        stages: vec![Stage::new(entry, &[("x", Read), ("out", Write)], [THREADS as u32, 1, 1], spread(groups), 0)],
+    }
+}
+
+fn scalar(p: &Problem, _caps: &Caps) -> Program {
+    program(p, "copy_scalar", p["n"].div_ceil(THREADS), &[])
+}
+
+fn vec4(p: &Problem, _caps: &Caps) -> Program {
+    program(p, "copy_vec4", vectors(p).div_ceil(THREADS), &[("VECTORS", vectors(p))])
+}
+
+fn stride(p: &Problem, caps: &Caps) -> Program {
+    let held = caps.units.map_or(GROUPS, |units| u64::from(units) * GROUPS_PER_UNIT);
+    let groups = held.min(vectors(p).div_ceil(THREADS * AT_ONCE));
+    let consts = [("VECTORS", vectors(p)), ("STRIDE", groups * THREADS)];
+    program(p, "copy_stride", groups, &consts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::Case;
+    use crate::testing::mock::caps;
+
+    fn groups(case: &str, caps: &Caps) -> u32 {
+        let case: Case = case.parse().expect("valid");
+        case.program(caps).expect("a kernel").stages[0].grid.iter().product()
+    }
+
+    #[test]
+    fn strides_start_as_many_workgroups_as_the_device_holds_and_no_more_than_it_needs() {
+        let known = Caps { units: Some(132), ..caps() };
+        assert_eq!(groups("copy/fwd/n16777216/f32/stride", &known), 132 * 16);
+        assert_eq!(groups("copy/fwd/n16777216/f32/stride", &caps()), 2048);
+        assert_eq!(groups("copy/fwd/n65537/f32/stride", &known), 17);
+        assert_eq!(groups("copy/fwd/n1/f16/stride", &known), 1);
+    }
+
+    #[test]
+    fn rows_divide_the_array() {
+        for n in [1, 7, 8, 1009, 3 << 20, 1 << 28] {
+            let p = Problem::new(
+                crate::suite::find("copy").expect("registered"),
+                Direction::Fwd,
+                &format!("n{n}"),
+                DType::F32,
+            );
+            let Role::Output { row_len } = buffers(&p.expect("valid"))[1].role else { panic!("an output") };
+            assert!(n % row_len == 0 && row_len <= ROW, "{n}: {row_len}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Depthwise 2-D convolution (cross-correlation, as in every deep-learning framework), forward.
+//!
+//! `out[n,c,y,x] = Σ_{i<k, j<kw} w[c,i,j] · in[n, c, y·stride + i·dilation - pad, x·stride + j·dilation - pad]`, terms
+//! outside the image being zero. Formula: the PyTorch documentation of `Conv2d` with `groups = channels` and no bias.
+//!
+//! Layouts of `x` and `out`: `nchw` or `nhwc`. The filter is `[c, k, kw]` for `nchw` and `[k, kw, c]` for `nhwc`, so
+//! that the fastest index is the same as the image's where it matters. Output extent: `⌊(h + 2p - l(k-1) - 1)/s⌋ + 1`.
+//!
+//! Operations: `2·k·kw` per output element, border included.
+
+use crate::suite::Access::{Read, Write};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, How, Inputs, Preset, Problem,
+    Program, Rate, Shape, Stage, Tolerance, Variant, Workload, spread,
+};
+use crate::units::{Bytes, Flops};
+use rayon::prelude::*;
+
+const X: usize = 0;
+const W: usize = 1;
+
+/// The form.
+pub fn workload() -> Workload {
+    let kernel = |program| How::Kernel {
+        dialects: const { &[Dialect::Wgsl, Dialect::Cuda] },
+        available: |_, _| Ok(()),
+        program,
+    };
+    static VARIANTS: std::sync::OnceLock<[Variant; 2]> = std::sync::OnceLock::new();
+    Workload {
+        name: "",
+        about: "depthwise 2-D convolution",
+        axes: const {
+            &[
+                Axis::extent("n", "images"),
+                Axis::extent("c", "channels"),
+                Axis::extent("h", "height"),
+                Axis::same_as("w", "width", "h"),
+                Axis::extent("k", "kernel height"),
+                Axis::same_as("kw", "kernel width", "k"),
+                Axis::optional("s", "stride", 1, 1),
+                Axis::optional("p", "padding", 0, 0),
+                Axis::optional("l", "dilation", 1, 1),
+                Axis::word("layout", "memory order", &["nchw", "nhwc"]),
+            ]
+        },
+        directions: &[Direction::Fwd],
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        rate: Rate::Bytes,
+        shapes,
+        awkward: &[
+            "n1,c1,h1,k1,nchw",
+            "n1,c1,h1,k1,nhwc",
+            "n2,c3,h7,w5,k3,p1,nchw",
+            "n2,c3,h7,w5,k3,p1,nhwc",
+            "n1,c5,h37,w41,k2,nchw",
+            "n1,c37,h19,w23,k4,kw2,nhwc",
+            "n1,c2,h33,w67,k3,kw5,s2,p2,nchw",
+            "n1,c33,h17,w29,k3,kw5,s2,p2,nhwc",
+            "n1,c3,h29,k3,p3,l3,nchw",
+            "n1,c67,h13,k5,s3,p1,l2,nhwc",
+            "n3,c1,h3,w131,k7,kw1,p3,nchw",
+        ],
+        validate,
+        buffers,
+        cost,
+        tolerance,
+        reference,
+        cpu,
+        variants: VARIANTS.get_or_init(|| {
+            [
+                Variant {
+                    name: "direct",
+                    about: "one output element per thread, straight from device memory",
+                    how: kernel(direct),
+                },
+                Variant {
+                    name: "tiled",
+                    about: "a workgroup stages the input patch of an output tile in workgroup memory and reads it once",
+                    how: kernel(tiled),
+                },
+            ]
+        }),
+        fallback: &["tiled", "direct"],
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Quick => &["n8,c8,h128,k3,p1,nchw", "n8,c8,h128,k3,p1,nhwc"],
+        Preset::Standard => &[
+            "n8,c8,h128,k3,p1,nchw",
+            "n8,c8,h128,k3,p1,nhwc",
+            "n8,c32,h256,k3,p1,nchw",
+            "n8,c32,h256,k3,p1,nhwc",
+            "n8,c96,h56,k7,p3,nhwc",
+            "n8,c144,h56,k3,s2,p1,nchw",
+        ],
+        _ => &[
+            "n8,c8,h128,k3,p1,nchw",
+            "n8,c8,h128,k3,p1,nhwc",
+            "n8,c32,h256,k3,p1,nchw",
+            "n8,c32,h256,k3,p1,nhwc",
+            "n8,c64,h512,k3,p1,nchw",
+            "n8,c64,h512,k3,p1,nhwc",
+        ],
+    }
+}
+
+/// Output height and width.
+fn out_size(shape: &Shape) -> (u64, u64) {
+    let extent = |image: u64, kernel: u64| {
+        (image + 2 * shape["p"]).checked_sub(shape["l"] * (kernel - 1) + 1).map_or(0, |room| room / shape["s"] + 1)
+    };
+    (extent(shape["h"], shape["k"]), extent(shape["w"], shape["kw"]))
+}
+
+fn validate(shape: &Shape) -> Result<(), String> {
+    match out_size(shape) {
+        (0, _) | (_, 0) => Err("the dilated kernel is larger than the padded image, so the output is empty".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn normal(_: &Shape, draw: Draw) -> f64 {
+    draw.normal()
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (oh, ow) = out_size(&p.shape);
+    let (n, c, h, w, k, kw) = (p["n"], p["c"], p["h"], p["w"], p["k"], p["kw"]);
+    let (x, filter, out) = if p.shape.has("nhwc") {
+        ([n, h, w, c], [k, kw, c], [n, oh, ow, c])
+    } else {
+        ([n, c, h, w], [c, k, kw], [n, c, oh, ow])
+    };
+    vec![
+        BufferSpec::input("x", Elem::Real, &x, normal),
+        BufferSpec::input("w", Elem::Real, &filter, normal),
+        BufferSpec::output("out", Elem::Real, &out),
+    ]
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (oh, ow) = out_size(&p.shape);
+    let (planes, taps) = (p["n"] * p["c"], p["k"] * p["kw"]);
+    let element = Elem::Real.storage(p.dtype).bytes();
+    // With a stride beyond the kernel's reach, some pixels are never needed.
+    let touched = |image: u64, out: u64, kernel: u64| if p["s"] > kernel { (out * kernel).min(image) } else { image };
+    let read = planes * touched(p["h"], oh, p["k"]) * touched(p["w"], ow, p["kw"]) + p["c"] * taps;
+    Cost {
+        flops: Flops(2 * taps * planes * oh * ow),
+        read: Bytes(read * element),
+        written: Bytes(planes * oh * ow * element),
+    }
+}
+
+fn tolerance(p: &Problem) -> Tolerance {
+    let taps = (p["k"] * p["kw"]) as f64;
+    Tolerance {
+        abs: taps * 3.47 * 3.47 * taps * 2f64.powi(-24),
+        rel: 2.0 * p.dtype.unit_roundoff(),
+        reason: "products of values of at most 3.47 are summed in f32 (n·u times the sum of magnitudes), and the result \
+                 is rounded once to the element type",
+    }
+}
+
+fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+    let (oh, ow) = out_size(&p.shape);
+    let nhwc = p.shape.has("nhwc");
+    for (lane, slot) in out.iter_mut().enumerate() {
+        let lane = lane as u64;
+        let (n, c, y, x) = if nhwc {
+            (row / (oh * ow), lane, row / ow % oh, row % ow)
+        } else {
+            (row / (p["c"] * oh), row / oh % p["c"], row % oh, lane)
+        };
+        *slot = 0.0;
+        for i in 0..p["k"] {
+            for j in 0..p["kw"] {
+                let (iy, ix) = (y * p["s"] + i * p["l"], x * p["s"] + j * p["l"]);
+                if iy < p["p"] || ix < p["p"] || iy - p["p"] >= p["h"] || ix - p["p"] >= p["w"] {
+                    continue;
+                }
+                let (iy, ix) = (iy - p["p"], ix - p["p"]);
+                let (pixel, tap) = if nhwc {
+                    (((n * p["h"] + iy) * p["w"] + ix) * p["c"] + c, (i * p["kw"] + j) * p["c"] + c)
+                } else {
+                    (((n * p["c"] + c) * p["h"] + iy) * p["w"] + ix, (c * p["k"] + i) * p["kw"] + j)
+                };
+                *slot += inputs.at(X, pixel) * inputs.at(W, tap);
+            }
+        }
+    }
+}
+
+fn cpu(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (x, w) = (inputs[X].f32(), inputs[W].f32());
+    let (oh, ow) = out_size(&p.shape);
+    let [c, h, width, k, kw, s, pad, l, oh, ow] =
+        [p["c"], p["h"], p["w"], p["k"], p["kw"], p["s"], p["p"], p["l"], oh, ow].map(|v| v as usize);
+    // The input coordinate of an output coordinate and a tap, if it is inside the image.
+    let inside = |out: usize, tap: usize, extent: usize| {
+        (out * s + tap * l).checked_sub(pad).filter(|coordinate| *coordinate < extent)
+    };
+    if p.shape.has("nhwc") {
+        outputs[0].par_chunks_mut(ow * c).enumerate().for_each(|(row, out)| {
+            let (n, y) = (row / oh, row % oh);
+            for (ox, pixel) in out.chunks_exact_mut(c).enumerate() {
+                pixel.fill(0.0);
+                for i in 0..k {
+                    let Some(iy) = inside(y, i, h) else { continue };
+                    for j in 0..kw {
+                        let Some(ix) = inside(ox, j, width) else { continue };
+                        let from = &x[((n * h + iy) * width + ix) * c..][..c];
+                        let taps = &w[(i * kw + j) * c..][..c];
+                        for ((o, a), b) in pixel.iter_mut().zip(from).zip(taps) {
+                            *o += a * b;
+                        }
+                    }
+                }
+            }
+        });
+    } else {
+        outputs[0].par_chunks_mut(ow).enumerate().for_each(|(row, out)| {
+            let (plane, y) = (row / oh, row % oh);
+            let channel = plane % c;
+            out.fill(0.0);
+            for i in 0..k {
+                let Some(iy) = inside(y, i, h) else { continue };
+                let from = &x[(plane * h + iy) * width..][..width];
+                for j in 0..kw {
+                    let tap = w[(channel * k + i) * kw + j];
+                    for (ox, o) in out.iter_mut().enumerate() {
+                        if let Some(ix) = inside(ox, j, width) {
+                            *o += tap * from[ix];
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Threads in a workgroup.
+const THREADS: u32 = 256;
+
+fn extents(p: &Problem) -> Vec<(&'static str, u32)> {
+    let (oh, ow) = out_size(&p.shape);
+    let named = |(name, key): (&'static str, &str)| (name, p[key] as u32);
+    let mut consts: Vec<_> = [
+        ("N", "n"),
+        ("C", "c"),
+        ("H", "h"),
+        ("W", "w"),
+        ("KH", "k"),
+        ("KW", "kw"),
+        ("STRIDE", "s"),
+        ("PAD", "p"),
+        ("DILATION", "l"),
+    ]
+    .map(named)
+    .to_vec();
+    consts.extend([
+        ("OH", oh as u32),
+        ("OW", ow as u32),
+        ("NHWC", u32::from(p.shape.has("nhwc"))),
+        ("THREADS", THREADS),
+    ]);
+    consts
+}
+
+const USES: &[(&str, crate::suite::Access)] = &[("x", Read), ("w", Read), ("out", Write)];
+
+fn direct(p: &Problem, _caps: &Caps) -> Program {
+    let (oh, ow) = out_size(&p.shape);
+    let outputs = p["n"] * p["c"] * oh * ow;
+    Program {
+        consts: extents(p),
+        stages: vec![Stage::new(
+            "depthwise_conv2d_direct",
+            USES,
+            [THREADS, 1, 1],
+            spread(outputs.div_ceil(u64::from(THREADS))),
+            0,
+        )],
+    }
+}
+
+fn tiled(p: &Problem, _caps: &Caps) -> Program {
+    let (oh, ow) = out_size(&p.shape);
+    // Neighbouring threads touch neighbouring memory: along the row in nchw, along the channels in nhwc.
+    let (channels, height, width) = if p.shape.has("nhwc") {
+        let channels = p["c"].next_power_of_two().min(32);
+        (channels, 4, 256 / channels)
+    } else {
+        (1, 16, 32)
+    };
+    let patch = |out: u64, kernel: u64| (out - 1) * p["s"] + (kernel - 1) * p["l"] + 1;
+    let (patch_h, patch_w) = (patch(height, p["k"]), patch(width, p["kw"]));
+    let mut consts = extents(p);
+    consts.extend(
+        [("TILE_C", channels), ("TILE_H", height), ("TILE_W", width), ("PATCH_H", patch_h), ("PATCH_W", patch_w)]
+            .map(|(name, value)| (name, value as u32)),
+    );
+    let tiles = p["n"] * p["c"].div_ceil(channels) * oh.div_ceil(height) * ow.div_ceil(width);
+    let shared = u32::try_from(4 * patch_h * patch_w * channels).unwrap_or(u32::MAX);
+    Program { consts, stages: vec![Stage::new("depthwise_conv2d_tiled", USES, [THREADS, 1, 1], spread(tiles), shared)] }
+}

@@ -1,0 +1,172 @@
+//! Fused multiply-adds: `out[i] = Σ_j acc[j]` after `k` rounds of `acc[j] = a[i]·acc[j] + b[i,j]` on eight independent
+//! accumulators that start at `b[i,j]`.
+//!
+//! Hardly any memory is touched, so its speed is the rate of the arithmetic units: the ceiling of everything that
+//! computes without matrix units. It is a probe for that ceiling and belongs to no preset.
+//!
+//! With `a` in [1/4, 1/2) and `b` in [1/4, 1), accumulators rise towards `b / (1 - a) < 2`: nothing overflows, nothing
+//! becomes subnormal, nothing cancels. Operations: `2·8·k` per thread.
+
+use crate::suite::Access::{Read, Write};
+use crate::suite::{
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, How, Inputs, Problem, Program, Rate,
+    Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+};
+use crate::units::{Bytes, Flops};
+use rayon::prelude::*;
+
+const A: usize = 0;
+const B: usize = 1;
+
+/// Independent accumulators of a thread: enough to cover the latency of one multiply-add by others.
+const ACCUMULATORS: u64 = 8;
+
+/// The form.
+pub fn workload() -> Workload {
+    let kernel = |program| How::Kernel {
+        dialects: const { &[Dialect::Wgsl, Dialect::Cuda] },
+        available: |_, _| Ok(()),
+        program,
+    };
+    static VARIANTS: std::sync::OnceLock<[Variant; 2]> = std::sync::OnceLock::new();
+    Workload {
+        name: "",
+        about: "multiply-adds in registers: how fast arithmetic is",
+        axes: const { &[Axis::extent("n", "threads"), Axis::extent("k", "rounds")] },
+        directions: &[Direction::Fwd],
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        rate: Rate::Flops,
+        shapes: |_| &[],
+        awkward: &["n1,k1", "n1,k16", "n3,k15", "n257,k17", "n1009,k5", "n640,k100"],
+        validate: |shape| match shape["n"] {
+            n if n > MOST => Err(format!("kernels count threads in 32 bits: at most {MOST} of them")),
+            _ => Ok(()),
+        },
+        buffers,
+        cost,
+        tolerance,
+        reference,
+        cpu,
+        variants: VARIANTS.get_or_init(|| {
+            [
+                Variant {
+                    name: "scalar",
+                    about: "eight accumulators of one element",
+                    how: kernel(|p, _| program(p, "fma_scalar")),
+                },
+                Variant {
+                    name: "vec2",
+                    about: "four accumulators of two elements: units for 16-bit floats take two at a time",
+                    how: kernel(|p, _| program(p, "fma_vec2")),
+                },
+            ]
+        }),
+        fallback: &["vec2", "scalar"],
+    }
+}
+
+/// Most threads: positions must not overflow 32 bits even where a grid reaches past the end.
+const MOST: u64 = 1 << 28;
+
+/// In [1/4, 1/2), with room for rounding to the element type.
+fn factor(_: &Shape, draw: Draw) -> f64 {
+    0.25 + 0.2475 * draw.uniform()
+}
+
+/// In [1/4, 1), likewise.
+fn term(_: &Shape, draw: Draw) -> f64 {
+    0.25 + 0.7425 * draw.uniform()
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let n = p["n"];
+    // In f32 for every element type: what is to be seen is the rounding of the rounds, not of the last sum.
+    let out = BufferSpec { role: Role::Output { row_len: 1 }, ..BufferSpec::output("out", Elem::F32, &[n]) };
+    vec![
+        BufferSpec::input("a", Elem::Real, &[n], factor),
+        BufferSpec::input("b", Elem::Real, &[n, ACCUMULATORS], term),
+        out,
+    ]
+}
+
+fn cost(p: &Problem) -> Cost {
+    let element = Elem::Real.storage(p.dtype).bytes();
+    Cost {
+        flops: Flops(2 * ACCUMULATORS * p["k"] * p["n"]),
+        read: Bytes((1 + ACCUMULATORS) * p["n"] * element),
+        written: Bytes(p["n"] * 4),
+    }
+}
+
+fn tolerance(p: &Problem) -> Tolerance {
+    let u = p.dtype.unit_roundoff();
+    Tolerance {
+        abs: 0.0,
+        // Second-order terms are under a hundredth of the first, even for bf16.
+        rel: 1.02 * (4.0 * u + 8.0 * 2f64.powi(-24)),
+        reason: "a round adds at most 2u of the accumulator (WGSL may round product and sum apart) and shrinks what was \
+                 there by a < 1/2, a geometric series of sum 4u for rising positive values; eight are summed in f32",
+    }
+}
+
+fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+    out[0] = 0.0;
+    for j in 0..ACCUMULATORS {
+        let (a, b) = (inputs.at(A, row), inputs.at(B, row * ACCUMULATORS + j));
+        let mut acc = b;
+        for _ in 0..p["k"] {
+            acc = a * acc + b;
+        }
+        out[0] += acc;
+    }
+}
+
+/// Threads' worth of work that the host does side by side: eight independent chains of four elements cover most of the
+/// latency of a product and a sum, and fit into the sixteen registers of x86-64's base model. More would not.
+const SIDE_BY_SIDE: usize = 4;
+
+fn cpu(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    const EACH: usize = ACCUMULATORS as usize;
+    let factors = inputs[A].f32().par_chunks(SIDE_BY_SIDE);
+    let terms = inputs[B].f32().par_chunks(SIDE_BY_SIDE * EACH);
+    outputs[0].par_chunks_mut(SIDE_BY_SIDE).zip(factors).zip(terms).for_each(|((out, a), b)| {
+        let term = |i: usize| std::array::from_fn::<f32, EACH, _>(|j| b[i * EACH + j]);
+        match out.len() {
+            SIDE_BY_SIDE => {
+                let sums = rounds::<SIDE_BY_SIDE>(p["k"], std::array::from_fn(|i| a[i]), std::array::from_fn(term));
+                out.copy_from_slice(&sums);
+            }
+            _ => out.iter_mut().enumerate().for_each(|(i, out)| [*out] = rounds(p["k"], [a[i]], [term(i)])),
+        }
+    });
+}
+
+/// The rounds of `R` threads at once.
+fn rounds<const R: usize>(k: u64, a: [f32; R], b: [[f32; ACCUMULATORS as usize]; R]) -> [f32; R] {
+    let mut acc = b;
+    for _ in 0..k {
+        for ((acc, a), b) in acc.iter_mut().zip(a).zip(&b) {
+            for (x, b) in acc.iter_mut().zip(b) {
+                // Not `mul_add`, which is a call into a library where the processor's base model has no such instruction.
+                *x = a * *x + b;
+            }
+        }
+    }
+    acc.map(|acc| acc.iter().sum())
+}
+
+/// Threads in a workgroup.
+const THREADS: u64 = 256;
+
+fn program(p: &Problem, entry: &'static str) -> Program {
+    Program {
+        consts: vec![("N", p["n"] as u32), ("K", p["k"] as u32), ("THREADS", THREADS as u32)],
+        stages: vec![Stage::new(
+            entry,
+            &[("a", Read), ("b", Read), ("out", Write)],
+            [THREADS as u32, 1, 1],
+            spread(p["n"].div_ceil(THREADS)),
+            0,
+        )],
+    }
+}

@@ -1,0 +1,294 @@
+//! Dense matrix product: `C = A·B`, A is `[m, k]`, B is `[k, n]`, C is `[m, n]`, all row-major.
+//!
+//! Operations: `2·m·n·k`, as everybody counts them. Sums are kept in f32 for every element type.
+
+use crate::suite::Access::{Read, Write};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, HostBuffer, How, Inputs, Library,
+    Preset, Problem, Program, Rate, Shape, Stage, Tolerance, Variant, Workload, spread,
+};
+use crate::units::{Bytes, Flops};
+use rayon::prelude::*;
+
+const A: usize = 0;
+const B: usize = 1;
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        about: "dense matrix product",
+        axes: const { &[Axis::extent("m", "rows"), Axis::extent("n", "columns"), Axis::extent("k", "depth")] },
+        directions: &[Direction::Fwd],
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        rate: Rate::Flops,
+        shapes,
+        awkward: &[
+            "m1,n1,k1",
+            "m5,n3,k7",
+            "m16,n16,k16",
+            "m65,n67,k33",
+            "m1,n257,k31",
+            "m131,n1,k17",
+            "m129,n136,k40",
+            "m200,n72,k136",
+            // More than eight rows of tiles, so that the order of tiles has a second band, and a last one that is short.
+            "m1160,n264,k8",
+            // Enough for tiles of 128 without knowing the number of multiprocessors; ragged, and in whole vectors.
+            "m1409,n1283,k3",
+            "m1412,n1284,k8",
+        ],
+        validate: |_| Ok(()),
+        buffers,
+        cost,
+        tolerance,
+        reference,
+        cpu,
+        variants: const {
+            &[
+                Variant {
+                    name: "naive",
+                    about: "one output element per thread, straight from device memory",
+                    how: How::Kernel {
+                        dialects: &[Dialect::Wgsl, Dialect::Cuda],
+                        available: |_, _| Ok(()),
+                        program: naive,
+                    },
+                },
+                Variant {
+                    name: "tiled",
+                    about: "a workgroup stages tiles of A and B in workgroup memory; a thread keeps 16 or 64 sums in \
+                            registers",
+                    how: How::Kernel {
+                        dialects: &[Dialect::Wgsl, Dialect::Cuda],
+                        available: |_, _| Ok(()),
+                        program: tiled,
+                    },
+                },
+                Variant {
+                    name: "mma",
+                    about: "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
+                    how: How::Kernel { dialects: &[Dialect::Cuda], available: mma_available, program: mma },
+                },
+                Variant {
+                    name: "coopmat",
+                    about: "matrix units through WGSL's cooperative matrices, an extension of native wgpu",
+                    how: How::Kernel { dialects: &[Dialect::Wgsl], available: coopmat_available, program: coopmat },
+                },
+                Variant {
+                    name: "vendor",
+                    about: "the vendor's library, cuBLASLt: what the device's makers reach",
+                    how: How::Kernel { dialects: &[Dialect::Cuda], available: |_, _| Ok(()), program: vendor },
+                },
+            ]
+        },
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        fallback: &["coopmat", "mma", "tiled", "naive"],
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Quick => &["m1024,n1024,k1024"],
+        Preset::Standard => &["m1024,n1024,k1024", "m4096,n4096,k4096"],
+        _ => &["m1024,n1024,k1024", "m4096,n4096,k4096", "m8192,n8192,k8192"],
+    }
+}
+
+fn normal(_: &Shape, draw: Draw) -> f64 {
+    draw.normal()
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (m, n, k) = (p["m"], p["n"], p["k"]);
+    vec![
+        BufferSpec::input("a", Elem::Real, &[m, k], normal),
+        BufferSpec::input("b", Elem::Real, &[k, n], normal),
+        BufferSpec::output("c", Elem::Real, &[m, n]),
+    ]
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (m, n, k) = (p["m"], p["n"], p["k"]);
+    let element = Elem::Real.storage(p.dtype).bytes();
+    Cost { flops: Flops(2 * m * n * k), read: Bytes((m * k + k * n) * element), written: Bytes(m * n * element) }
+}
+
+fn tolerance(p: &Problem) -> Tolerance {
+    let k = p["k"] as f64;
+    // Sum of the magnitudes of k products of normal draws: below their number by a third, with room for luck.
+    let magnitudes = k + 12.0 * k.sqrt();
+    Tolerance {
+        abs: 8.0 * k.sqrt() * 2f64.powi(-24) * magnitudes,
+        rel: 2.0 * p.dtype.unit_roundoff(),
+        reason: "k products are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with \
+                 probability e^-32 (Higham and Mary 2019); the result is rounded once to the element type",
+    }
+}
+
+fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+    let (n, k) = (p["n"], p["k"]);
+    out.fill(0.0);
+    for depth in 0..k {
+        let left = inputs.at(A, row * k + depth);
+        for column in 0..n {
+            out[column as usize] += left * inputs.at(B, depth * n + column);
+        }
+    }
+}
+
+fn cpu(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (n, k) = (p["n"] as usize, p["k"] as usize);
+    let (a, b) = (inputs[A].f32(), inputs[B].f32());
+    outputs[0].par_chunks_mut(n).zip(a.par_chunks(k)).for_each(|(out, left)| {
+        out.fill(0.0);
+        for (x, right) in left.iter().zip(b.chunks_exact(n)) {
+            for (sum, y) in out.iter_mut().zip(right) {
+                *sum += x * y;
+            }
+        }
+    });
+}
+
+const USES: &[(&str, crate::suite::Access)] = &[("a", Read), ("b", Read), ("c", Write)];
+
+fn extents(p: &Problem) -> Vec<(&'static str, u32)> {
+    [("M", "m"), ("N", "n"), ("K", "k")].map(|(name, key)| (name, p[key] as u32)).to_vec()
+}
+
+/// Square tiles of C.
+fn tiles(p: &Problem, edge: u64) -> u64 {
+    p["m"].div_ceil(edge) * p["n"].div_ceil(edge)
+}
+
+fn naive(p: &Problem, _caps: &Caps) -> Program {
+    Program { consts: extents(p), stages: vec![Stage::new("matmul_naive", USES, [16, 16, 1], spread(tiles(p, 16)), 0)] }
+}
+
+/// Columns of A, and rows of B, that `tiled` stages at a time.
+const DEPTH: u32 = 16;
+/// Multiprocessors of a large GPU, where their number is not known.
+const UNITS: u64 = 128;
+
+fn tiled(p: &Problem, caps: &Caps) -> Program {
+    // A thread computes one or two by two squares of 4 × 4. Large tiles read less, but must be enough for the device.
+    let large = tiles(p, 128) >= caps.units.map_or(UNITS, u64::from);
+    let squares = if large { 2 } else { 1 };
+    let tile = 64 * squares;
+    let mut consts = extents(p);
+    consts.extend([("SQUARES", squares), ("TILE", tile), ("DEPTH", DEPTH)]);
+    Program {
+        consts,
+        stages: vec![Stage::new(
+            "matmul_tiled",
+            USES,
+            [16, 16, 1],
+            spread(tiles(p, u64::from(tile))),
+            2 * tile * DEPTH * 4,
+        )],
+    }
+}
+
+fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    match (p.dtype, caps.compute_capability) {
+        (DType::F32, _) => Err("mma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned()),
+        (_, Some((major, _))) if major >= 8 => Ok(()),
+        (_, found) => Err(format!("mma needs compute capability 8.0, not {found:?}")),
+    }
+}
+
+/// Edges of the tile of C that a workgroup of `mma` or `coopmat` computes, and columns of A staged at a time.
+const MATRIX_TILE: u32 = 128;
+const MATRIX_DEPTH: u32 = 32;
+/// Elements that pad a staged row, so that neighbouring rows start in different memory banks.
+const PADDING: u32 = 8;
+/// Steps of `mma` in shared memory: one in use, two on their way.
+const STEPS: u32 = 3;
+
+/// Elements of one step in workgroup memory: a tile of A and one of B.
+fn staged() -> u32 {
+    MATRIX_TILE * (MATRIX_DEPTH + PADDING) + MATRIX_DEPTH * (MATRIX_TILE + PADDING)
+}
+
+fn matrix_consts(p: &Problem) -> Vec<(&'static str, u32)> {
+    let mut consts = extents(p);
+    consts.extend([("TILE", MATRIX_TILE), ("DEPTH", MATRIX_DEPTH), ("PADDING", PADDING)]);
+    consts
+}
+
+fn mma(p: &Problem, _caps: &Caps) -> Program {
+    let mut consts = matrix_consts(p);
+    consts.push(("STEPS", STEPS));
+    let stage = Stage::new("matmul_mma", USES, [256, 1, 1], spread(tiles(p, u64::from(MATRIX_TILE))), 0);
+    let cuda = CudaLaunch { dynamic_shared_bytes: STEPS * staged() * 2, ..CudaLaunch::default() };
+    Program { consts, stages: vec![Stage { cuda, ..stage }] }
+}
+
+fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    match (p.dtype, caps.coop_matrix, caps.subgroup) {
+        (DType::F32 | DType::BF16, ..) => Err("coopmat multiplies f16 matrices only".to_owned()),
+        (_, false, _) => Err("this device offers no cooperative matrices of 16×16 f16 (browsers have none)".to_owned()),
+        (_, _, Some((32, 32))) => Ok(()),
+        (_, _, found) => Err(format!("coopmat deals tiles out to subgroups of 32, this device has {found:?}")),
+    }
+}
+
+fn coopmat(p: &Problem, _caps: &Caps) -> Program {
+    // Beside the staged tiles of f16, a square of f32 for each of eight subgroups.
+    let shared = staged() * 2 + 8 * 16 * 16 * 4;
+    Program {
+        consts: matrix_consts(p),
+        stages: vec![Stage::new("matmul_coopmat", USES, [256, 1, 1], spread(tiles(p, u64::from(MATRIX_TILE))), shared)],
+    }
+}
+
+fn vendor(p: &Problem, _caps: &Caps) -> Program {
+    let library = Some(Library::Gemm { m: p["m"], n: p["n"], k: p["k"] });
+    let stage = Stage::new("cublaslt_matmul", USES, [1; 3], [1; 3], 0);
+    Program { consts: Vec::new(), stages: vec![Stage { cuda: CudaLaunch { library, ..stage.cuda }, ..stage }] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::Case;
+    use crate::testing::mock::caps;
+
+    fn case(shape: &str, rest: &str) -> Case {
+        format!("matmul/fwd/{shape}/{rest}").parse().expect("valid")
+    }
+
+    #[test]
+    fn awkward_shapes_reach_both_tile_sizes_with_and_without_whole_vectors() {
+        let large = |shape: &&&str| {
+            let program = case(shape, "f32/tiled").program(&caps()).expect("a kernel");
+            program.consts.contains(&("SQUARES", 2))
+        };
+        let (large, small): (Vec<_>, Vec<_>) = workload().awkward.iter().partition(large);
+        for shapes in [large, small] {
+            let whole = |shape: &&&str| {
+                let p = &case(shape, "f32/tiled").problem;
+                p["n"].is_multiple_of(4) && p["k"].is_multiple_of(4)
+            };
+            assert!(shapes.iter().any(whole) && !shapes.iter().all(whole), "{shapes:?}");
+        }
+    }
+
+    #[test]
+    fn matrix_units_are_used_only_where_they_are() {
+        let matrix = Caps { coop_matrix: true, subgroup: Some((32, 32)), ..caps() };
+        let f16 = case("m1,n1,k1", "f16/coopmat").problem;
+        assert_eq!(coopmat_available(&f16, &matrix), Ok(()));
+        assert!(coopmat_available(&f16, &caps()).is_err_and(|why| why.contains("no cooperative matrices")));
+        let wide = Caps { subgroup: Some((32, 64)), ..matrix.clone() };
+        assert!(coopmat_available(&f16, &wide).is_err_and(|why| why.contains("subgroups of 32")));
+        let f32 = case("m1,n1,k1", "f32/mma").problem;
+        assert!(coopmat_available(&f32, &matrix).is_err());
+
+        let volta = Caps { dialect: Dialect::Cuda, compute_capability: Some((7, 0)), ..caps() };
+        let ampere = Caps { compute_capability: Some((8, 0)), ..volta.clone() };
+        assert_eq!(mma_available(&f16, &ampere), Ok(()));
+        assert!(mma_available(&f16, &volta).is_err_and(|why| why.contains("8.0")));
+        assert!(mma_available(&f32, &ampere).is_err_and(|why| why.contains("TF32")));
+    }
+}

@@ -1,0 +1,148 @@
+//! Read: `out[g] = Σ x[i]` over the 16 384 elements `i` of the g-th chunk, the last chunk perhaps shorter.
+//!
+//! Everything is read and almost nothing written, so its speed is the bandwidth of reading alone: the ceiling of
+//! kernels that reduce. It is a probe for that ceiling more than a workload, and appears in the preset `full` only.
+
+use crate::suite::Access::{Read, Write};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, How, Inputs, Preset, Problem,
+    Program, Rate, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+};
+use crate::units::{Bytes, Flops};
+use rayon::prelude::*;
+
+const X: usize = 0;
+
+/// Elements that are summed into one output.
+const CHUNK: u64 = 16_384;
+
+/// The form.
+pub fn workload() -> Workload {
+    let kernel = |program| How::Kernel {
+        dialects: const { &[Dialect::Wgsl, Dialect::Cuda] },
+        available: |_, _| Ok(()),
+        program,
+    };
+    static VARIANTS: std::sync::OnceLock<[Variant; 2]> = std::sync::OnceLock::new();
+    Workload {
+        name: "",
+        about: "sums of chunks: how fast memory is read",
+        axes: const { &[Axis::extent("n", "elements")] },
+        directions: &[Direction::Fwd],
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        rate: Rate::Bytes,
+        shapes: |preset| match preset {
+            Preset::Full => &["n67108864"],
+            _ => &[],
+        },
+        awkward: &["n1", "n3", "n9", "n1009", "n16383", "n16384", "n16385", "n50001", "n163841"],
+        validate: |shape| match shape["n"] {
+            n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
+            _ => Ok(()),
+        },
+        buffers,
+        cost,
+        tolerance,
+        reference,
+        cpu,
+        variants: VARIANTS.get_or_init(|| {
+            [
+                Variant {
+                    name: "vec4",
+                    about: "a workgroup per chunk; a thread reads 16 bytes, adds them, and reads on",
+                    how: kernel(vec4),
+                },
+                Variant {
+                    name: "stride4",
+                    about: "the same with four independent accesses of 16 bytes under way before the first is added",
+                    how: kernel(stride4),
+                },
+            ]
+        }),
+        fallback: &["stride4", "vec4"],
+    }
+}
+
+/// Most elements: positions must not overflow 32 bits even where a grid reaches past the end.
+const MOST: u64 = 1 << 31;
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let chunks = p["n"].div_ceil(CHUNK);
+    // In f32 for every element type: rounding the sum would hide what the additions lose.
+    let out = BufferSpec { role: Role::Output { row_len: 1 }, ..BufferSpec::output("out", Elem::F32, &[chunks]) };
+    vec![BufferSpec::input("x", Elem::Real, &[p["n"]], |_: &Shape, draw: Draw| draw.normal()), out]
+}
+
+fn cost(p: &Problem) -> Cost {
+    Cost {
+        flops: Flops(p["n"]),
+        read: Bytes(p["n"] * Elem::Real.storage(p.dtype).bytes()),
+        written: Bytes(p["n"].div_ceil(CHUNK) * 4),
+    }
+}
+
+/// Additions that one element passes through at most: up to 16 in its own thread and lane (32 bits a lane), 3 when
+/// lanes and accumulators are joined, 13 across the workgroup, and 7 more in the sum that the host makes.
+const DEPTH: f64 = 40.0;
+
+fn tolerance(p: &Problem) -> Tolerance {
+    Tolerance {
+        abs: DEPTH * 2f64.powi(-24) * 3.47 * p["n"].min(CHUNK) as f64,
+        rel: 2f64.powi(-24),
+        reason: "values of at most 3.47 are summed in f32, each passing through at most 40 additions: that many times \
+                 u times the sum of magnitudes",
+    }
+}
+
+fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+    out[0] = 0.0;
+    for i in row * CHUNK..((row + 1) * CHUNK).min(p["n"]) {
+        out[0] += inputs.at(X, i);
+    }
+}
+
+fn cpu(_p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    // Halves until eight are left: that keeps the error within the bound, and the compiler adds eight at a time.
+    fn sum(x: &[f32]) -> f32 {
+        if x.len() <= 8 {
+            return x.iter().sum();
+        }
+        let (left, right) = x.split_at(x.len() / 2);
+        sum(left) + sum(right)
+    }
+    let chunks = inputs[X].f32().par_chunks(CHUNK as usize);
+    outputs[0].par_iter_mut().zip(chunks).for_each(|(out, chunk)| *out = sum(chunk));
+}
+
+/// Threads in a workgroup.
+const THREADS: u64 = 256;
+
+fn program(p: &Problem, entry: &'static str) -> Program {
+    let per_vector = 16 / Elem::Real.storage(p.dtype).bytes();
+    let consts = [
+        ("N", p["n"]),
+        ("THREADS", THREADS),
+        ("PER_VECTOR", per_vector),
+        // Of the array, the last one perhaps only in part; and of a chunk.
+        ("VECTORS", p["n"].div_ceil(per_vector)),
+        ("CHUNK_VECTORS", CHUNK / per_vector),
+    ];
+    Program {
+        consts: consts.iter().map(|(name, value)| (*name, *value as u32)).collect(),
+        stages: vec![Stage::new(
+            entry,
+            &[("x", Read), ("out", Write)],
+            [THREADS as u32, 1, 1],
+            spread(p["n"].div_ceil(CHUNK)),
+            THREADS as u32 * 4,
+        )],
+    }
+}
+
+fn vec4(p: &Problem, _caps: &Caps) -> Program {
+    program(p, "read_vec4")
+}
+
+fn stride4(p: &Problem, _caps: &Caps) -> Program {
+    program(p, "read_stride4")
+}

@@ -1,0 +1,106 @@
+//! Runs made up for tests of everything that reads runs.
+
+use std::collections::BTreeMap;
+
+use crate::device::{Compiled, Conditions, MemoryStats};
+use crate::plan::{Cache, Plan, Spec};
+use crate::record::stats::Summary;
+use crate::record::{CheckResult, Drift, Measured, Method, Outcome, Parts, Record, Run, Spent, Stopped, Suite, Timing};
+use crate::suite::{Cost, DType};
+use crate::testing::mock::{Fault, Mock};
+use crate::units::{Bytes, Flops, Nanos};
+
+/// `n` samples whose median is `median`, spread evenly over `± width` of it, in an order that is not sorted.
+pub fn spread(median: f64, width: f64, n: usize) -> Vec<f64> {
+    let step = |i: usize| (i * 7 % n) as f64 / (n - 1).max(1) as f64 * 2.0 - 1.0;
+    (0..n).map(|i| median * (1.0 + width * step(i))).collect()
+}
+
+/// A timing of these samples, in nanoseconds.
+pub fn timing(samples: &[f64]) -> Timing {
+    Timing {
+        method: Method::Batch,
+        cache: Cache::Hot,
+        sets: 1,
+        repeats: 10,
+        lead: 0,
+        samples: samples.to_vec(),
+        host_samples: samples.iter().map(|t| t + 100.0).collect(),
+        conditions: Vec::new(),
+        set_aside: Vec::new(),
+        caveat: None,
+        slope: None,
+        clock_error: 0.0,
+        warm_up: 3,
+        stopped: Stopped::Precise,
+        summary: Summary::of(samples).expect("samples"),
+        spent: Spent::default(),
+    }
+}
+
+/// Readings of the canary, a second apart.
+pub fn drift(canaries: &[f64]) -> Vec<Drift> {
+    let reading = |(i, canary): (usize, &f64)| Drift {
+        at: Nanos::from_secs(i as f64),
+        canary: Nanos(*canary),
+        conditions: Conditions::default(),
+    };
+    canaries.iter().enumerate().map(reading).collect()
+}
+
+/// A record of a case that was right. The case need not exist in the suite.
+pub fn record(case: &str, timing: Timing) -> Record {
+    let check = CheckResult {
+        right: true,
+        compared: 1,
+        elements: 1,
+        worst_error: 0.0,
+        bound: 1.0,
+        worst_ratio: 0.0,
+        mismatch: None,
+    };
+    let measured = Measured {
+        compiled: Compiled::default(),
+        check,
+        timing: Some(timing),
+        memory: MemoryStats::default(),
+        launches: Vec::new(),
+        analysis: None,
+        trace: None,
+        phases: Vec::new(),
+    };
+    let mut parts = case.split('/').map(str::to_owned);
+    let mut part = || parts.next().unwrap_or_default();
+    let parts = Parts {
+        workload: part(),
+        direction: part(),
+        shape: BTreeMap::new(),
+        options: vec![part()],
+        dtype: DType::F32,
+        variant: case.rsplit('/').next().unwrap_or_default().to_owned(),
+    };
+    let cost = Cost { flops: Flops(2_000_000), read: Bytes(400_000), written: Bytes(100_000) };
+    Record { case: case.to_owned(), parts, actual: None, cost, outcome: Outcome::Ok(Box::new(measured)) }
+}
+
+/// The measured part of the record of a case.
+pub fn measured<'a>(run: &'a mut Run, case: &str) -> &'a mut Measured {
+    let record = run.records.iter_mut().find(|r| r.case == case).expect("the case is there");
+    match &mut record.outcome {
+        Outcome::Ok(measured) => measured,
+        other => panic!("{case} is not right: {other:?}"),
+    }
+}
+
+/// A run of these cases, each with its samples in nanoseconds.
+pub fn run(target: &str, device: &str, cases: &[(&str, Vec<f64>)]) -> Run {
+    let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
+    let plan = Plan { cases: Vec::new(), skips: Vec::new() };
+    let mut run = Run::begin(target, suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &plan);
+    // A GPU, whose runs are held against the usual resolution.
+    run.device.kind = crate::device::DeviceKind::Discrete;
+    run.device.name = device.to_owned();
+    run.records = cases.iter().map(|(case, samples)| record(case, timing(samples))).collect();
+    run.planned = run.records.iter().map(|r| r.case.clone()).collect();
+    run
+}

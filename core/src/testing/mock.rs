@@ -1,0 +1,333 @@
+//! A profiler with scripted times that computes with the reference: for tests of everything that is not a device.
+
+use std::cell::{Cell, OnceCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+use async_trait::async_trait;
+
+use crate::device::{
+    BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, MemoryStats, Prepared,
+    Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
+};
+use crate::suite::{Caps, Case, DType, Dialect, Elem, Inputs, Problem, Role};
+use crate::units::{Bytes, Nanos};
+
+/// Time of one execution as a function of the execution's number.
+pub type Script = fn(u64) -> f64;
+
+/// What goes wrong, if anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// One element of the output is off.
+    WrongElement,
+    /// One element is never written.
+    UnwrittenElement,
+    /// The device is lost at this execution.
+    LostAt(u64),
+}
+
+/// Everything that can be scripted about a device and its clocks.
+#[derive(Clone, Copy)]
+pub struct World {
+    /// Nanoseconds of one execution by the execution's number, on top of what its work takes: the device does a TFLOP/s
+    /// and moves 100 GB/s.
+    pub time: Script,
+    /// Times are multiplied by this, a function of the host's time in nanoseconds.
+    pub pace: fn(f64) -> f64,
+    /// And by this, a function of the case.
+    pub of_case: fn(&Case) -> f64,
+    /// What the sensors say of throttling at a time.
+    pub throttle: fn(f64) -> Option<&'static str>,
+    /// The device's clock shows multiples of this.
+    pub step: f64,
+    /// The device's clock runs at this multiple of the truth.
+    pub clock_rate: f64,
+    /// The page is out of sight at a time.
+    pub hidden: fn(f64) -> bool,
+    /// Device memory in bytes.
+    pub memory: u64,
+    /// What goes wrong.
+    pub fault: Fault,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        World {
+            time: |_| 1e5,
+            pace: |_| 1.0,
+            of_case: |_| 1.0,
+            throttle: |_| None,
+            step: 1.0,
+            clock_rate: 1.0,
+            hidden: |_| false,
+            memory: u64::MAX,
+            fault: Fault::None,
+        }
+    }
+}
+
+/// Host time of a submission beside its kernels.
+pub const FIXED: f64 = 1000.0;
+
+/// The scripted profiler.
+pub struct Mock {
+    device: DeviceInfo,
+    clock: ClockInfo,
+    world: World,
+    now: Rc<Cell<f64>>,
+    executions: Rc<Cell<u64>>,
+    held: Rc<Cell<u64>>,
+}
+
+/// Capabilities of a small imaginary GPU.
+pub fn caps() -> Caps {
+    Caps {
+        dialect: Dialect::Wgsl,
+        dtypes: vec![DType::F32, DType::F16],
+        subgroup: None,
+        shared_bytes: 16_384,
+        max_invocations: 256,
+        max_workgroup: [256, 256, 64],
+        max_grid: [65_535; 3],
+        max_binding: Bytes(128 << 20),
+        memory: None,
+        compute_capability: None,
+        units: None,
+        coop_matrix: false,
+        matrix_units: false,
+    }
+}
+
+impl Mock {
+    /// A mock whose executions take `time(i)` nanoseconds and what their work takes.
+    pub fn new(time: Script, fault: Fault) -> Mock {
+        Mock::of(World { time, fault, ..World::default() })
+    }
+
+    /// A mock in a scripted world.
+    pub fn of(world: World) -> Mock {
+        Mock {
+            device: DeviceInfo {
+                name: "imaginary".to_owned(),
+                vendor: "nobody".to_owned(),
+                kind: DeviceKind::Software,
+                api: "mock".to_owned(),
+                driver: String::new(),
+                caps: caps(),
+                limits: Default::default(),
+                features: Vec::new(),
+            },
+            clock: ClockInfo {
+                clock: Clock::GpuTimestamps,
+                step: Nanos(world.step),
+                host_step: Nanos(1.0),
+                zero_share: 0.0,
+                negative_share: 0.0,
+                launch_jitter: Nanos(0.0),
+                note: None,
+            },
+            world,
+            now: Rc::default(),
+            executions: Rc::default(),
+            held: Rc::default(),
+        }
+    }
+}
+
+#[async_trait(?Send)]
+impl Profiler for Mock {
+    fn device(&self) -> &DeviceInfo {
+        &self.device
+    }
+
+    fn clock(&self) -> &ClockInfo {
+        &self.clock
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos(self.now.get())
+    }
+
+    fn conditions(&mut self) -> Conditions {
+        let now = self.now.get();
+        Conditions {
+            throttle: (self.world.throttle)(now).map(str::to_owned).into_iter().collect(),
+            hidden: (self.world.hidden)(now),
+            ..Conditions::default()
+        }
+    }
+
+    async fn breathe(&self) {}
+
+    async fn empty(&mut self) -> Result<Nanos, BackendError> {
+        self.now.set(self.now.get() + 1000.0);
+        Ok(Nanos(1000.0))
+    }
+
+    async fn transfer(&mut self, _way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError> {
+        let time = 1000.0 + bytes as f64 / 10.0;
+        self.now.set(self.now.get() + time);
+        Ok(Some(Nanos(time)))
+    }
+
+    async fn expect(&mut self, _cases: &[Case]) {}
+
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
+        let problem = case.problem.clone();
+        let bytes = problem.bytes(|_| true).0 * u64::from(sets);
+        if self.held.get() + bytes > self.world.memory {
+            return Err(BackendError::OutOfMemory(format!("{} more", Bytes(bytes))));
+        }
+        self.held.set(self.held.get() + bytes);
+        let cost = (problem.workload.cost)(&problem);
+        let work = cost.flops.0 as f64 * 1e-3 + cost.moved().0 as f64 * 1e-2;
+        Ok(Box::new(MockCase {
+            compiled: Compiled { time: Nanos(1000.0), text_hash: "0".to_owned(), ..Compiled::default() },
+            world: self.world,
+            work,
+            factor: (self.world.of_case)(case),
+            now: self.now.clone(),
+            executions: self.executions.clone(),
+            bytes,
+            held: self.held.clone(),
+            inputs: inputs.clone(),
+            problem,
+            results: OnceCell::new(),
+            poisoned: true,
+        }))
+    }
+}
+
+/// Bytes of every buffer after the case ran.
+fn compute(problem: &Problem, inputs: &Inputs, fault: Fault) -> Vec<Vec<u8>> {
+    let mut output = 0;
+    let outcome = problem.buffers().into_iter().map(|spec| {
+        let Role::Output { row_len } = spec.role else { return Vec::new() };
+        let mut row = vec![0.0; row_len as usize];
+        let mut values = Vec::new();
+        for r in 0..spec.len / row_len {
+            (problem.workload.reference)(problem, inputs, output, r, &mut row);
+            values.extend(row.iter().map(|x| *x as f32));
+        }
+        output += 1;
+        match fault {
+            Fault::WrongElement => values[0] += 1.0,
+            Fault::UnwrittenElement => values[0] = f32::NAN,
+            _ => {}
+        }
+        let dtype = if spec.elem == Elem::F32 { DType::F32 } else { problem.dtype };
+        crate::suite::encode(dtype, &values)
+    });
+    outcome.collect()
+}
+
+struct MockCase {
+    compiled: Compiled,
+    world: World,
+    /// Nanoseconds that the case's work takes.
+    work: f64,
+    factor: f64,
+    now: Rc<Cell<f64>>,
+    executions: Rc<Cell<u64>>,
+    bytes: u64,
+    held: Rc<Cell<u64>>,
+    problem: Problem,
+    inputs: Inputs,
+    /// Computed when they are first asked for.
+    results: OnceCell<Vec<Vec<u8>>>,
+    poisoned: bool,
+}
+
+impl Drop for MockCase {
+    fn drop(&mut self) {
+        self.held.set(self.held.get() - self.bytes);
+    }
+}
+
+impl MockCase {
+    /// One execution's time, begun at `at`; the device may be lost in it.
+    fn execute(&self, at: f64) -> Result<f64, BackendError> {
+        let i = self.executions.get();
+        if self.world.fault == Fault::LostAt(i) {
+            return Err(BackendError::Lost("scripted".to_owned()));
+        }
+        self.executions.set(i + 1);
+        Ok(((self.world.time)(i) + self.work) * self.factor * (self.world.pace)(at))
+    }
+
+    /// What the device's clock shows at a true time.
+    fn stamp(&self, at: f64) -> f64 {
+        (at * self.world.clock_rate / self.world.step).floor() * self.world.step
+    }
+}
+
+#[async_trait(?Send)]
+impl Prepared for MockCase {
+    fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+
+    async fn poison(&mut self) -> Result<(), BackendError> {
+        self.poisoned = true;
+        Ok(())
+    }
+
+    fn launches(&self) -> Vec<Launch> {
+        vec![Launch { entry: "kernel".to_owned(), grid: [1; 3], block: [64, 1, 1], ..Launch::default() }]
+    }
+
+    async fn measure(&mut self, Batch { lead, repeats }: Batch) -> Result<Sample, BackendError> {
+        self.poisoned = false;
+        let begun = self.now.get();
+        let mut at = begun + FIXED / 2.0;
+        let mut stamp = self.stamp(at);
+        for k in 0..lead + repeats {
+            if k == lead {
+                stamp = self.stamp(at);
+            }
+            at += self.execute(at)?;
+        }
+        let time = self.stamp(at) - stamp;
+        self.now.set(at + FIXED / 2.0);
+        Ok(Sample { time: Nanos(time), host: Nanos(self.now.get() - begun) })
+    }
+
+    async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {
+        let start = self.now.get();
+        let time = self.execute(start)?;
+        self.now.set(start + time + 1000.0);
+        let span = |name: &str, kind, from: f64, to: f64| Span {
+            name: name.to_owned(),
+            kind,
+            track: if kind == SpanKind::Kernel { Track::Gpu } else { Track::Host },
+            start: Nanos(start + from),
+            end: Nanos(start + to),
+            correlation: Some(1),
+            stack: if stacks { vec!["somewhere".to_owned()] } else { Vec::new() },
+            ..Span::default()
+        };
+        Ok(Trace {
+            spans: vec![
+                span("submit", SpanKind::Runtime, 0.0, 500.0),
+                span("wait", SpanKind::Wait, 500.0, time + 1000.0),
+                span("kernel", SpanKind::Kernel, 600.0, 600.0 + time),
+            ],
+            alignment_error: Some(Nanos(400.0)),
+            source: Some(TraceSource::Timestamps),
+        })
+    }
+
+    async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
+        let results = self.results.get_or_init(|| compute(&self.problem, &self.inputs, self.world.fault));
+        let all = &results[buffer];
+        let part = &all[bytes.start as usize..bytes.end as usize];
+        Ok(if self.poisoned { vec![0xFF; part.len()] } else { part.to_vec() })
+    }
+
+    fn memory(&self) -> MemoryStats {
+        MemoryStats { current: Bytes(self.bytes), peak: Bytes(self.bytes), ..MemoryStats::default() }
+    }
+}
