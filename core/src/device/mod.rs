@@ -2,11 +2,13 @@
 
 pub mod clock;
 mod info;
+mod launching;
 mod profiler;
 mod span;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod stack;
 
 pub use info::*;
+pub use launching::*;
 pub use profiler::*;
 pub use span::*;

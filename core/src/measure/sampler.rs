@@ -292,6 +292,7 @@ impl Sampler {
         let disturbed = self.disturbed.into_iter().map(|d| SetAside { time: d.time, reason: d.reason });
         Ok(Timing {
             method: self.method,
+            launch: None,
             cache: self.cache,
             sets: self.sets,
             repeats: self.repeats,

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::device::Launching;
 use crate::plan::schedule::{Schedule, ScheduleError};
 use crate::suite::{Case, CaseError, DType, Preset, named};
 
@@ -52,6 +53,9 @@ pub struct Spec {
     /// Hot or cold.
     #[serde(default)]
     pub cache: Cache,
+    /// How stages reach the device; the target's usual way when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Launching>,
     /// Whether ceilings are measured before the cases; without them no time can be called impossible.
     #[serde(default = "yes")]
     pub ceilings: bool,
@@ -90,6 +94,7 @@ impl Default for Spec {
             budget: 45.0,
             precision: None,
             cache: Cache::Hot,
+            launch: None,
             ceilings: true,
             schedule: Schedule::default(),
             record_shapes: true,

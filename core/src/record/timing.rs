@@ -1,6 +1,6 @@
 //! The samples of a case, and what they say.
 
-use crate::device::Conditions;
+use crate::device::{Conditions, Launching};
 use crate::plan::Cache;
 use crate::record::stats::Summary;
 use crate::units::Nanos;
@@ -54,6 +54,9 @@ pub struct Timing {
     /// Whether data was found in caches.
     #[serde(default)]
     pub cache: Cache,
+    /// How stages reached the device; absent where it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Launching>,
     /// Copies of all buffers that executions went around.
     #[serde(default = "one")]
     pub sets: u32,

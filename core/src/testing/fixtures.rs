@@ -21,6 +21,7 @@ pub fn timing(samples: &[f64]) -> Timing {
     Timing {
         method: Method::Batch,
         cache: Cache::Hot,
+        launch: None,
         sets: 1,
         repeats: 10,
         lead: 0,
