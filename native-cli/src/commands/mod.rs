@@ -1,4 +1,10 @@
-//! What each command does, apart from `eval`.
+//! What each command does.
+
+pub mod a_a;
+pub mod compare;
+pub mod eval;
+pub mod kernel;
+pub mod profile;
 
 use std::process::ExitCode;
 
@@ -12,7 +18,7 @@ use crate::browser::RemoteEvent;
 use crate::output::{Finished, Output, writable_folder};
 use crate::session::{interrupted, listen_for_interrupts, session};
 use crate::targets::{Opened, TARGETS, choose};
-use crate::{a_a, browser, eval, kernel, profile, reports, table};
+use crate::{browser, table};
 
 /// Do what was asked. Errors are the user's to mend, and end with exit code 2.
 pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -25,8 +31,8 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Verify(common) => verify(&common),
         Command::List(common) => list(&common),
         Command::Devices(common) => devices(&common),
-        Command::Compare(args) => reports::compare(&args),
-        Command::Report(args) => reports::report(&args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Report(args) => compare::report(&args),
         Command::Eval(args) => eval::eval(&args).map(|()| ExitCode::SUCCESS),
         Command::Kernel(args) => kernel::kernel(&args).map(|()| ExitCode::SUCCESS),
         Command::Schema => {
