@@ -5,6 +5,13 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use parallax_core::plan::{Spec, SpecError};
 
+use crate::commands::compare::Compare;
+use crate::commands::eval::Eval;
+use crate::commands::kernel::Kernel;
+use crate::commands::profile::Profile;
+use crate::commands::report::Report;
+use crate::commands::run::RunArgs;
+
 /// One suite of GPU kernels, measured in the browser's WebGPU and in native CUDA.
 ///
 /// Without a command: measures the quick preset on the best device there is.
@@ -42,28 +49,6 @@ pub enum Command {
     Kernel(Kernel),
     /// Print the JSON Schema of run files
     Schema,
-}
-
-/// `run`.
-#[derive(Debug, Clone, Default, Args)]
-pub struct RunArgs {
-    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
-    #[command(flatten)]
-    pub common: Common,
-    /// Measure the machine against itself: run everything so many times, compare each run with the next, and say which
-    /// change could have been detected and how often one was seen that is none
-    #[arg(long, value_name = "RUNS")]
-    pub a_a: Option<usize>,
-}
-
-/// `profile`.
-#[derive(Debug, Args)]
-pub struct Profile {
-    /// The workload, as in `list`
-    pub workload: String,
-    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
-    #[command(flatten)]
-    pub common: Common,
 }
 
 /// Options that most commands share.
@@ -162,123 +147,6 @@ pub struct Device {
     /// browser: folder of the built page; looked for when left out
     #[arg(long, value_name = "DIR")]
     pub page: Option<PathBuf>,
-}
-
-/// `compare`.
-#[derive(Debug, Args)]
-pub struct Compare {
-    /// Run files
-    #[arg(required = true)]
-    pub files: Vec<PathBuf>,
-    /// Which run the others are held against: its number, counted from 1, or its name in the table; the first when left
-    /// out (with --tax, the one nearest to the hardware)
-    #[arg(long, value_name = "N|NAME")]
-    pub base: Option<String>,
-    /// Differences smaller than this do not count, as in 1% or 0.01, which is the default
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
-    pub resolution: Option<String>,
-    /// Exit with code 1 when a case is slower, and surely by more than this, as in 5% or 0.05
-    #[arg(long, value_name = "SHARE", conflicts_with = "tax", allow_hyphen_values = true)]
-    pub fail_if_slower: Option<String>,
-    /// One GPU on several targets: where the time of one call goes on each
-    #[arg(long)]
-    pub tax: bool,
-    /// With --tax: the runs are of one GPU, whatever name the browser gives it
-    #[arg(long, requires = "tax")]
-    pub same_gpu: bool,
-    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
-    #[command(flatten)]
-    pub written: Written,
-}
-
-/// `report`.
-#[derive(Debug, Args)]
-pub struct Report {
-    /// Run files
-    #[arg(required = true)]
-    pub files: Vec<PathBuf>,
-    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
-    #[command(flatten)]
-    pub written: Written,
-}
-
-/// How and where `compare` and `report` write.
-#[derive(Debug, Args)]
-pub struct Written {
-    /// How to write it; html is one self-contained page with plots
-    #[arg(long, value_enum)]
-    pub format: Option<Format>,
-    /// Where to write it; stdout when left out
-    #[arg(long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Short for --format json
-    #[arg(long, conflicts_with_all = ["markdown", "format"])]
-    pub json: bool,
-    /// Short for --format markdown
-    #[arg(long, conflicts_with = "format")]
-    pub markdown: bool,
-}
-
-/// `kernel`.
-#[derive(Debug, Args)]
-pub struct Kernel {
-    /// The case, as workload/direction/shape/dtype/variant
-    pub case: String,
-    /// wgpu or cuda; the best device when left out
-    #[arg(long)]
-    pub target: Option<String>,
-    /// Print text, buffers and launches as JSON
-    #[arg(long)]
-    pub json: bool,
-    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
-    #[command(flatten)]
-    pub device: Device,
-}
-
-/// How tables and pages are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// A table for the terminal
-    Text,
-    /// A table for documents
-    Markdown,
-    /// One row per case and run, every figure in full
-    Csv,
-    /// The same for programs
-    Json,
-    /// One page with plots
-    Html,
-}
-
-impl Written {
-    /// The format asked for, in its long or its short form.
-    pub fn format(&self) -> Format {
-        match (self.format, self.json, self.markdown) {
-            (Some(format), ..) => format,
-            (None, true, _) => Format::Json,
-            (None, _, true) => Format::Markdown,
-            _ => Format::Text,
-        }
-    }
-}
-
-/// `eval`.
-#[derive(Debug, Args)]
-pub struct Eval {
-    /// The case, as workload/direction/shape/dtype/variant
-    pub case: String,
-    /// NAME=FILE.npy for every input of the case
-    #[arg(long, value_name = "NAME=FILE")]
-    pub input: Vec<String>,
-    /// Folder for NAME.npy of every output
-    #[arg(long, value_name = "DIR")]
-    pub output_dir: PathBuf,
-    /// cpu, wgpu or cuda; the best device when left out
-    #[arg(long)]
-    pub target: Option<String>,
-    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
-    #[command(flatten)]
-    pub device: Device,
 }
 
 impl Common {

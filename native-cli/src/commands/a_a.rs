@@ -11,7 +11,7 @@ use parallax_core::record::Run;
 use parallax_core::report;
 
 use crate::args::Common;
-use crate::commands::{each_target, finish, say};
+use crate::commands::measuring::{each_target, finish, say};
 use crate::output::{Output, writable_folder, write_whole};
 use crate::session::interrupted;
 use crate::table;

@@ -1,20 +1,46 @@
-//! `compare` and `report`: run files to tables and pages.
+//! `compare`: run files held against each other.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
+use clap::Args;
+use parallax_core::compare;
 use parallax_core::compare::tax::{Tax, tax};
 use parallax_core::compare::verdict::usual_resolution;
 use parallax_core::compare::{Comparison, Options};
 use parallax_core::record::Run;
 use parallax_core::report::{html, sheet};
-use parallax_core::{compare, report as tables};
 
-use crate::args::{Compare, Format, Report, Written};
-use crate::output::write_whole;
+use crate::commands::run_files::{Format, Written, emit, read};
 use crate::table;
+
+/// `compare`.
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// Run files
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Which run the others are held against: its number, counted from 1, or its name in the table; the first when left
+    /// out (with --tax, the one nearest to the hardware)
+    #[arg(long, value_name = "N|NAME")]
+    pub base: Option<String>,
+    /// Differences smaller than this do not count, as in 1% or 0.01, which is the default
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    pub resolution: Option<String>,
+    /// Exit with code 1 when a case is slower, and surely by more than this, as in 5% or 0.05
+    #[arg(long, value_name = "SHARE", conflicts_with = "tax", allow_hyphen_values = true)]
+    pub fail_if_slower: Option<String>,
+    /// One GPU on several targets: where the time of one call goes on each
+    #[arg(long)]
+    pub tax: bool,
+    /// With --tax: the runs are of one GPU, whatever name the browser gives it
+    #[arg(long, requires = "tax")]
+    pub same_gpu: bool,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub written: Written,
+}
 
 /// Hold runs against a base, or take the calls of several targets apart.
 pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
@@ -41,21 +67,6 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Show runs as they are.
-pub fn report(args: &Report) -> anyhow::Result<ExitCode> {
-    let runs = read(&args.files)?;
-    let each = |one: fn(&Run) -> String, gap: &str| runs.iter().map(|(_, run)| one(run)).collect::<Vec<_>>().join(gap);
-    let text = match args.written.format() {
-        Format::Text => each(table::run, "\n\n") + "\n",
-        Format::Markdown => each(|run| tables::table(run).markdown(), "\n"),
-        Format::Csv => sheet::csv(&sheet::rows(&runs, None)),
-        Format::Json => serde_json::to_string(&sheet::rows(&runs, None))? + "\n",
-        Format::Html => html::page(&runs, None, None),
-    };
-    emit(&args.written, &text)?;
-    Ok(ExitCode::SUCCESS)
-}
-
 fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> anyhow::Result<String> {
     Ok(match format {
         Format::Text => table::text(&comparison.table()) + "\n",
@@ -74,31 +85,6 @@ fn taxed(tax: &Tax, runs: &[(String, Run)], format: Format) -> anyhow::Result<St
         Format::Json => serde_json::to_string(tax)? + "\n",
         Format::Html => html::page(runs, None, Some(tax)),
     })
-}
-
-fn emit(written: &Written, text: &str) -> anyhow::Result<()> {
-    match &written.output {
-        Some(path) => write_whole(path, text)?,
-        None => print!("{text}"),
-    }
-    Ok(())
-}
-
-/// Read run files. Their names are the targets while those tell them apart, then the files' stems, then the paths.
-fn read(files: &[PathBuf]) -> anyhow::Result<Vec<(String, Run)>> {
-    let mut runs = Vec::new();
-    for path in files {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        runs.push(Run::parse(&text).with_context(|| path.display().to_string())?);
-    }
-    let stem =
-        |path: &Path| path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into());
-    let targets: Vec<String> = runs.iter().map(|run| run.target.clone()).collect();
-    let stems: Vec<String> = files.iter().map(|path| stem(path)).collect();
-    let paths: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
-    let distinct = |names: &&Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
-    let names = [&targets, &stems].into_iter().find(distinct).unwrap_or(&paths);
-    Ok(names.iter().cloned().zip(runs).collect())
 }
 
 /// A share of a time, from `5%` or `0.05`.

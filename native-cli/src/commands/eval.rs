@@ -2,16 +2,36 @@
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use clap::Args;
 use parallax_core::device::{Batch, Profiler};
 use parallax_core::plan::{Planned, Spec, plan};
 use parallax_core::suite::{BufferSpec, Case, Inputs, Role, Storage};
 
-use crate::args::Eval;
+use crate::args::Device;
 use crate::output::writable_folder;
 use crate::targets::{Opened, choose};
+
+/// `eval`.
+#[derive(Debug, Args)]
+pub struct Eval {
+    /// The case, as workload/direction/shape/dtype/variant
+    pub case: String,
+    /// NAME=FILE.npy for every input of the case
+    #[arg(long, value_name = "NAME=FILE")]
+    pub input: Vec<String>,
+    /// Folder for NAME.npy of every output
+    #[arg(long, value_name = "DIR")]
+    pub output_dir: PathBuf,
+    /// cpu, wgpu or cuda; the best device when left out
+    #[arg(long)]
+    pub target: Option<String>,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub device: Device,
+}
 
 /// Compute, and write every output.
 pub fn eval(args: &Eval) -> anyhow::Result<()> {

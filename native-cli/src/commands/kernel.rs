@@ -2,12 +2,29 @@
 //! elsewhere.
 
 use anyhow::{Context, bail};
+use clap::Args;
 use parallax_core::suite::{Case, Dialect};
 use parallax_cuda::compile::{self, Arch};
 use serde_json::{Value, json};
 
-use crate::args::Kernel;
+use crate::args::Device;
 use crate::targets::{Opened, choose};
+
+/// `kernel`.
+#[derive(Debug, Args)]
+pub struct Kernel {
+    /// The case, as workload/direction/shape/dtype/variant
+    pub case: String,
+    /// wgpu or cuda; the best device when left out
+    #[arg(long)]
+    pub target: Option<String>,
+    /// Print text, buffers and launches as JSON
+    #[arg(long)]
+    pub json: bool,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub device: Device,
+}
 
 /// Print the text, or text and launches as JSON.
 pub fn kernel(args: &Kernel) -> anyhow::Result<()> {

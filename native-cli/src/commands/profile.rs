@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
+use clap::Args;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::Schedule;
@@ -11,10 +12,20 @@ use parallax_core::report::advice::{Component, advice, components};
 use parallax_core::units::percent;
 use parallax_core::{report, suite};
 
-use crate::args::Profile;
-use crate::commands::{each_target, finish, say};
+use crate::args::Common;
+use crate::commands::measuring::{each_target, finish, say};
 use crate::output::{Output, writable_folder};
 use crate::table;
+
+/// `profile`.
+#[derive(Debug, Args)]
+pub struct Profile {
+    /// The workload, as in `list`
+    pub workload: String,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub common: Common,
+}
 
 /// Executions that are traced when nobody says how many.
 const SCHEDULE: Schedule = Schedule { wait: 0, warmup: 1, active: 5, repeat: 1 };

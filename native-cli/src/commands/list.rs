@@ -1,0 +1,70 @@
+//! `list`: the plan of every target, and nothing else.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use parallax_core::measure::runner::{Flow, Mode};
+use parallax_core::plan::plan;
+
+use crate::args::Common;
+use crate::browser::{self, RemoteEvent};
+use crate::targets::{Opened, choose};
+
+/// Print cases, and skips with their reasons.
+pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
+    let spec = common.spec()?;
+    let opened = choose(common.target.as_deref(), &common.device, |name, why| {
+        eprintln!("target {name} is left out: {why}");
+    })?;
+    let mut lists = Vec::new();
+    for (name, target) in opened {
+        let (cases, skips) = match target {
+            Opened::Here(profiler) => {
+                let plan = plan(&spec, &profiler.device().caps)?;
+                let cases: Vec<(String, Option<String>)> = plan
+                    .cases
+                    .iter()
+                    .map(|p| (p.case.to_string(), p.actual.as_ref().map(|a| format!("{}, {}", a.variant, a.reason))))
+                    .collect();
+                let skips: Vec<(String, String)> =
+                    plan.skips.iter().map(|s| (s.case.to_string(), s.reason.clone())).collect();
+                (cases, skips)
+            }
+            Opened::Browser(options) => {
+                let mut planned = Vec::new();
+                let mut unavailable = None;
+                browser::run(&options, &spec, Mode::Verify, &mut |event| {
+                    match event {
+                        RemoteEvent::Begin { run } => planned = run.planned.clone(),
+                        RemoteEvent::Unavailable { reason } => unavailable = Some(reason),
+                        _ => return Flow::Continue,
+                    }
+                    Flow::Stop
+                })?;
+                if let Some(reason) = unavailable {
+                    bail!("target browser: {reason}");
+                }
+                (planned.into_iter().map(|case| (case, None)).collect(), Vec::new())
+            }
+        };
+        if common.json {
+            lists.push(serde_json::json!({
+                "target": name,
+                "cases": cases.iter().map(|(c, actual)| serde_json::json!({"case": c, "actual": actual})).collect::<Vec<_>>(),
+                "skips": skips.iter().map(|(c, why)| serde_json::json!({"case": c, "reason": why})).collect::<Vec<_>>(),
+            }));
+            continue;
+        }
+        println!("target {name}: {} cases, {} skips", cases.len(), skips.len());
+        for (case, actual) in &cases {
+            println!("  {case}{}", actual.as_ref().map(|a| format!("  (runs as {a})")).unwrap_or_default());
+        }
+        for (case, why) in &skips {
+            println!("  {case}  skip: {why}");
+        }
+    }
+    if common.json {
+        println!("{}", serde_json::to_string(&lists)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,65 @@
+//! What the commands that run cases share: every target in turn, and the exit code.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use parallax_core::measure::runner::Mode;
+use parallax_core::plan::Spec;
+use parallax_core::record::Run;
+
+use crate::args::Common;
+use crate::output::{Finished, Output};
+use crate::session::{interrupted, listen_for_interrupts, session};
+use crate::targets::choose;
+
+/// People's text goes to stdout, unless stdout is for machines.
+pub fn say(common: &Common, text: &str) {
+    if common.json { eprintln!("{text}") } else { println!("{text}") }
+}
+
+/// Run a mode on each target asked for; a target that fails with `all` is told and does not take the others along.
+pub fn each_target(
+    common: &Common,
+    spec: &Spec,
+    mode: Mode,
+    out: &Output,
+    mut done: impl FnMut(&Finished),
+) -> anyhow::Result<Vec<Run>> {
+    listen_for_interrupts()?;
+    let all = common.target.as_deref() == Some("all");
+    let opened = choose(common.target.as_deref(), &common.device, |name, why| {
+        eprintln!("target {name} is left out: {why}");
+    })?;
+    let mut runs = Vec::new();
+    for (name, target) in opened {
+        match session(name, target, spec, mode, &common.device, out) {
+            Ok(file) => {
+                let finished = file.finish()?;
+                done(&finished);
+                runs.push(finished.run);
+            }
+            Err(error) if all => eprintln!("target {name} is left out: {error:#}"),
+            Err(error) => return Err(error),
+        }
+        if interrupted() {
+            break;
+        }
+    }
+    if runs.is_empty() {
+        bail!("no target could run; `parallax devices` says what each one lacks");
+    }
+    Ok(runs)
+}
+
+/// Exit code 1 when a case was wrong, failed or was not reached.
+pub fn finish(common: &Common, runs: &[Run]) -> anyhow::Result<ExitCode> {
+    if common.json {
+        match runs {
+            [one] => println!("{}", serde_json::to_string(one)?),
+            many => println!("{}", serde_json::to_string(many)?),
+        }
+    }
+    let bad =
+        |run: &Run| run.interrupted.is_some() || run.records.iter().any(|r| matches!(r.verdict(), "WRONG" | "FAILED"));
+    Ok(if runs.iter().any(bad) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}

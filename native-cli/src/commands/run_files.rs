@@ -1,0 +1,80 @@
+//! Run files in, tables and pages out: what `compare` and `report` share.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::Args;
+use parallax_core::record::Run;
+
+use crate::output::write_whole;
+
+/// How and where `compare` and `report` write.
+#[derive(Debug, Args)]
+pub struct Written {
+    /// How to write it; html is one self-contained page with plots
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+    /// Where to write it; stdout when left out
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Short for --format json
+    #[arg(long, conflicts_with_all = ["markdown", "format"])]
+    pub json: bool,
+    /// Short for --format markdown
+    #[arg(long, conflicts_with = "format")]
+    pub markdown: bool,
+}
+
+/// How tables and pages are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// A table for the terminal
+    Text,
+    /// A table for documents
+    Markdown,
+    /// One row per case and run, every figure in full
+    Csv,
+    /// The same for programs
+    Json,
+    /// One page with plots
+    Html,
+}
+
+impl Written {
+    /// The format asked for, in its long or its short form.
+    pub fn format(&self) -> Format {
+        match (self.format, self.json, self.markdown) {
+            (Some(format), ..) => format,
+            (None, true, _) => Format::Json,
+            (None, _, true) => Format::Markdown,
+            _ => Format::Text,
+        }
+    }
+}
+
+/// Write it where it was asked for.
+pub fn emit(written: &Written, text: &str) -> anyhow::Result<()> {
+    match &written.output {
+        Some(path) => write_whole(path, text)?,
+        None => print!("{text}"),
+    }
+    Ok(())
+}
+
+/// Read run files. Their names are the targets while those tell them apart, then the files' stems, then the paths.
+pub fn read(files: &[PathBuf]) -> anyhow::Result<Vec<(String, Run)>> {
+    let mut runs = Vec::new();
+    for path in files {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        runs.push(Run::parse(&text).with_context(|| path.display().to_string())?);
+    }
+    let stem =
+        |path: &Path| path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into());
+    let targets: Vec<String> = runs.iter().map(|run| run.target.clone()).collect();
+    let stems: Vec<String> = files.iter().map(|path| stem(path)).collect();
+    let paths: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+    let distinct = |names: &&Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
+    let names = [&targets, &stems].into_iter().find(distinct).unwrap_or(&paths);
+    Ok(names.iter().cloned().zip(runs).collect())
+}
