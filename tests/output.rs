@@ -9,6 +9,7 @@ use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Event, Flow, Mode};
 use parallax_core::plan::{Spec, plan};
 use parallax_core::record::{ReadError, Run, Suite, json_schema};
+use parallax_core::report::{a_a_table, comparison_table, tax_table};
 use parallax_core::testing::mock::{Fault, Mock, Script, caps};
 use serde_json::Value;
 
@@ -122,7 +123,7 @@ fn tables_keep_their_form() {
     golden("verify.txt", &(parallax::table::checks(&base) + "\n"));
     golden("run.md", &parallax_core::report::table(&base).markdown());
     let runs = [("one".to_owned(), base), ("two".to_owned(), run("mock", slower))];
-    let compared = compare(&runs, &Options::default()).expect("pairs").table();
+    let compared = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
     golden("compare.txt", &(parallax::table::text(&compared) + "\n"));
     golden("compare.md", &compared.markdown());
 }
@@ -130,10 +131,11 @@ fn tables_keep_their_form() {
 #[test]
 fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
     let runs = [("wgpu", slower as Script), ("cuda", steady)].map(|(t, time)| (t.to_owned(), run(t, time)));
-    let tax = parallax_core::compare::tax::tax(&runs, None, false).expect("one GPU").table();
+    let tax = tax_table(&parallax_core::compare::tax::tax(&runs, None, false).expect("one GPU"));
     golden("tax.txt", &(parallax::table::text(&tax) + "\n"));
     golden("tax.md", &tax.markdown());
-    let aa = parallax_core::compare::aa::a_a(&[run("mock", steady), run("mock", steady), run("mock", slower)]).table();
+    let aa =
+        a_a_table(&parallax_core::compare::aa::a_a(&[run("mock", steady), run("mock", steady), run("mock", slower)]));
     golden("aa.txt", &(parallax::table::text(&aa) + "\n"));
     golden("aa.md", &aa.markdown());
 }

@@ -38,3 +38,35 @@ fn core_stays_pure() {
         }
     }
 }
+
+/// The folders of core in the order in which data flows. The code of one, tests aside, imports from those before it only.
+const FLOW: [&str; 10] =
+    ["units", "suite", "device", "plan", "record", "measure", "compare", "report", "trace", "testing"];
+
+#[test]
+fn no_arrow_between_the_folders_of_core_points_back() {
+    let source = root().join("core/src");
+    let mut found = Vec::new();
+    files(&source, &mut found);
+    let mut arrows = std::collections::BTreeSet::new();
+    for path in found.iter().filter(|p| p.extension().is_some_and(|e| e == "rs")) {
+        let inside = path.strip_prefix(&source).expect("below it");
+        let folder = inside.iter().next().and_then(|f| f.to_str()).expect("UTF-8").trim_end_matches(".rs");
+        if folder == "lib" {
+            continue;
+        }
+        let here = FLOW.iter().position(|f| *f == folder);
+        let here = here.unwrap_or_else(|| panic!("core/src/{folder} has no place in the flow: give it one here"));
+        let text = std::fs::read_to_string(path).expect("readable");
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        for line in code.lines().filter(|l| !l.trim_start().starts_with("//")) {
+            for after in line.split("crate::").skip(1) {
+                let target: String = after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+                let Some(there) = FLOW.iter().position(|f| *f == target) else { continue };
+                assert!(there <= here, "{}: {folder} imports from {target}, which comes after it", path.display());
+                arrows.insert((FLOW[there], FLOW[here]));
+            }
+        }
+    }
+    assert!(arrows.len() > 20, "the imports were not found: {arrows:?}");
+}

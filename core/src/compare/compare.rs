@@ -9,7 +9,6 @@ use crate::compare::verdict::{
 };
 use crate::record::roofline::Bound;
 use crate::record::{Record, Run};
-use crate::report::Table;
 use crate::units::{Nanos, percent};
 
 /// How to compare.
@@ -285,73 +284,6 @@ impl Comparison {
         format!("{} (resolution {} or coarser where noted)", counted.join(", "), percent(self.resolution))
     }
 
-    /// Whether a run was on another device than the base.
-    fn elsewhere(&self, run: usize) -> bool {
-        let name = |i: usize| crate::compare::identity::normalised(&self.runs[i].device);
-        name(run) != name(self.base)
-    }
-
-    /// A line per pair. Utilisations stand beside the times when devices differ and both sides of some pair have one.
-    pub fn table(&self) -> Table {
-        let others: Vec<usize> = (0..self.runs.len()).filter(|i| *i != self.base).collect();
-        let used = |pair: &Pair, i: usize| pair.figures[i].and_then(|f| f.utilisation);
-        let by_use: Vec<usize> = others
-            .iter()
-            .copied()
-            .filter(|i| self.elsewhere(*i))
-            .filter(|i| self.pairs.iter().any(|p| used(p, *i).is_some() && used(p, self.base).is_some()))
-            .collect();
-        let name = |i: usize| self.runs[i].name.as_str();
-        let mut columns = vec!["case".to_owned()];
-        columns.extend(self.runs.iter().map(|r| r.name.clone()));
-        for i in &others {
-            columns.push(format!("{} ÷ {}", name(*i), name(self.base)));
-            columns.push("sees".to_owned());
-        }
-        let use_columns: Vec<usize> = match by_use.is_empty() {
-            true => Vec::new(),
-            false => std::iter::once(self.base).chain(by_use).collect(),
-        };
-        columns.extend(use_columns.iter().map(|i| format!("{}: of ceiling", name(*i))));
-        let dash = || "–".to_owned();
-        let row = |pair: &Pair| {
-            let mut row = vec![pair.case.clone()];
-            row.extend(pair.figures.iter().map(|f| f.map_or_else(dash, |f| f.median.to_string())));
-            for i in &others {
-                let ratio = pair.ratios[*i].as_ref();
-                row.push(ratio.map_or_else(dash, Ratio::to_string));
-                row.push(ratio.and_then(|r| r.detectable).map_or_else(dash, percent));
-            }
-            row.extend(use_columns.iter().map(|i| used(pair, *i).map_or_else(dash, percent)));
-            row
-        };
-        let mut notes = vec![
-            "ratios are times over the base's time, with an interval: below 1 is faster".to_owned(),
-            "sees: the smallest change that the two runs could have called".to_owned(),
-            self.tally(),
-        ];
-        notes.extend(self.notes());
-        Table { heading: Vec::new(), columns, right_from: 1, rows: self.pairs.iter().map(row).collect(), notes }
-    }
-
-    /// What is special about single pairs, and what has no pair.
-    fn notes(&self) -> Vec<String> {
-        let mut grouped: Vec<(String, Vec<String>)> = Vec::new();
-        let mut add = |key: String, case: &str| match grouped.iter_mut().find(|(k, _)| *k == key) {
-            Some((_, cases)) => cases.push(case.to_owned()),
-            None => grouped.push((key, vec![case.to_owned()])),
-        };
-        for (i, case, ratio) in self.ratios() {
-            for note in &ratio.notes {
-                add(format!("{}: {note}", self.runs[i].name), case);
-            }
-        }
-        for alone in &self.unpaired {
-            add(format!("only in {} ({})", self.runs[alone.run].name, alone.reason), &alone.case);
-        }
-        grouped.into_iter().map(|(what, cases)| format!("{what}: {}", cases.join(", "))).collect()
-    }
-
     /// The outcome of a gate at `limit`: whether it holds, and the lines that say so.
     pub fn gate(&self, limit: f64) -> (bool, Vec<String>) {
         let slower = self.slower_than(limit);
@@ -377,6 +309,7 @@ mod tests {
     use super::*;
     use crate::plan::Cache;
     use crate::record::roofline::Analysis;
+    use crate::report::comparison_table;
     use crate::testing::fixtures::{drift, measured, run, spread};
 
     const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
@@ -416,7 +349,7 @@ mod tests {
         assert_eq!(comparison.pairs.len(), 1);
         assert_eq!(comparison.unpaired.len(), 2);
         assert_eq!(comparison.unpaired[0].reason, "caches are hot here and cold in b");
-        let notes = comparison.table().notes.join("\n");
+        let notes = comparison_table(&comparison).notes.join("\n");
         assert!(notes.contains(CASE) && notes.contains("cold here and hot in a"), "{notes}");
         for (_, run) in &mut runs {
             run.records.retain(|r| r.case == CASE);
@@ -434,13 +367,13 @@ mod tests {
         let comparison = compare(&runs, &Options::default()).expect("pairs");
         let of = |i: usize| comparison.ratio(i, CASE).expect("a ratio");
         assert_eq!((of(1).verdict, of(2).verdict), (Verdict::Same, Verdict::Slower));
-        assert!(comparison.table().notes.iter().any(|n| n.contains("own speed differed")));
+        assert!(comparison_table(&comparison).notes.iter().any(|n| n.contains("own speed differed")));
     }
 
     #[test]
     fn different_devices_are_compared_by_utilisation_too() {
         let mut runs = [named("a", "cuda", "X", 100.0), named("b", "cuda", "Y", 150.0)];
-        assert_eq!(compare(&runs, &Options::default()).expect("pairs").table().columns.len(), 5);
+        assert_eq!(comparison_table(&compare(&runs, &Options::default()).expect("pairs")).columns.len(), 5);
         for ((_, run), utilisation) in runs.iter_mut().zip([0.5, 0.875]) {
             measured(run, CASE).analysis = Some(Analysis {
                 intensity: 4.0,
@@ -451,11 +384,15 @@ mod tests {
                 bound: Bound::Memory,
             });
         }
-        let table = compare(&runs, &Options::default()).expect("pairs").table();
+        let table = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
         assert_eq!(table.columns[5..], ["a: of ceiling", "b: of ceiling"]);
         assert_eq!(table.rows[0][5..], ["50.0 %", "87.5 %"]);
         runs[1].1.device.name = "X".to_owned();
-        assert_eq!(compare(&runs, &Options::default()).expect("pairs").table().columns.len(), 5, "one device");
+        assert_eq!(
+            comparison_table(&compare(&runs, &Options::default()).expect("pairs")).columns.len(),
+            5,
+            "one device"
+        );
     }
 
     #[test]

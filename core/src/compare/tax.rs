@@ -17,9 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::identity::same_device;
 use crate::compare::timed;
-use crate::compare::verdict::digits;
 use crate::record::{Record, Run};
-use crate::report::Table;
 use crate::units::{Nanos, percent};
 
 /// The targets in the order of their distance from the hardware.
@@ -234,92 +232,6 @@ fn words(names: &[&str], base: usize, calls: &[Option<Call>]) -> String {
     format!("{} against {}: {what} {}: {parts}{missing}", names[far], names[base], more(total))
 }
 
-/// One line of the tax as a spreadsheet.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct TaxRow {
-    /// Canonical string.
-    pub case: String,
-    /// Name of the run.
-    pub run: String,
-    /// Its target.
-    pub target: String,
-    /// In nanoseconds.
-    pub kernel_ns: f64,
-    /// In nanoseconds.
-    pub dispatch_ns: Option<f64>,
-    /// In nanoseconds.
-    pub completion_ns: Option<f64>,
-    /// In nanoseconds.
-    pub readback_ns: Option<f64>,
-    /// In nanoseconds.
-    pub call_ns: Option<f64>,
-    /// Over the base's.
-    pub kernel_ratio: Option<f64>,
-    /// Over the base's.
-    pub call_ratio: Option<f64>,
-}
-
-impl Tax {
-    /// A row per case and run, in full precision.
-    pub fn rows(&self) -> Vec<TaxRow> {
-        let mut rows = Vec::new();
-        for case in &self.cases {
-            let near = case.calls[self.base];
-            for (run, call) in self.runs.iter().zip(&case.calls) {
-                let Some(call) = call else { continue };
-                let over = |time: fn(&Call) -> Option<Nanos>| Some(time(call)?.0 / time(near.as_ref()?)?.0);
-                rows.push(TaxRow {
-                    case: case.case.clone(),
-                    run: run.name.clone(),
-                    target: run.target.clone(),
-                    kernel_ns: call.kernel.0,
-                    dispatch_ns: call.dispatch.map(|t| t.0),
-                    completion_ns: call.completion.map(|t| t.0),
-                    readback_ns: call.readback.map(|t| t.0),
-                    call_ns: call.whole().map(|t| t.0),
-                    kernel_ratio: over(|c| Some(c.kernel)),
-                    call_ratio: over(Call::whole),
-                });
-            }
-        }
-        rows
-    }
-
-    /// A line per case and run, then where the extra time goes, case by case.
-    pub fn table(&self) -> Table {
-        let base = &self.runs[self.base].name;
-        let columns = ["case", "target", "kernel", "of it dispatch", "completion", "readback", "one call"];
-        let mut columns = columns.map(str::to_owned).to_vec();
-        columns.extend([format!("kernel ÷ {base}"), format!("call ÷ {base}")]);
-        let time = |t: Option<f64>| t.map_or_else(|| "–".to_owned(), |t| Nanos(t).to_string());
-        let ratio = |r: Option<f64>| r.map_or_else(|| "–".to_owned(), |r| format!("{}×", digits(r)));
-        let row = |r: TaxRow| {
-            let times = [Some(r.kernel_ns), r.dispatch_ns, r.completion_ns, r.readback_ns, r.call_ns];
-            let mut cells = vec![r.case, r.run];
-            cells.extend(times.map(time));
-            cells.extend([ratio(r.kernel_ratio), ratio(r.call_ratio)]);
-            cells
-        };
-        let mut notes =
-            vec!["one call is kernel + completion + readback; a dash was not measured".to_owned(), self.means()];
-        notes.extend(self.cases.iter().map(|c| format!("{}: {}", c.case, c.words)));
-        Table { heading: Vec::new(), columns, right_from: 2, rows: self.rows().into_iter().map(row).collect(), notes }
-    }
-
-    /// Geometric means over the cases, as a sentence.
-    fn means(&self) -> String {
-        let one = |run: &TaxRun| {
-            let kernel = run.kernel_ratio.map(|r| format!("kernels {}×", digits(r)));
-            let call = run.call_ratio.map(|r| format!("calls {}×", digits(r)));
-            let both: Vec<String> = kernel.into_iter().chain(call).collect();
-            (!both.is_empty()).then(|| format!("{} {}", run.name, both.join(" and ")))
-        };
-        let others = self.runs.iter().enumerate().filter(|(i, _)| *i != self.base);
-        let others: Vec<String> = others.filter_map(|(_, run)| one(run)).collect();
-        format!("against {}, geometric mean over cases: {}", self.runs[self.base].name, others.join("; "))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -327,6 +239,7 @@ mod tests {
     use crate::record::roofline::Ceilings;
     use crate::record::stats::Summary;
     use crate::record::{Baseline, Slope, TimerTest};
+    use crate::report::{tax_rows, tax_table};
     use crate::testing::fixtures::{measured, run};
 
     const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
@@ -355,7 +268,7 @@ mod tests {
         ];
         let found = tax(&runs, None, false).expect("one GPU");
         assert_eq!(found.runs.iter().map(|r| r.target.as_str()).collect::<Vec<_>>(), ["cuda", "wgpu", "browser"]);
-        let rows = found.rows();
+        let rows = tax_rows(&found);
         assert_eq!(rows.len(), 3);
         assert_eq!((rows[2].dispatch_ns, rows[2].call_ns), (Some(6_000.0), Some(160_000.0)));
         assert_eq!((rows[1].kernel_ratio, rows[2].call_ratio), (Some(1.4), Some(6.4)));
@@ -395,7 +308,7 @@ mod tests {
         let found = tax(&runs, None, false).expect("one GPU");
         assert_eq!(found.cases[0].calls[1].expect("timed").whole(), None);
         assert!(found.cases[0].words.ends_with("not measured: dispatch, completion, readback"), "{:?}", found.cases[0]);
-        assert!(found.table().rows[1].contains(&"–".to_owned()));
+        assert!(tax_table(&found).rows[1].contains(&"–".to_owned()));
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
                 }
                 section { h2 { "Runs" } div.cards { @for (i, (name, run)) in runs.iter().enumerate() { (head(i, name, run)) } } }
                 @if let Some(comparison) = comparison { (compared(comparison)) }
-                @if let Some(tax) = tax { section { h2 { "Portability tax" } (table(&tax.table())) } }
+                @if let Some(tax) = tax { section { h2 { "Portability tax" } (table(&super::tax_table(tax))) } }
                 @if comparison.is_none() && tax.is_none() {
                     @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
                 }
@@ -122,7 +122,7 @@ fn compared(comparison: &Comparison) -> Markup {
     html! {
         section {
             h2 { "Verdicts" }
-            (table(&comparison.table()))
+            (table(&super::comparison_table(comparison)))
         }
         section {
             h2 { "Ratios" }

@@ -1,8 +1,14 @@
 //! Records as people read them: tables, advice, a spreadsheet, a page.
 
+mod aa;
 pub mod advice;
+mod comparison;
 pub mod html;
 pub mod sheet;
 mod table;
+mod tax;
 
+pub use aa::*;
+pub use comparison::*;
 pub use table::*;
+pub use tax::*;

@@ -36,9 +36,9 @@ pub fn a_a(common: &Common, runs: usize) -> anyhow::Result<ExitCode> {
     }
     for (target, runs) in &by_target {
         let judged = judge(runs);
-        say(common, &format!("{}\n{}", report::device_line(&runs[0]), table::text(&judged.table())));
+        say(common, &format!("{}\n{}", report::device_line(&runs[0]), table::text(&report::a_a_table(&judged))));
         let path = common.out.join(format!("a-a-{target}.md"));
-        let text = format!("{}\n\n{}", report::device_line(&runs[0]), judged.table().markdown());
+        let text = format!("{}\n\n{}", report::device_line(&runs[0]), report::a_a_table(&judged).markdown());
         write_whole(&path, &text)?;
         say(common, &format!("written: {}", path.display()));
     }

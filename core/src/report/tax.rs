@@ -1,0 +1,91 @@
+//! The portability tax as a table and as a spreadsheet.
+
+use serde::{Deserialize, Serialize};
+
+use super::Table;
+use crate::compare::tax::{Call, Tax, TaxRun};
+use crate::compare::verdict::digits;
+use crate::units::Nanos;
+
+/// One line of the tax as a spreadsheet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaxRow {
+    /// Canonical string.
+    pub case: String,
+    /// Name of the run.
+    pub run: String,
+    /// Its target.
+    pub target: String,
+    /// In nanoseconds.
+    pub kernel_ns: f64,
+    /// In nanoseconds.
+    pub dispatch_ns: Option<f64>,
+    /// In nanoseconds.
+    pub completion_ns: Option<f64>,
+    /// In nanoseconds.
+    pub readback_ns: Option<f64>,
+    /// In nanoseconds.
+    pub call_ns: Option<f64>,
+    /// Over the base's.
+    pub kernel_ratio: Option<f64>,
+    /// Over the base's.
+    pub call_ratio: Option<f64>,
+}
+
+/// A row per case and run, in full precision.
+pub fn tax_rows(tax: &Tax) -> Vec<TaxRow> {
+    let mut rows = Vec::new();
+    for case in &tax.cases {
+        let near = case.calls[tax.base];
+        for (run, call) in tax.runs.iter().zip(&case.calls) {
+            let Some(call) = call else { continue };
+            let over = |time: fn(&Call) -> Option<Nanos>| Some(time(call)?.0 / time(near.as_ref()?)?.0);
+            rows.push(TaxRow {
+                case: case.case.clone(),
+                run: run.name.clone(),
+                target: run.target.clone(),
+                kernel_ns: call.kernel.0,
+                dispatch_ns: call.dispatch.map(|t| t.0),
+                completion_ns: call.completion.map(|t| t.0),
+                readback_ns: call.readback.map(|t| t.0),
+                call_ns: call.whole().map(|t| t.0),
+                kernel_ratio: over(|c| Some(c.kernel)),
+                call_ratio: over(Call::whole),
+            });
+        }
+    }
+    rows
+}
+
+/// A line per case and run, then where the extra time goes, case by case.
+pub fn tax_table(tax: &Tax) -> Table {
+    let base = &tax.runs[tax.base].name;
+    let columns = ["case", "target", "kernel", "of it dispatch", "completion", "readback", "one call"];
+    let mut columns = columns.map(str::to_owned).to_vec();
+    columns.extend([format!("kernel ÷ {base}"), format!("call ÷ {base}")]);
+    let time = |t: Option<f64>| t.map_or_else(|| "–".to_owned(), |t| Nanos(t).to_string());
+    let ratio = |r: Option<f64>| r.map_or_else(|| "–".to_owned(), |r| format!("{}×", digits(r)));
+    let row = |r: TaxRow| {
+        let times = [Some(r.kernel_ns), r.dispatch_ns, r.completion_ns, r.readback_ns, r.call_ns];
+        let mut cells = vec![r.case, r.run];
+        cells.extend(times.map(time));
+        cells.extend([ratio(r.kernel_ratio), ratio(r.call_ratio)]);
+        cells
+    };
+    let mut notes = vec!["one call is kernel + completion + readback; a dash was not measured".to_owned(), means(tax)];
+    notes.extend(tax.cases.iter().map(|c| format!("{}: {}", c.case, c.words)));
+    Table { heading: Vec::new(), columns, right_from: 2, rows: tax_rows(tax).into_iter().map(row).collect(), notes }
+}
+
+/// Geometric means over the cases, as a sentence.
+fn means(tax: &Tax) -> String {
+    let one = |run: &TaxRun| {
+        let kernel = run.kernel_ratio.map(|r| format!("kernels {}×", digits(r)));
+        let call = run.call_ratio.map(|r| format!("calls {}×", digits(r)));
+        let both: Vec<String> = kernel.into_iter().chain(call).collect();
+        (!both.is_empty()).then(|| format!("{} {}", run.name, both.join(" and ")))
+    };
+    let others = tax.runs.iter().enumerate().filter(|(i, _)| *i != tax.base);
+    let others: Vec<String> = others.filter_map(|(_, run)| one(run)).collect();
+    format!("against {}, geometric mean over cases: {}", tax.runs[tax.base].name, others.join("; "))
+}
