@@ -6,8 +6,7 @@ use crate::measure::stop::Limits;
 use crate::plan::Cache;
 use crate::record::Drift;
 use crate::record::stats::quantile;
-use crate::suite;
-use crate::suite::{CPU_VARIANT, Case, DType, Dialect, Problem};
+use crate::suite::{Case, DType, Dialect, Finds, Scale, probes};
 use crate::units::{Nanos, percent};
 
 /// Before the cases, the device is kept busy for at least so long, because idle clocks are low and steady.
@@ -38,12 +37,9 @@ pub fn output() -> usize {
 
 /// The kernel, or one so many times as long.
 fn case(dialect: Dialect, kind: DeviceKind, longer: u64) -> Case {
-    let workload = suite::find("fma").expect("the canary is the workload `fma`");
-    let (threads, rounds) = if kind.is_emulated() { (1 << 12, 64) } else { (1 << 18, 256) };
-    let shape = format!("n{threads},k{}", rounds * longer);
-    let problem = Problem::new(workload, workload.directions[0], &shape, DType::F32).expect("the shape is valid");
-    let variant = if dialect == Dialect::Cpu { CPU_VARIANT } else { workload.variants[0].name };
-    Case { problem, variant }
+    let scale = Scale { longer, ..Scale::usual(kind.is_emulated()) };
+    let cases = probes(Finds::Speed, scale, DType::F32, dialect);
+    cases.into_iter().next().expect("one workload says that it is the probe of speed")
 }
 
 impl Canary {

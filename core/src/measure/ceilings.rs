@@ -1,19 +1,19 @@
 //! Finds out what a device can do at best, by running probes through the interface that the cases go through.
 //!
-//! Probes are ordinary workloads: `copy` and `read` for memory, `fma` for arithmetic, `matmul` for matrix units, and the
-//! smallest `copy` for a dispatch of nearly nothing. The best of several variants counts, and of its samples the best: a
-//! ceiling is what the device has been seen to reach, not what it does while power or heat hold it back. Outputs of up to
+//! Probes are ordinary workloads whose forms say what they find out ([`crate::suite::Probe`]). The best of several variants
+//! counts, and of its samples the best: a ceiling is what the device has been seen to reach, not what it does while power
+//! or heat hold it back. Outputs of up to
 //! 16 MiB are checked against the reference; a probe that is wrong is no ceiling.
 
 use crate::device::{BackendError, Batch, Profiler, Transfer};
 use crate::measure::check::{Expected, check};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::stop::Limits;
+use crate::plan;
 use crate::record::Timing;
 use crate::record::roofline::{Arithmetic, Bandwidth, Cache, Ceilings};
-use crate::suite::{Case, DType, Dialect, How, Problem, Role};
+use crate::suite::{Caps, Case, DType, Dialect, Finds, Role, Scale, probes};
 use crate::units::{Bytes, Nanos};
-use crate::{plan, suite};
 
 /// What one probe may spend and aims for.
 const LIMITS: Limits = Limits {
@@ -31,12 +31,10 @@ const WORK: u64 = 2_000_000;
 /// A cache's throughput is at least so many times that of what lies behind it.
 const KNEE: f64 = 1.25;
 
-/// How large the probes are; emulated devices get small ones, because they are slow and have no caches of their own.
+/// What is asked of a device; emulated ones are asked for little, because they are slow and have no caches of their own.
 struct Sizes {
+    emulated: bool,
     working_sets: &'static [u64],
-    threads: u64,
-    rounds: u64,
-    matrix: Option<u64>,
     transfer: u64,
 }
 
@@ -44,22 +42,13 @@ const MIB: u64 = 1 << 20;
 
 fn sizes(profiler: &dyn Profiler) -> Sizes {
     // Browsers do not tell what kind a GPU is, only whether it is an emulation.
-    if profiler.device().kind.is_emulated() {
-        Sizes {
-            working_sets: &[MIB / 4, MIB, 4 * MIB, 16 * MIB, 64 * MIB],
-            threads: 1 << 12,
-            rounds: 256,
-            matrix: None,
-            transfer: 8 * MIB,
-        }
-    } else {
-        Sizes {
+    match profiler.device().kind.is_emulated() {
+        true => Sizes { emulated: true, working_sets: &[MIB / 4, MIB, 4 * MIB, 16 * MIB, 64 * MIB], transfer: 8 * MIB },
+        false => Sizes {
+            emulated: false,
             working_sets: &[MIB, 4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB],
-            threads: 1 << 18,
-            rounds: 512,
-            matrix: Some(4096),
             transfer: 64 * MIB,
-        }
+        },
     }
 }
 
@@ -71,16 +60,17 @@ pub async fn measure(profiler: &mut dyn Profiler, clock: &TrustedClock) -> Resul
     let mut found = Ceilings::default();
     let sizes = sizes(profiler);
     bandwidth(profiler, clock, &sizes, &mut found).await?;
-    let dtypes = profiler.device().caps.dtypes.clone();
-    for dtype in &dtypes {
-        let shape = format!("n{},k{}", sizes.threads, sizes.rounds);
-        arithmetic(profiler, clock, &mut found, "fma", &shape, *dtype, false).await?;
-        if let Some(m) = sizes.matrix {
-            let shape = format!("m{m},n{m},k{m}");
-            arithmetic(profiler, clock, &mut found, "matmul", &shape, *dtype, true).await?;
+    let Caps { dialect, dtypes, .. } = profiler.device().caps.clone();
+    let usual = Scale::usual(sizes.emulated);
+    for dtype in dtypes {
+        arithmetic(profiler, clock, &mut found, probes(Finds::Arithmetic, usual, dtype, dialect), false).await?;
+        // The host has no matrix units.
+        if dialect != Dialect::Cpu {
+            arithmetic(profiler, clock, &mut found, probes(Finds::Matrix, usual, dtype, dialect), true).await?;
         }
     }
-    if let Some((timing, _)) = best(profiler, clock, &mut found.missing, "copy", "n4", DType::F32, false).await? {
+    let dispatch = probes(Finds::Dispatch, usual, DType::F32, dialect);
+    if let Some((timing, _)) = best(profiler, clock, &mut found.missing, dispatch).await? {
         found.dispatch = timing.slope.map(|s| s.execution).filter(|t| t.0 > 0.0).or(Some(timing.summary.median));
     }
     for way in [Transfer::Upload, Transfer::Download] {
@@ -112,19 +102,21 @@ async fn bandwidth(
     sizes: &Sizes,
     found: &mut Ceilings,
 ) -> Result<(), BackendError> {
-    let mut good: Vec<(&str, Option<&'static str>)> = vec![("copy", None), ("read", None)];
+    let dialect = profiler.device().caps.dialect;
+    // Of each workload, by name, the variant that was the fastest.
+    let mut good: Vec<(&str, &str)> = Vec::new();
     for set in sizes.working_sets.iter().rev() {
+        let scale = Scale { working_set: *set, ..Scale::usual(sizes.emulated) };
+        let all = probes(Finds::Bandwidth, scale, DType::F32, dialect);
         let mut top: Option<Bandwidth> = None;
-        for (name, variant) in &mut good {
-            // A copy touches each element twice; both move four bytes an element.
-            let elements = set / if *name == "copy" { 8 } else { 4 };
-            let shape = format!("n{elements}");
-            let reached = match variant {
-                None => best(profiler, clock, &mut found.missing, name, &shape, DType::F32, false).await?,
-                Some(v) => probe(profiler, clock, &mut found.missing, &case(name, &shape, DType::F32, v)).await?,
-            };
-            let Some((timing, case)) = reached else { continue };
-            *variant = Some(case.variant);
+        for cases in all.chunk_by(|a, b| a.problem.workload.name == b.problem.workload.name) {
+            let name = cases[0].problem.workload.name;
+            let known = good.iter().find(|(workload, _)| *workload == name).map(|(_, variant)| *variant);
+            let wanted = cases.iter().filter(|c| known.is_none_or(|v| v == c.variant)).cloned().collect();
+            let Some((timing, case)) = best(profiler, clock, &mut found.missing, wanted).await? else { continue };
+            if known.is_none() {
+                good.push((name, case.variant));
+            }
             let rate = (case.problem.workload.cost)(&case.problem).moved().per(timing.summary.min);
             if top.as_ref().is_none_or(|t| rate > t.rate) {
                 top = Some(Bandwidth { working_set: Bytes(*set), rate, probe: case.to_string() });
@@ -152,54 +144,33 @@ async fn arithmetic(
     profiler: &mut dyn Profiler,
     clock: &TrustedClock,
     found: &mut Ceilings,
-    name: &str,
-    shape: &str,
-    dtype: DType,
+    cases: Vec<Case>,
     matrix: bool,
 ) -> Result<(), BackendError> {
-    if let Some((timing, case)) = best(profiler, clock, &mut found.missing, name, shape, dtype, matrix).await? {
+    // That a device has no matrix units is nothing that it lacks.
+    let caps = profiler.device().caps.clone();
+    let runs = |case: &Case| !matrix || plan::runs_as_asked(case, &caps).is_ok();
+    let cases = cases.into_iter().filter(runs).collect();
+    let reached = best(profiler, clock, &mut found.missing, cases).await?;
+    if let Some((timing, case)) = reached {
         let rate = (case.problem.workload.cost)(&case.problem).flops.per(timing.summary.min);
+        let dtype = case.problem.dtype;
         found.arithmetic.push(Arithmetic { dtype, matrix, rate, probe: case.to_string() });
     }
     Ok(())
 }
 
-/// Variants of `matmul` that use matrix units.
-const MATRIX_VARIANTS: [&str; 3] = ["vendor", "mma", "coopmat"];
-
-fn case(name: &str, shape: &str, dtype: DType, variant: &'static str) -> Case {
-    let workload = suite::find(name).unwrap_or_else(|| panic!("the probe `{name}` is a workload"));
-    let problem = Problem::new(workload, workload.directions[0], shape, dtype)
-        .unwrap_or_else(|e| panic!("the probe {name}/{shape}: {e}"));
-    Case { problem, variant }
-}
-
-/// The fastest variant of a probe.
+/// The fastest of several probes.
 async fn best(
     profiler: &mut dyn Profiler,
     clock: &TrustedClock,
     missing: &mut Vec<String>,
-    name: &str,
-    shape: &str,
-    dtype: DType,
-    matrix: bool,
+    cases: Vec<Case>,
 ) -> Result<Option<(Timing, Case)>, BackendError> {
     let caps = profiler.device().caps.clone();
-    let workload = suite::find(name).unwrap_or_else(|| panic!("the probe `{name}` is a workload"));
-    let variants: Vec<&'static str> = match caps.dialect {
-        Dialect::Cpu if matrix => Vec::new(),
-        Dialect::Cpu => vec![crate::suite::CPU_VARIANT],
-        _ => workload
-            .variants
-            .iter()
-            .filter(|v| matches!(v.how, How::Kernel { .. }) && (!matrix || MATRIX_VARIANTS.contains(&v.name)))
-            .map(|v| v.name)
-            .collect(),
-    };
     let mut top: Option<(Timing, Case)> = None;
     let mut why_not = None;
-    for variant in variants {
-        let case = case(name, shape, dtype, variant);
+    for case in cases {
         if let Err(why) = plan::runs_as_asked(&case, &caps) {
             why_not = Some(format!("{case}: {why}"));
             continue;
@@ -210,8 +181,7 @@ async fn best(
             top = Some((timing, case));
         }
     }
-    // That a device has no matrix units is nothing that it lacks.
-    missing.extend(why_not.filter(|_| top.is_none() && !matrix));
+    missing.extend(why_not.filter(|_| top.is_none()));
     Ok(top)
 }
 

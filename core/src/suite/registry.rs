@@ -1,6 +1,6 @@
 //! Every workload, found by the build script.
 
-use super::Workload;
+use super::{CPU_VARIANT, Case, DType, Dialect, Finds, How, Problem, Scale, Workload};
 
 /// A workload file's function that fills in the form.
 type Make = fn() -> Workload;
@@ -16,4 +16,44 @@ pub fn all() -> &'static [Workload] {
 /// The workload of that name.
 pub fn find(name: &str) -> Option<&'static Workload> {
     all().iter().find(|w| w.name == name)
+}
+
+/// The cases that find something out about a device, for one element type: every variant of every workload that says so.
+/// None where nobody does, where the element type does not exist, or where this device needs no such probe.
+pub fn probes(finds: Finds, scale: Scale, dtype: DType, dialect: Dialect) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for workload in all().iter().filter(|w| w.dtypes.contains(&dtype)) {
+        for probe in workload.probes.iter().filter(|p| p.finds == finds) {
+            let Some(shape) = (probe.shape)(scale) else { continue };
+            let problem = Problem::new(workload, workload.directions[0], &shape, dtype)
+                .unwrap_or_else(|e| panic!("the probe {}/{shape}: {e}", workload.name));
+            let of_its_own = workload.variants.iter().filter(|v| matches!(v.how, How::Kernel { .. })).map(|v| v.name);
+            let variants: Vec<&'static str> = match dialect {
+                Dialect::Cpu => vec![CPU_VARIANT],
+                _ => of_its_own.filter(|v| probe.variants.is_empty() || probe.variants.contains(v)).collect(),
+            };
+            cases.extend(variants.into_iter().map(|variant| Case { problem: problem.clone(), variant }));
+        }
+    }
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_ceiling_has_a_probe_on_every_kind_of_device() {
+        for (emulated, dialect) in
+            [(false, Dialect::Wgsl), (true, Dialect::Wgsl), (false, Dialect::Cuda), (true, Dialect::Cpu)]
+        {
+            let scale = Scale { working_set: 1 << 20, ..Scale::usual(emulated) };
+            for finds in [Finds::Bandwidth, Finds::Arithmetic, Finds::Dispatch, Finds::Speed] {
+                assert!(!probes(finds, scale, DType::F32, dialect).is_empty(), "{finds:?} {dialect:?} {emulated}");
+            }
+            assert_eq!(probes(Finds::Matrix, scale, DType::F32, dialect).is_empty(), emulated);
+        }
+        let speed = probes(Finds::Speed, Scale::usual(false), DType::F32, Dialect::Cuda);
+        assert_eq!(speed.len(), 1, "one kernel is the thermometer: {speed:?}");
+    }
 }

@@ -6,7 +6,8 @@
 use std::fmt;
 
 use super::{
-    Axis, BufferSpec, Caps, CaseError, Cost, DType, Dialect, Direction, HostBuffer, Inputs, Program, Role, Shape, form,
+    Axis, BufferSpec, Caps, CaseError, Cost, DType, Dialect, Direction, HostBuffer, Inputs, Probe, Program, Role,
+    Shape, form,
 };
 use crate::units::Bytes;
 use schemars::JsonSchema;
@@ -93,6 +94,8 @@ impl Problem {
 pub struct Workload {
     /// The file stem, set by the registry.
     pub name: &'static str,
+    /// What the engine finds out about a device by it; empty for most.
+    pub probes: &'static [Probe],
     /// One line for people.
     pub about: &'static str,
     /// Extents and options of a shape, in the order in which they are printed.

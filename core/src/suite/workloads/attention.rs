@@ -23,6 +23,7 @@ const V: usize = 2;
 pub fn workload() -> Workload {
     Workload {
         name: "",
+        probes: &[],
         about: "softmax(QKᵀ·scale)·V, batched over heads",
         axes: const {
             &[

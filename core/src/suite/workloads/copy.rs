@@ -5,8 +5,8 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, How, Inputs, Preset, Problem, Program, Rate,
-    Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, How, Inputs, Preset, Probe, Problem,
+    Program, Rate, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -23,6 +23,11 @@ pub fn workload() -> Workload {
     static VARIANTS: std::sync::OnceLock<[Variant; 3]> = std::sync::OnceLock::new();
     Workload {
         name: "",
+        probes: &[
+            // Each element is touched twice, four bytes each.
+            Probe { finds: Finds::Bandwidth, shape: |s| Some(format!("n{}", s.working_set / 8)), variants: &[] },
+            Probe { finds: Finds::Dispatch, shape: |_| Some("n4".to_owned()), variants: &[] },
+        ],
         about: "copy: how fast memory is",
         axes: const { &[Axis::extent("n", "elements")] },
         directions: &[Direction::Fwd],

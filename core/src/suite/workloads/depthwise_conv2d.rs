@@ -29,6 +29,7 @@ pub fn workload() -> Workload {
     static VARIANTS: std::sync::OnceLock<[Variant; 2]> = std::sync::OnceLock::new();
     Workload {
         name: "",
+        probes: &[],
         about: "depthwise 2-D convolution",
         axes: const {
             &[

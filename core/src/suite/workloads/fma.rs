@@ -9,8 +9,8 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, How, Inputs, Problem, Program, Rate,
-    Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Finds, HostBuffer, How, Inputs, Probe, Problem,
+    Program, Rate, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -31,6 +31,21 @@ pub fn workload() -> Workload {
     static VARIANTS: std::sync::OnceLock<[Variant; 2]> = std::sync::OnceLock::new();
     Workload {
         name: "",
+        probes: &[
+            Probe {
+                finds: Finds::Arithmetic,
+                shape: |s| Some(if s.emulated { "n4096,k256" } else { "n262144,k512" }.to_owned()),
+                variants: &[],
+            },
+            Probe {
+                finds: Finds::Speed,
+                shape: |s| {
+                    let (threads, rounds) = if s.emulated { (1 << 12, 64) } else { (1 << 18, 256) };
+                    Some(format!("n{threads},k{}", rounds * s.longer))
+                },
+                variants: &["scalar"],
+            },
+        ],
         about: "multiply-adds in registers: how fast arithmetic is",
         axes: const { &[Axis::extent("n", "threads"), Axis::extent("k", "rounds")] },
         directions: &[Direction::Fwd],

@@ -22,6 +22,7 @@ const WEIGHT: usize = 2;
 pub fn workload() -> Workload {
     Workload {
         name: "",
+        probes: &[],
         about: "feature hashing: signed weights summed into hashed columns",
         axes: const {
             &[

@@ -4,8 +4,8 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, HostBuffer, How, Inputs, Library,
-    Preset, Problem, Program, Rate, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Finds, HostBuffer, How, Inputs,
+    Library, Preset, Probe, Problem, Program, Rate, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -17,6 +17,12 @@ const B: usize = 1;
 pub fn workload() -> Workload {
     Workload {
         name: "",
+        probes: &[Probe {
+            finds: Finds::Matrix,
+            // Emulated devices have no matrix units.
+            shape: |s| (!s.emulated).then(|| "m4096,n4096,k4096".to_owned()),
+            variants: &["vendor", "mma", "coopmat"],
+        }],
         about: "dense matrix product",
         axes: const { &[Axis::extent("m", "rows"), Axis::extent("n", "columns"), Axis::extent("k", "depth")] },
         directions: &[Direction::Fwd],

@@ -5,8 +5,8 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, How, Inputs, Preset, Problem,
-    Program, Rate, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, HostBuffer, How, Inputs, Preset, Probe,
+    Problem, Program, Rate, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -26,6 +26,7 @@ pub fn workload() -> Workload {
     static VARIANTS: std::sync::OnceLock<[Variant; 2]> = std::sync::OnceLock::new();
     Workload {
         name: "",
+        probes: &[Probe { finds: Finds::Bandwidth, shape: |s| Some(format!("n{}", s.working_set / 4)), variants: &[] }],
         about: "sums of chunks: how fast memory is read",
         axes: const { &[Axis::extent("n", "elements")] },
         directions: &[Direction::Fwd],
