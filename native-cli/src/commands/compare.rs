@@ -10,7 +10,7 @@ use parallax_core::compare::tax::{Tax, tax};
 use parallax_core::compare::verdict::usual_resolution;
 use parallax_core::compare::{Comparison, Options};
 use parallax_core::record::Run;
-use parallax_core::report::{html, sheet};
+use parallax_core::report::{self, html, sheet};
 
 use crate::commands::run_files::{Format, Written, emit, read};
 use crate::table;
@@ -69,8 +69,8 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
 
 fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> anyhow::Result<String> {
     Ok(match format {
-        Format::Text => table::text(&tables::comparison_table(comparison)) + "\n",
-        Format::Markdown => tables::comparison_table(comparison).markdown(),
+        Format::Text => table::text(&report::comparison_table(comparison)) + "\n",
+        Format::Markdown => report::comparison_table(comparison).markdown(),
         Format::Csv => sheet::csv(&sheet::rows(runs, Some(comparison))),
         Format::Json => serde_json::to_string(comparison)? + "\n",
         Format::Html => html::page(runs, Some(comparison), None),
@@ -79,9 +79,9 @@ fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> 
 
 fn taxed(tax: &Tax, runs: &[(String, Run)], format: Format) -> anyhow::Result<String> {
     Ok(match format {
-        Format::Text => table::text(&tables::tax_table(tax)) + "\n",
-        Format::Markdown => tables::tax_table(tax).markdown(),
-        Format::Csv => sheet::csv(&tables::tax_rows(tax)),
+        Format::Text => table::text(&report::tax_table(tax)) + "\n",
+        Format::Markdown => report::tax_table(tax).markdown(),
+        Format::Csv => sheet::csv(&report::tax_rows(tax)),
         Format::Json => serde_json::to_string(tax)? + "\n",
         Format::Html => html::page(runs, None, Some(tax)),
     })
