@@ -15,6 +15,34 @@
 //! thin edges around the same flow: each turns its input (flags, URL query) into a [`plan::Spec`], hands [`measure::runner::run`] a
 //! [`device::Profiler`], and draws the events.
 //!
+//! # Folders
+//!
+//! Data flows from left to right and from top to bottom; a folder's code imports only from folders before it, and a test
+//! keeps it so (`tests/tidy.rs`).
+//!
+//! ```text
+//! units ─► suite ─► device ─► plan ─► record ─► measure        what is computed, on what, which cases, what will be known,
+//!                                       │                       and how it is found out
+//!                                       ├──► compare ─► report  what runs say of each other, and how people read it
+//!                                       └──► trace              what Perfetto and torch.profiler's scripts read
+//! testing                                                       stand-ins for devices and runs
+//! ```
+//!
+//! | folder | holds | imports |
+//! | --- | --- | --- |
+//! | [`units`] | nanoseconds, bytes, operations, and how they are printed | nothing |
+//! | [`suite`] | element types, shapes, inputs, buffers, programs, forms, workloads, cases | `units` |
+//! | [`device`] | the contract of a backend: device, clock, samples, spans | `units`, `suite` |
+//! | [`plan`] | what was asked for; which cases that means on a device, and every skip with its reason | `units`, `suite`, `device` |
+//! | [`record`] | the serialised types: run, record, timing, check, ceilings; statistics and roofline as pure functions | those above |
+//! | [`measure`] | the loop: clocks, ceilings, rounds, samples, checks | those above |
+//! | [`compare`] | pairs, verdicts, the portability tax, a machine against itself | `units` to `record` |
+//! | [`report`] | tables, advice, spreadsheet, HTML | `units` to `record`, `compare` |
+//! | [`trace`] | a run as a trace in Kineto's form | `units` to `record` |
+//! | [`testing`] | a mock profiler, made-up runs | anything |
+//!
+//! `record` stands before `measure` because whoever makes a thing must know its type; nothing in it knows how it was made.
+//!
 //! # Words
 //!
 //! - **workload**: an operation with a definition, one file in `core/src/suite/workloads/`; the file stem names it everywhere.
