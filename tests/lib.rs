@@ -7,10 +7,10 @@ use parallax_core::suite::{Caps, Case, How, Problem};
 pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
     let mut problems = Vec::new();
     for workload in suite::all() {
-        for direction in workload.directions {
+        for form in &workload.forms {
             for dtype in workload.dtypes.iter().filter(|d| caps.dtypes.contains(d)) {
-                problems.extend(workload.awkward.iter().map(|shape| {
-                    Problem::new(workload, *direction, shape, *dtype)
+                problems.extend(form.awkward.iter().map(|shape| {
+                    Problem::new(workload, form.direction, shape, *dtype)
                         .unwrap_or_else(|e| panic!("awkward shape of {}: {e}", workload.name))
                 }));
             }
@@ -22,7 +22,7 @@ pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
 /// Every kernel variant in a dialect of these problems that says it is available.
 pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
     let variants = |problem: Problem| {
-        let offered = problem.workload.variants.iter().filter_map(|variant| match variant.how {
+        let offered = problem.form().variants.iter().filter_map(|variant| match variant.how {
             How::Kernel { dialects, available, .. } if dialects.contains(&caps.dialect) => {
                 available(&problem, caps).ok().map(|()| variant.name)
             }

@@ -85,16 +85,22 @@ fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &
 #[test]
 fn every_workload_has_kernels_in_both_dialects() {
     for workload in suite::all() {
-        for dialect in [Dialect::Wgsl, Dialect::Cuda] {
+        assert!(!workload.about.is_empty() && !workload.forms.is_empty(), "{}", workload.name);
+    }
+    for (workload, form) in suite::all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
+        let at = format!("{}/{}", workload.name, form.direction.name());
+        let (dialects, why) = form.only.unwrap_or((&[Dialect::Wgsl, Dialect::Cuda], "all"));
+        assert!(!dialects.is_empty() && !why.is_empty(), "{at}");
+        for dialect in dialects {
             let has = |v: &suite::Variant| match v.how {
-                How::Kernel { dialects, .. } => dialects.contains(&dialect),
+                How::Kernel { dialects, .. } => dialects.contains(dialect),
                 How::Select(_) => false,
             };
-            assert!(workload.variants.iter().any(has), "{} has no variant in {dialect:?}", workload.name);
+            assert!(form.variants.iter().any(has), "{at} has no variant in {dialect:?}");
         }
-        assert!(!workload.awkward.is_empty() && !workload.about.is_empty(), "{}", workload.name);
-        for variant in workload.fallback {
-            assert!(workload.variant(variant).is_some(), "{}: fallback {variant}", workload.name);
+        assert!(!form.awkward.is_empty(), "{at}");
+        for variant in form.fallback {
+            assert!(form.variant(variant).is_some(), "{at}: fallback {variant}");
         }
     }
 }
@@ -105,17 +111,20 @@ fn every_kernel_text_belongs_to_a_workload() {
     for name in names().chain(cuda) {
         let (stem, variant) = name.split_once('/').unwrap_or((name, "common"));
         let workload = suite::find(stem).unwrap_or_else(|| panic!("kernels/{name} belongs to no workload"));
-        assert!(variant == "common" || workload.variant(variant).is_some(), "kernels/{name} belongs to no variant");
+        assert!(
+            variant == "common" || workload.forms.iter().any(|f| f.variant(variant).is_some()),
+            "kernels/{name} belongs to no variant"
+        );
     }
 }
 
 #[test]
 fn presets_are_canonical_and_full_of_legal_shapes() {
     use parallax_core::suite::{Preset, Problem};
-    for workload in suite::all() {
+    for (workload, form) in suite::all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
         for (_, preset) in Preset::ALL {
-            for shape in workload.preset(preset) {
-                let problem = Problem::new(workload, workload.directions[0], shape, workload.dtypes[0]);
+            for shape in form.preset(preset) {
+                let problem = Problem::new(workload, form.direction, shape, workload.dtypes[0]);
                 let problem = problem.unwrap_or_else(|e| panic!("{}: {e}", workload.name));
                 // `nchw` and `unsorted` are defaults that print, so the text is what it was.
                 assert_eq!(problem.shape.to_string(), *shape, "{}", workload.name);

@@ -46,6 +46,8 @@
 //! # Words
 //!
 //! - **workload**: an operation with a definition, one file in `core/src/suite/workloads/`; the file stem names it everywhere.
+//! - **form**: one direction of a workload (`fwd`, `bwd`, `fwd+bwd`), whole in itself: shapes, buffers, cost, tolerance of
+//!   each output, reference, variants ([`suite::Form`]).
 //! - **shape**: named extents of one problem, in elements.
 //! - **variant**: one way to compute it: an ordered list of **stages**, one kernel launch each.
 //! - **dialect**: what a variant is written in: WGSL, CUDA, a vendor's library, or plain host code.
@@ -75,7 +77,8 @@
 //!
 //! # Adding a workload
 //!
-//! Three new files (or folders) and no edit: `core/src/suite/workloads/NAME.rs` fills in the form [`suite::Workload`];
+//! Three new files (or folders) and no edit: `core/src/suite/workloads/NAME.rs` fills in a
+//! [`suite::Workload`] with a form for each direction;
 //! `shaders/kernels/NAME.wgsl` and `cuda/kernels/NAME.cu` hold the kernels (as folders: one text per variant and, for
 //! what they share, `common`). Build scripts list the folders; tests fail until the pieces agree: entry points, bindings,
 //! access, workgroup sizes and memory are reflected from the texts and held against the form.

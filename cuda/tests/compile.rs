@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parallax_core::suite::{
-    Access, BufferSpec, Caps, Case, DType, Dialect, Elem, How, Problem, Program, Stage, Workload, all,
+    Access, BufferSpec, Caps, Case, DType, Dialect, Elem, Form, How, Problem, Program, Stage, Workload, all,
 };
 use parallax_core::units::Bytes;
 use parallax_cuda::text::{Text, assemble, kernel};
@@ -41,12 +41,12 @@ struct Job {
 }
 
 /// Every CUDA variant of a workload at a shape.
-fn jobs(workload: &'static Workload, shape: &str, arch: Arch) -> Vec<Job> {
+fn jobs(workload: &'static Workload, form: &'static Form, shape: &str, arch: Arch) -> Vec<Job> {
     let mut jobs = Vec::new();
-    for variant in workload.variants {
+    for variant in &form.variants {
         let How::Kernel { dialects, available, program } = variant.how else { continue };
         for dtype in workload.dtypes {
-            let problem = Problem::new(workload, workload.directions[0], shape, *dtype).expect("a valid shape");
+            let problem = Problem::new(workload, form.direction, shape, *dtype).expect("a valid shape");
             if !dialects.contains(&Dialect::Cuda) || available(&problem, &caps(arch)).is_err() {
                 continue;
             }
@@ -65,9 +65,9 @@ fn jobs(workload: &'static Workload, shape: &str, arch: Arch) -> Vec<Job> {
 }
 
 /// All awkward shapes on one architecture; on the others the first, the third and the last.
-fn shapes(workload: &Workload, arch: Arch) -> Vec<&'static str> {
-    let few = |i: usize| i == 0 || i == 2 || i + 1 == workload.awkward.len();
-    let chosen = workload.awkward.iter().enumerate().filter(|(i, _)| arch == Arch::new(9, 0) || few(*i));
+fn shapes(form: &Form, arch: Arch) -> Vec<&'static str> {
+    let few = |i: usize| i == 0 || i == 2 || i + 1 == form.awkward.len();
+    let chosen = form.awkward.iter().enumerate().filter(|(i, _)| arch == Arch::new(9, 0) || few(*i));
     chosen.map(|(_, shape)| *shape).collect()
 }
 
@@ -79,8 +79,10 @@ fn every_kernel_compiles_for_every_architecture() {
     let mut work: Vec<(Job, Arch)> = Vec::new();
     for arch in ARCHS {
         for workload in all() {
-            for shape in shapes(workload, arch) {
-                work.extend(jobs(workload, shape, arch).into_iter().map(|job| (job, arch)));
+            for form in &workload.forms {
+                for shape in shapes(form, arch) {
+                    work.extend(jobs(workload, form, shape, arch).into_iter().map(|job| (job, arch)));
+                }
             }
         }
     }
@@ -125,7 +127,8 @@ fn a_wrong_text_is_refused_with_its_file_and_line() {
 #[test]
 fn parameters_are_the_buffers_that_the_stage_uses() {
     for workload in all() {
-        for job in workload.awkward.iter().flat_map(|shape| jobs(workload, shape, ARCHS[1])) {
+        let of_form = |form: &'static Form| form.awkward.iter().flat_map(move |s| jobs(workload, form, s, ARCHS[1]));
+        for job in workload.forms.iter().flat_map(of_form) {
             let (file, body) = kernel(workload.name, job.case.variant).expect("has a kernel file");
             for stage in &job.program.stages {
                 let found = signatures(body, stage.entry);

@@ -1,4 +1,4 @@
-//! The target `cpu`: each workload's plain multi-threaded f32 code, as a point of reference. It is not tuned, and its
+//! The target `cpu`: each form's plain multi-threaded f32 code (or, without any, its reference), as a point of reference. It is not tuned, and its
 //! figures say nothing about what the processor could do.
 
 use std::ops::Range;
@@ -10,8 +10,9 @@ use parallax_core::device::{
     BackendError, Batch, Clock, ClockInfo, Compiled, DeviceInfo, DeviceKind, Launch, MemoryStats, Prepared, Profiler,
     Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
-use parallax_core::suite::{Caps, Case, DType, Dialect, Elem, HostBuffer, Inputs, Problem, Role, encode};
+use parallax_core::suite::{Caps, Case, DType, Dialect, HostBuffer, Inputs, Problem, Role, bytes_of};
 use parallax_core::units::{Bytes, Nanos};
+use rayon::prelude::*;
 
 /// The host's processor as a profiler.
 pub struct Cpu {
@@ -116,25 +117,47 @@ impl Profiler for Cpu {
         let host = |(index, spec): (usize, &parallax_core::suite::BufferSpec)| {
             matches!(spec.role, Role::Input(_)).then(|| inputs.host(index))
         };
-        let inputs: Vec<HostBuffer> = specs.iter().enumerate().filter_map(host).collect();
-        let outputs: Vec<Vec<f32>> =
-            problem.outputs().into_iter().map(|index| vec![f32::NAN; specs[index].len as usize]).collect();
-        let elements: u64 = specs.iter().filter(|s| !matches!(s.role, Role::Scratch)).map(|s| s.len).sum();
+        let arrays: Vec<HostBuffer> = specs.iter().enumerate().filter_map(host).collect();
+        let lengths = problem.outputs().into_iter().map(|index| specs[index].len as usize);
+        let (outputs, options) = match problem.form().host {
+            Some(_) => (Outputs::Host(lengths.map(|len| vec![f32::NAN; len]).collect()), Vec::new()),
+            None => {
+                let note = "no host implementation: this is the f64 reference itself, parallel over rows".to_owned();
+                (Outputs::Reference(lengths.map(|len| vec![f64::NAN; len]).collect()), vec![note])
+            }
+        };
+        let held = |spec: &parallax_core::suite::BufferSpec| match (spec.role, &outputs) {
+            (Role::Scratch, _) => 0,
+            (Role::Output { .. }, Outputs::Reference(_)) => spec.len * 8,
+            _ => spec.len * 4,
+        };
+        let held = Bytes(specs.iter().map(held).sum());
         Ok(Box::new(CpuCase {
             problem,
-            inputs,
+            inputs: inputs.clone(),
+            arrays,
             outputs,
-            held: Bytes(elements * 4),
+            held,
             opened: self.opened,
-            compiled: Compiled::default(),
+            compiled: Compiled { options, ..Compiled::default() },
         }))
     }
 }
 
+/// What a case has computed, output by output.
+enum Outputs {
+    /// By the form's host implementation.
+    Host(Vec<Vec<f32>>),
+    /// By the reference.
+    Reference(Vec<Vec<f64>>),
+}
+
 struct CpuCase {
     problem: Problem,
-    inputs: Vec<HostBuffer>,
-    outputs: Vec<Vec<f32>>,
+    inputs: Inputs,
+    /// The inputs as the host implementation takes them.
+    arrays: Vec<HostBuffer>,
+    outputs: Outputs,
     held: Bytes,
     opened: Instant,
     compiled: Compiled,
@@ -142,7 +165,22 @@ struct CpuCase {
 
 impl CpuCase {
     fn run(&mut self) {
-        (self.problem.workload.cpu)(&self.problem, &self.inputs, &mut self.outputs);
+        let form = self.problem.form();
+        match &mut self.outputs {
+            Outputs::Host(outputs) => {
+                let host = form.host.expect("these outputs are made where there is a host implementation");
+                host(&self.problem, &self.arrays, outputs);
+            }
+            Outputs::Reference(outputs) => {
+                let specs = self.problem.buffers();
+                let row_of = (form.reference.rows)(&self.problem, &self.inputs);
+                for (output, (buffer, values)) in self.problem.outputs().into_iter().zip(outputs).enumerate() {
+                    let Role::Output { row_len } = specs[buffer].role else { continue };
+                    let rows = values.par_chunks_mut(row_len as usize).enumerate();
+                    rows.for_each(|(row, out)| row_of(output, row as u64, out));
+                }
+            }
+        }
     }
 }
 
@@ -153,7 +191,10 @@ impl Prepared for CpuCase {
     }
 
     async fn poison(&mut self) -> Result<(), BackendError> {
-        self.outputs.iter_mut().for_each(|output| output.fill(f32::NAN));
+        match &mut self.outputs {
+            Outputs::Host(outputs) => outputs.iter_mut().for_each(|output| output.fill(f32::NAN)),
+            Outputs::Reference(outputs) => outputs.iter_mut().for_each(|output| output.fill(f64::NAN)),
+        }
         Ok(())
     }
 
@@ -197,14 +238,46 @@ impl Prepared for CpuCase {
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
         let which = self.problem.outputs().iter().position(|o| *o == buffer);
         let which = which.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is no output")))?;
-        let elem = self.problem.buffers()[buffer].elem;
-        let dtype = if elem == Elem::F32 { DType::F32 } else { self.problem.dtype };
-        let size = elem.storage(self.problem.dtype).bytes();
-        let values = &self.outputs[which][(bytes.start / size) as usize..(bytes.end / size) as usize];
-        Ok(encode(dtype, values))
+        let storage = self.problem.buffers()[buffer].elem.storage(self.problem.dtype);
+        let elements = (bytes.start / storage.bytes()) as usize..(bytes.end / storage.bytes()) as usize;
+        Ok(match &self.outputs {
+            Outputs::Host(outputs) => bytes_of(storage, outputs[which][elements].iter().map(|x| f64::from(*x))),
+            Outputs::Reference(outputs) => bytes_of(storage, outputs[which][elements].iter().copied()),
+        })
     }
 
     fn memory(&self) -> MemoryStats {
         MemoryStats { current: self.held, peak: self.held, ..MemoryStats::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_core::measure::check::check_once;
+    use parallax_core::suite::{CPU_VARIANT, Direction, Workload, find, hash_embedding};
+
+    #[test]
+    fn without_a_host_implementation_the_reference_computes_and_says_so() {
+        let mut workload = Workload { name: "hash_embedding", ..hash_embedding::workload() };
+        workload.forms[0].host = None;
+        let workload: &'static Workload = Box::leak(Box::new(workload));
+        let mut cpu = Cpu::open();
+        for (workload, says_so) in [(workload, true), (find("hash_embedding").expect("registered"), false)] {
+            let problem = Problem::new(workload, Direction::Fwd, "r1009,g101,d67,unsorted", DType::F32);
+            let case = Case { problem: problem.expect("valid"), variant: CPU_VARIANT };
+            let inputs = case.problem.inputs(3);
+            let check = pollster::block_on(async {
+                let mut prepared = cpu.prepare(&case, &inputs, 1).await?;
+                assert_eq!(prepared.compiled().options.iter().any(|o| o.contains("the f64 reference")), says_so);
+                prepared.poison().await?;
+                let poisoned = check_once(&cpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await?;
+                assert!(!poisoned.right, "nothing has been computed yet");
+                prepared.measure(Batch::of(2)).await?;
+                check_once(&cpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await
+            });
+            let check = check.expect("the host has no errors");
+            assert!(check.right && check.compared == 101 * 67, "{}", check.sentence());
+        }
     }
 }

@@ -218,7 +218,7 @@ mod tests {
             case: CASE.to_owned(),
             parts: Parts::of(&case),
             actual: None,
-            cost: (case.problem.workload.cost)(&case.problem),
+            cost: case.problem.cost(),
             outcome: Outcome::Ok(Box::new(measured)),
         }
     }

@@ -68,8 +68,9 @@ fn every_variant_runs_on_several_sets() {
     let mut wgpu = wgpu();
     let mut seen = 0;
     for workload in all() {
-        for variant in workload.variants {
-            let text = format!("{}/fwd/{}/f32/{}", workload.name, workload.awkward[0], variant.name);
+        for (form, variant) in workload.forms.iter().flat_map(|f| f.variants.iter().map(move |v| (f, v))) {
+            let direction = form.direction.name();
+            let text = format!("{}/{direction}/{}/f32/{}", workload.name, form.awkward[0], variant.name);
             let (case, inputs) = case(&text);
             let caps = wgpu.device().caps.clone();
             let runs = parallax_core::plan::runs_as_asked(&case, &caps).is_ok();

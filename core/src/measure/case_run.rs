@@ -210,7 +210,7 @@ impl<'p> Live<'p> {
         profiler: Option<&dyn Profiler>,
     ) -> Outcome {
         let problem = &self.case.problem;
-        let cost = (problem.workload.cost)(problem);
+        let cost = problem.cost();
         let launches = self.prepared.launches();
         let analysis = timing.as_ref().zip(profiler).and_then(|(t, p)| {
             let set = problem.bytes(|b| !matches!(b.role, Role::Scratch));

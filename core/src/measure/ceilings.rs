@@ -117,7 +117,7 @@ async fn bandwidth(
             if known.is_none() {
                 good.push((name, case.variant));
             }
-            let rate = (case.problem.workload.cost)(&case.problem).moved().per(timing.summary.min);
+            let rate = case.problem.cost().moved().per(timing.summary.min);
             if top.as_ref().is_none_or(|t| rate > t.rate) {
                 top = Some(Bandwidth { working_set: Bytes(*set), rate, probe: case.to_string() });
             }
@@ -153,7 +153,7 @@ async fn arithmetic(
     let cases = cases.into_iter().filter(runs).collect();
     let reached = best(profiler, clock, &mut found.missing, cases).await?;
     if let Some((timing, case)) = reached {
-        let rate = (case.problem.workload.cost)(&case.problem).flops.per(timing.summary.min);
+        let rate = case.problem.cost().flops.per(timing.summary.min);
         let dtype = case.problem.dtype;
         found.arithmetic.push(Arithmetic { dtype, matrix, rate, probe: case.to_string() });
     }

@@ -29,7 +29,7 @@ pub struct Expected {
 }
 
 struct ExpectedOutput {
-    rows: Rows,
+    rows: Sampled,
     /// In the order of the rows.
     values: Vec<f64>,
 }
@@ -39,19 +39,24 @@ impl Expected {
     pub async fn of(profiler: &dyn Profiler, problem: &Problem, inputs: &Inputs, work: u64) -> Expected {
         let specs = problem.buffers();
         let mut outputs = Vec::new();
-        for (output, buffer) in problem.outputs().into_iter().enumerate() {
+        let reference = &problem.form().reference;
+        let row_of = (reference.rows)(problem, inputs);
+        let positions = problem.outputs();
+        let work = work / positions.len().max(1) as u64;
+        for (output, buffer) in positions.into_iter().enumerate() {
             let spec = &specs[buffer];
             let Role::Output { row_len } = spec.role else { continue };
             let total = spec.len / row_len;
-            let cost = reference_cost(problem, total);
-            let rows = Rows::choose(total, cost, work.min((work / KEPT_SHARE / row_len.max(1)).saturating_mul(cost)));
+            let cost = (reference.row_cost)(problem, output).max(1);
+            let rows =
+                Sampled::choose(total, cost, work.min((work / KEPT_SHARE / row_len.max(1)).saturating_mul(cost)));
             let chosen: Vec<u64> = (0..total).filter(|r| rows.contains(*r)).collect();
             let mut values = vec![0.0; chosen.len() * row_len as usize];
             // Between breaths, as many rows as all processors compute in a few milliseconds; a page has one.
             let at_once = (AT_ONCE * rayon::current_num_threads() as u64 / rows.cost).max(1) as usize;
             for (some, slots) in chosen.chunks(at_once).zip(values.chunks_mut(at_once * row_len as usize)) {
                 let each = some.par_iter().zip(slots.par_chunks_mut(row_len as usize));
-                each.for_each(|(r, row)| (problem.workload.reference)(problem, inputs, output, *r, row));
+                each.for_each(|(r, row)| row_of(output, *r, row));
                 profiler.breathe().await;
             }
             outputs.push(ExpectedOutput { rows, values });
@@ -67,10 +72,11 @@ pub async fn check(
     problem: &Problem,
     expected: &Expected,
 ) -> Result<CheckResult, BackendError> {
-    let mut comparison = Comparison::new((problem.workload.tolerance)(problem));
+    let mut comparison = Comparison::new((problem.form().tolerance)(problem, 0));
     let specs = problem.buffers();
-    for (buffer, expected) in problem.outputs().into_iter().zip(&expected.outputs) {
+    for (output, (buffer, expected)) in problem.outputs().into_iter().zip(&expected.outputs).enumerate() {
         let spec = &specs[buffer];
+        comparison.tolerance = (problem.form().tolerance)(problem, output);
         let Role::Output { row_len } = spec.role else { continue };
         let storage = spec.elem.storage(problem.dtype);
         let rows = &expected.rows;
@@ -107,27 +113,18 @@ pub async fn check_once(
     check(profiler, prepared, problem, &expected).await
 }
 
-/// Multiply-adds of the reference for one row.
-fn reference_cost(problem: &Problem, rows: u64) -> u64 {
-    let cost = (problem.workload.cost)(problem);
-    // A reference may have to scan all inputs for one row, as in a scatter.
-    let scan = problem.buffers().iter().filter(|b| matches!(b.role, Role::Input(_))).map(|b| b.len).max().unwrap_or(0);
-    let scans = if cost.flops.0 <= scan { scan } else { 0 };
-    cost.flops.0 / rows.max(1) + scans + 1
-}
-
 /// Which rows to compare.
-struct Rows {
+struct Sampled {
     total: u64,
     cost: u64,
     /// One row is taken from each run of so many rows.
     stride: u64,
 }
 
-impl Rows {
-    fn choose(total: u64, cost: u64, work: u64) -> Rows {
+impl Sampled {
+    fn choose(total: u64, cost: u64, work: u64) -> Sampled {
         let affordable = (work / cost).clamp(4, total.max(4));
-        Rows { total, cost, stride: total.div_ceil(affordable).max(1) }
+        Sampled { total, cost, stride: total.div_ceil(affordable).max(1) }
     }
 
     /// The first, the last, and one row at a pseudo-random place in each stretch of `stride` rows.
@@ -219,9 +216,9 @@ mod tests {
 
     #[test]
     fn small_outputs_are_compared_in_full_and_large_ones_in_part() {
-        let all = Rows::choose(1000, 10, WORK);
+        let all = Sampled::choose(1000, 10, WORK);
         assert!((0..1000).all(|r| all.contains(r)));
-        let some = Rows::choose(1_000_000, 1_000_000, WORK);
+        let some = Sampled::choose(1_000_000, 1_000_000, WORK);
         let chosen: Vec<u64> = (0..1_000_000).filter(|r| some.contains(*r)).collect();
         assert!((100..=102).contains(&chosen.len()), "{}", chosen.len());
         assert_eq!((chosen[0], chosen[chosen.len() - 1]), (0, 999_999));

@@ -435,7 +435,7 @@ fn skipped(skip: &Skip) -> Record {
         case: skip.case.to_string(),
         parts: Parts::of(&skip.case),
         actual: None,
-        cost: (skip.case.problem.workload.cost)(&skip.case.problem),
+        cost: skip.case.problem.cost(),
         outcome: Outcome::Skipped { reason: skip.reason.clone() },
     }
 }
@@ -449,7 +449,7 @@ fn record(planned: &Planned, outcome: Outcome) -> Record {
             .actual
             .as_ref()
             .map(|a| ActualVariant { variant: a.variant.to_owned(), reason: a.reason.clone() }),
-        cost: (problem.workload.cost)(problem),
+        cost: problem.cost(),
         outcome,
     }
 }

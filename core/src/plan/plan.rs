@@ -4,7 +4,7 @@
 
 use crate::plan::Spec;
 use crate::suite;
-use crate::suite::{CPU_VARIANT, Caps, Case, DType, Dialect, Direction, How, Problem, Program, Workload};
+use crate::suite::{CPU_VARIANT, Caps, Case, DType, Dialect, Form, How, Problem, Program, Workload};
 use crate::units::Bytes;
 
 /// One planned case.
@@ -95,10 +95,10 @@ fn exactly(spec: &Spec) -> Vec<Case> {
 fn from_preset(spec: &Spec, caps: &Caps) -> Vec<Case> {
     let mut cases = Vec::new();
     for workload in suite::all() {
-        for direction in workload.directions {
-            for shape in workload.preset(spec.preset) {
+        for form in &workload.forms {
+            for shape in form.preset(spec.preset) {
                 for dtype in workload.dtypes {
-                    cases.extend(of_problem(spec, caps, workload, *direction, shape, *dtype));
+                    cases.extend(of_problem(spec, caps, workload, form, shape, *dtype));
                 }
             }
         }
@@ -110,7 +110,7 @@ fn of_problem(
     spec: &Spec,
     caps: &Caps,
     workload: &'static Workload,
-    direction: Direction,
+    form: &Form,
     shape: &str,
     dtype: DType,
 ) -> Vec<Case> {
@@ -120,11 +120,11 @@ fn of_problem(
     if !dtype_wanted || dtype_silent {
         return Vec::new();
     }
-    let problem =
-        Problem::new(workload, direction, shape, dtype).unwrap_or_else(|e| panic!("preset of {}: {e}", workload.name));
+    let problem = Problem::new(workload, form.direction, shape, dtype)
+        .unwrap_or_else(|e| panic!("preset of {}: {e}", workload.name));
     let names: Vec<&'static str> = match caps.dialect {
         Dialect::Cpu => vec![CPU_VARIANT],
-        _ => workload.variants.iter().map(|v| v.name).collect(),
+        _ => form.variants.iter().map(|v| v.name).collect(),
     };
     names
         .into_iter()
@@ -156,7 +156,7 @@ fn decide(case: &Case, spec: &Spec, caps: &Caps) -> Result<Option<Actual>, Strin
             _ => format!("`{CPU_VARIANT}` exists on the target cpu only"),
         });
     }
-    let Some(form) = case.form() else {
+    let Some(form) = case.variant_form() else {
         let bytes: u64 = case.problem.buffers().iter().map(|b| b.len * 4).sum();
         return match caps.memory {
             Some(memory) if bytes > memory.0 / 2 => {
@@ -173,7 +173,7 @@ fn decide(case: &Case, spec: &Spec, caps: &Caps) -> Result<Option<Actual>, Strin
     let Err(why) = runnable(&case.problem, case.variant, caps) else { return Ok(None) };
     // A fallback only makes sense where the other variant is not measured in its own right.
     let others_planned = spec.variant.is_empty() && spec.case.is_empty();
-    let fallback = case.problem.workload.fallback.iter().skip_while(|v| **v != case.variant).skip(1);
+    let fallback = case.problem.form().fallback.iter().skip_while(|v| **v != case.variant).skip(1);
     match fallback.copied().find(|v| runnable(&case.problem, v, caps).is_ok()) {
         Some(variant) if !others_planned => {
             Ok(Some(Actual { variant, reason: format!("fallback from {}: {why}", case.variant) }))
@@ -184,8 +184,12 @@ fn decide(case: &Case, spec: &Spec, caps: &Caps) -> Result<Option<Actual>, Strin
 
 /// Whether a kernel variant can compute a problem on a device, by its own conditions and by every limit it would meet.
 fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String> {
-    let form = problem.workload.variant(variant).ok_or_else(|| format!("no variant `{variant}`"))?;
-    let How::Kernel { dialects, available, program } = form.how else {
+    let form = problem.form();
+    if let Some((_, reason)) = form.only.filter(|(dialects, _)| !dialects.contains(&caps.dialect)) {
+        return Err(reason.to_owned());
+    }
+    let variant_form = form.variant(variant).ok_or_else(|| format!("no variant `{variant}`"))?;
+    let How::Kernel { dialects, available, program } = variant_form.how else {
         return Err(format!("`{variant}` selects among variants and cannot be selected itself"));
     };
     if !dialects.contains(&caps.dialect) {

@@ -147,7 +147,7 @@ impl Spec {
             "filter" => self.filter.push(value.to_owned()),
             "dtype" => self.dtype.push(named("dtype", value, DType::ALL)?),
             "variant" => {
-                let known = crate::suite::all().iter().flat_map(|w| w.variants).map(|v| v.name);
+                let known = crate::suite::all().iter().flat_map(|w| &w.forms).flat_map(|f| &f.variants).map(|v| v.name);
                 let known: std::collections::BTreeSet<_> = known.chain([crate::suite::CPU_VARIANT]).collect();
                 self.variant.push(named("variant", value, known.iter().map(|v| (*v, *v)))?.to_owned());
             }

@@ -112,7 +112,7 @@ fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
 fn program(record: &Record, run: &Run) -> Option<(Case, Vec<Stage>)> {
     let mut case = record.case.parse::<Case>().ok()?;
     if let Some(actual) = &record.actual {
-        case.variant = case.problem.workload.variant(&actual.variant)?.name;
+        case.variant = case.problem.form().variant(&actual.variant)?.name;
     }
     let stages = case.program(&run.device.caps)?.stages;
     Some((case, stages))

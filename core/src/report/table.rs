@@ -31,7 +31,8 @@ pub struct Row {
 /// The rate of a case at a time, in the unit that its workload is about.
 pub fn rate(record: &Record, time: Nanos) -> String {
     // A workload of a newer version is told in bytes, which every case moves.
-    match crate::suite::find(&record.parts.workload).map(|w| w.rate) {
+    let direction = |f: &&crate::suite::Form| f.direction.name() == record.parts.direction;
+    match crate::suite::find(&record.parts.workload).and_then(|w| w.forms.iter().find(direction)).map(|f| f.rate) {
         Some(Rate::Flops) => scaled(record.cost.flops.per(time), "FLOP/s"),
         _ => scaled(record.cost.moved().per(time), "B/s"),
     }

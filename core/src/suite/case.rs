@@ -33,16 +33,16 @@ impl fmt::Debug for Case {
 pub const CPU_VARIANT: &str = "host";
 
 impl Case {
-    /// The variant's form, or `None` for the host implementation.
-    pub fn form(&self) -> Option<&'static Variant> {
-        self.problem.workload.variant(self.variant)
+    /// The variant, or `None` for the host implementation.
+    pub fn variant_form(&self) -> Option<&'static Variant> {
+        self.problem.form().variant(self.variant)
     }
 
     /// The launches of this case on a device.
     ///
     /// `None` for the host implementation and for selections, which have none of their own.
     pub fn program(&self, caps: &crate::suite::Caps) -> Option<Program> {
-        match self.form()?.how {
+        match self.variant_form()?.how {
             How::Kernel { program, .. } => Some(program(&self.problem, caps)),
             How::Select(_) => None,
         }
@@ -58,11 +58,11 @@ impl FromStr for Case {
             return Err(CaseError::Form(text.to_owned()));
         };
         let workload = named("workload", workload, all().iter().map(|w| (w.name, w)))?;
-        let direction = named("direction", direction, workload.directions.iter().map(|d| (d.name(), *d)))?;
+        let form = named("direction", direction, workload.forms.iter().map(|f| (f.direction.name(), f)))?;
         let dtype = named("dtype", dtype, workload.dtypes.iter().map(|d| (d.name(), *d)))?;
-        let variants = workload.variants.iter().map(|v| v.name).chain([CPU_VARIANT]);
+        let variants = form.variants.iter().map(|v| v.name).chain([CPU_VARIANT]);
         let variant = named("variant", variant, variants.map(|v| (v, v)))?;
-        Ok(Case { problem: Problem::new(workload, direction, shape, dtype)?, variant })
+        Ok(Case { problem: Problem::new(workload, form.direction, shape, dtype)?, variant })
     }
 }
 

@@ -11,14 +11,21 @@ pub enum Direction {
     Fwd,
     /// Its vector-Jacobian product.
     Bwd,
+    /// Both, one after the other, as in training.
+    #[serde(rename = "fwd+bwd")]
+    FwdBwd,
 }
 
 impl Direction {
+    /// Every direction.
+    pub const ALL: [Direction; 3] = [Direction::Fwd, Direction::Bwd, Direction::FwdBwd];
+
     /// The name used in case strings.
     pub fn name(self) -> &'static str {
         match self {
             Direction::Fwd => "fwd",
             Direction::Bwd => "bwd",
+            Direction::FwdBwd => "fwd+bwd",
         }
     }
 }

@@ -201,15 +201,19 @@ pub fn load(storage: Storage, bytes: &[u8]) -> f64 {
     }
 }
 
-/// Floats as little-endian bytes of the storage type that `dtype` gives to real elements.
-pub fn encode(dtype: DType, values: &[f32]) -> Vec<u8> {
-    let storage = crate::suite::Elem::Real.storage(dtype);
+/// Values as little-endian bytes of a storage type.
+pub fn bytes_of(storage: Storage, values: impl ExactSizeIterator<Item = f64>) -> Vec<u8> {
     let size = storage.bytes() as usize;
     let mut out = vec![0; values.len() * size];
     for (slot, value) in out.chunks_exact_mut(size).zip(values) {
-        store(storage, f64::from(*value), slot);
+        store(storage, value, slot);
     }
     out
+}
+
+/// Floats as little-endian bytes of the storage type that `dtype` gives to real elements.
+pub fn encode(dtype: DType, values: &[f32]) -> Vec<u8> {
+    bytes_of(crate::suite::Elem::Real.storage(dtype), values.iter().map(|x| f64::from(*x)))
 }
 
 #[cfg(test)]

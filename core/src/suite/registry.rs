@@ -25,9 +25,10 @@ pub fn probes(finds: Finds, scale: Scale, dtype: DType, dialect: Dialect) -> Vec
     for workload in all().iter().filter(|w| w.dtypes.contains(&dtype)) {
         for probe in workload.probes.iter().filter(|p| p.finds == finds) {
             let Some(shape) = (probe.shape)(scale) else { continue };
-            let problem = Problem::new(workload, workload.directions[0], &shape, dtype)
+            let problem = Problem::new(workload, workload.forms[0].direction, &shape, dtype)
                 .unwrap_or_else(|e| panic!("the probe {}/{shape}: {e}", workload.name));
-            let of_its_own = workload.variants.iter().filter(|v| matches!(v.how, How::Kernel { .. })).map(|v| v.name);
+            let variants = &workload.forms[0].variants;
+            let of_its_own = variants.iter().filter(|v| matches!(v.how, How::Kernel { .. })).map(|v| v.name);
             let variants: Vec<&'static str> = match dialect {
                 Dialect::Cpu => vec![CPU_VARIANT],
                 _ => of_its_own.filter(|v| probe.variants.is_empty() || probe.variants.contains(v)).collect(),

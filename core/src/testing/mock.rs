@@ -10,7 +10,7 @@ use crate::device::{
     BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, MemoryStats, Prepared,
     Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
-use crate::suite::{Caps, Case, DType, Dialect, Elem, Inputs, Problem, Role};
+use crate::suite::{Caps, Case, DType, Dialect, Inputs, Problem, Role};
 use crate::units::{Bytes, Nanos};
 
 /// Time of one execution as a function of the execution's number.
@@ -182,7 +182,7 @@ impl Profiler for Mock {
             return Err(BackendError::OutOfMemory(format!("{} more", Bytes(bytes))));
         }
         self.held.set(self.held.get() + bytes);
-        let cost = (problem.workload.cost)(&problem);
+        let cost = problem.cost();
         let work = cost.flops.0 as f64 * 1e-3 + cost.moved().0 as f64 * 1e-2;
         Ok(Box::new(MockCase {
             compiled: Compiled { time: Nanos(1000.0), text_hash: "0".to_owned(), ..Compiled::default() },
@@ -204,22 +204,22 @@ impl Profiler for Mock {
 /// Bytes of every buffer after the case ran.
 fn compute(problem: &Problem, inputs: &Inputs, fault: Fault) -> Vec<Vec<u8>> {
     let mut output = 0;
+    let rows = (problem.form().reference.rows)(problem, inputs);
     let outcome = problem.buffers().into_iter().map(|spec| {
         let Role::Output { row_len } = spec.role else { return Vec::new() };
         let mut row = vec![0.0; row_len as usize];
         let mut values = Vec::new();
         for r in 0..spec.len / row_len {
-            (problem.workload.reference)(problem, inputs, output, r, &mut row);
-            values.extend(row.iter().map(|x| *x as f32));
+            rows(output, r, &mut row);
+            values.extend(&row);
         }
         output += 1;
         match fault {
             Fault::WrongElement => values[0] += 1.0,
-            Fault::UnwrittenElement => values[0] = f32::NAN,
+            Fault::UnwrittenElement => values[0] = f64::NAN,
             _ => {}
         }
-        let dtype = if spec.elem == Elem::F32 { DType::F32 } else { problem.dtype };
-        crate::suite::encode(dtype, &values)
+        crate::suite::bytes_of(spec.elem.storage(problem.dtype), values.into_iter())
     });
     outcome.collect()
 }

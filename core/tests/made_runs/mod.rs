@@ -122,7 +122,7 @@ pub fn record(case: &str, prepared: f64, spans: Vec<Span>, (from, to): (f64, f64
         case: case.to_owned(),
         parts: Parts::of(&parsed),
         actual: None,
-        cost: (parsed.problem.workload.cost)(&parsed.problem),
+        cost: parsed.problem.cost(),
         outcome: Outcome::Ok(Box::new(measured)),
     }
 }

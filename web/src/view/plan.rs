@@ -70,7 +70,7 @@ impl View {
 /// A variant in the plan; what it is, and why another runs in its place, on hovering.
 fn chip(planned: &Planned) -> Element {
     let variant = planned.case.variant;
-    let about = match planned.case.form() {
+    let about = match planned.case.variant_form() {
         Some(form) => form.about,
         None => CPU_VARIANT,
     };

@@ -9,8 +9,8 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, How, Inputs, Preset, Problem,
-    Program, Rate, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, How, Inputs, Preset,
+    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -35,30 +35,33 @@ pub fn workload() -> Workload {
                 Axis::word("mask", "which keys a query sees", &["", "causal"]),
             ]
         },
-        directions: &[Direction::Fwd],
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        rate: Rate::Flops,
-        shapes,
-        awkward: &[
-            "b1,h1,s1,d1",
-            "b1,h1,s1,t5,d3",
-            "b2,h3,s7,d5",
-            "b1,h2,s31,t67,d72",
-            "b1,h2,s67,t31,d64",
-            "b1,h1,s65,d129",
-            "b2,h1,s13,d17,causal",
-            "b1,h2,s37,t101,d64,causal",
-            "b1,h2,s101,t37,d72,causal",
-            "b1,h1,s130,d128,causal",
-        ],
         validate: |_| Ok(()),
-        buffers,
-        cost,
-        tolerance,
-        reference,
-        cpu,
-        variants: const {
-            &[
+        forms: vec![Form {
+            direction: Direction::Fwd,
+            rate: Rate::Flops,
+            shapes,
+            awkward: &[
+                "b1,h1,s1,d1",
+                "b1,h1,s1,t5,d3",
+                "b2,h3,s7,d5",
+                "b1,h2,s31,t67,d72",
+                "b1,h2,s67,t31,d64",
+                "b1,h1,s65,d129",
+                "b2,h1,s13,d17,causal",
+                "b1,h2,s37,t101,d64,causal",
+                "b1,h2,s101,t37,d72,causal",
+                "b1,h1,s130,d128,causal",
+            ],
+            buffers,
+            cost,
+            tolerance,
+            reference: Reference {
+                row_cost,
+                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            },
+            host: Some(host),
+            variants: vec![
                 Variant {
                     name: "manual",
                     about: "three stages with the score matrix in device memory: scores, softmax, weighted sum",
@@ -82,9 +85,10 @@ pub fn workload() -> Workload {
                         program: flash,
                     },
                 },
-            ]
-        },
-        fallback: &["flash", "manual"],
+            ],
+            fallback: &["flash", "manual"],
+            only: None,
+        }],
     }
 }
 
@@ -142,7 +146,7 @@ fn cost(p: &Problem) -> Cost {
     }
 }
 
-fn tolerance(p: &Problem) -> Tolerance {
+fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     let u = p.dtype.unit_roundoff();
     // |scores| grows with the dot product's length; its f32 rounding enters the exponent as an absolute error.
     let scores = 2f64.powi(-24) * (p["d"] as f64).sqrt() * 16.0;
@@ -160,7 +164,12 @@ fn visible(p: &Problem, i: u64) -> u64 {
     if p.shape.has("causal") { (i + 1 + t).saturating_sub(s).min(t) } else { t }
 }
 
-fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+/// A row's scores and its weighted sum.
+fn row_cost(p: &Problem, _output: usize) -> u64 {
+    2 * p["t"] * p["d"]
+}
+
+fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let (s, t, d) = (p["s"], p["t"], p["d"]);
     let (head, i) = (row / s, row % s);
     let scale = 1.0 / (d as f64).sqrt();
@@ -183,7 +192,7 @@ fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [
     }
 }
 
-fn cpu(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (s, t, d) = (p["s"] as usize, p["t"] as usize, p["d"] as usize);
     let (q, k, v) = (inputs[Q].f32(), inputs[K].f32(), inputs[V].f32());
     let scale = 1.0 / (d as f32).sqrt();

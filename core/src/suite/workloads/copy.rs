@@ -5,8 +5,8 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, How, Inputs, Preset, Probe, Problem,
-    Program, Rate, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, How, Inputs, Preset, Probe,
+    Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -20,7 +20,6 @@ pub fn workload() -> Workload {
         available: |_, _| Ok(()),
         program,
     };
-    static VARIANTS: std::sync::OnceLock<[Variant; 3]> = std::sync::OnceLock::new();
     Workload {
         name: "",
         probes: &[
@@ -30,31 +29,34 @@ pub fn workload() -> Workload {
         ],
         about: "copy: how fast memory is",
         axes: const { &[Axis::extent("n", "elements")] },
-        directions: &[Direction::Fwd],
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        rate: Rate::Bytes,
-        shapes,
-        // The last is more than `stride` moves in one turn where the number of multiprocessors is not known.
-        awkward: &["n1", "n3", "n4", "n7", "n8", "n1009", "n2051", "n5003", "n9437184"],
         validate: |shape| match shape["n"] {
             n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
             _ => Ok(()),
         },
-        buffers,
-        cost,
-        tolerance: |_| Tolerance {
-            abs: 2f64.powi(-150),
-            rel: 0.0,
-            reason: "a copy is exact: the bound is half the smallest difference between two f32 numbers",
-        },
-        reference,
-        cpu: |_, inputs, outputs| {
-            const PIECE: usize = 1 << 16;
-            let pieces = inputs[X].f32().par_chunks(PIECE);
-            outputs[0].par_chunks_mut(PIECE).zip(pieces).for_each(|(to, from)| to.copy_from_slice(from));
-        },
-        variants: VARIANTS.get_or_init(|| {
-            [
+        forms: vec![Form {
+            direction: Direction::Fwd,
+            rate: Rate::Bytes,
+            shapes,
+            // The last is more than `stride` moves in one turn where the number of multiprocessors is not known.
+            awkward: &["n1", "n3", "n4", "n7", "n8", "n1009", "n2051", "n5003", "n9437184"],
+            buffers,
+            cost,
+            tolerance: |_, _| Tolerance {
+                abs: 2f64.powi(-150),
+                rel: 0.0,
+                reason: "a copy is exact: the bound is half the smallest difference between two f32 numbers",
+            },
+            reference: Reference {
+                row_cost,
+                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            },
+            host: Some(|_, inputs, outputs| {
+                const PIECE: usize = 1 << 16;
+                let pieces = inputs[X].f32().par_chunks(PIECE);
+                outputs[0].par_chunks_mut(PIECE).zip(pieces).for_each(|(to, from)| to.copy_from_slice(from));
+            }),
+            variants: vec![
                 Variant { name: "scalar", about: "one element per thread", how: kernel(scalar) },
                 Variant {
                     name: "vec4",
@@ -64,12 +66,13 @@ pub fn workload() -> Workload {
                 Variant {
                     name: "stride",
                     about: "as many workgroups as the device holds, each going over the whole array in strides of the \
-                            grid with four independent accesses of 16 bytes a turn: no cost of starting workgroups",
+                                grid with four independent accesses of 16 bytes a turn: no cost of starting workgroups",
                     how: kernel(stride),
                 },
-            ]
-        }),
-        fallback: &["stride", "vec4", "scalar"],
+            ],
+            fallback: &["stride", "vec4", "scalar"],
+            only: None,
+        }],
     }
 }
 
@@ -87,10 +90,14 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 /// Elements compared at a time, if the length allows.
 const ROW: u64 = 1 << 20;
 
+/// The array has one extent; for checking, it is cut into the longest rows that are all alike.
+fn row_len(p: &Problem) -> u64 {
+    1 << p["n"].trailing_zeros().min(ROW.trailing_zeros())
+}
+
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let n = p["n"];
-    // The array has one extent; for checking, it is cut into the longest rows that are all alike.
-    let row_len = 1 << n.trailing_zeros().min(ROW.trailing_zeros());
+    let row_len = row_len(p);
     let out = BufferSpec { role: Role::Output { row_len }, ..BufferSpec::output("out", Elem::Real, &[n]) };
     vec![BufferSpec::input("x", Elem::Real, &[n], |_: &Shape, draw: Draw| draw.normal()), out]
 }
@@ -100,7 +107,11 @@ fn cost(p: &Problem) -> Cost {
     Cost { flops: Flops(0), read: bytes, written: bytes }
 }
 
-fn reference(_p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+fn row_cost(p: &Problem, _output: usize) -> u64 {
+    row_len(p)
+}
+
+fn reference(_p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let first = row * out.len() as u64;
     for (i, slot) in out.iter_mut().enumerate() {
         *slot = inputs.at(X, first + i as u64);

@@ -10,8 +10,8 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, How, Inputs, Preset, Problem,
-    Program, Rate, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, How, Inputs, Preset,
+    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -26,7 +26,6 @@ pub fn workload() -> Workload {
         available: |_, _| Ok(()),
         program,
     };
-    static VARIANTS: std::sync::OnceLock<[Variant; 2]> = std::sync::OnceLock::new();
     Workload {
         name: "",
         probes: &[],
@@ -45,31 +44,34 @@ pub fn workload() -> Workload {
                 Axis::word("layout", "memory order", &["nchw", "nhwc"]),
             ]
         },
-        directions: &[Direction::Fwd],
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        rate: Rate::Bytes,
-        shapes,
-        awkward: &[
-            "n1,c1,h1,k1,nchw",
-            "n1,c1,h1,k1,nhwc",
-            "n2,c3,h7,w5,k3,p1,nchw",
-            "n2,c3,h7,w5,k3,p1,nhwc",
-            "n1,c5,h37,w41,k2,nchw",
-            "n1,c37,h19,w23,k4,kw2,nhwc",
-            "n1,c2,h33,w67,k3,kw5,s2,p2,nchw",
-            "n1,c33,h17,w29,k3,kw5,s2,p2,nhwc",
-            "n1,c3,h29,k3,p3,l3,nchw",
-            "n1,c67,h13,k5,s3,p1,l2,nhwc",
-            "n3,c1,h3,w131,k7,kw1,p3,nchw",
-        ],
         validate,
-        buffers,
-        cost,
-        tolerance,
-        reference,
-        cpu,
-        variants: VARIANTS.get_or_init(|| {
-            [
+        forms: vec![Form {
+            direction: Direction::Fwd,
+            rate: Rate::Bytes,
+            shapes,
+            awkward: &[
+                "n1,c1,h1,k1,nchw",
+                "n1,c1,h1,k1,nhwc",
+                "n2,c3,h7,w5,k3,p1,nchw",
+                "n2,c3,h7,w5,k3,p1,nhwc",
+                "n1,c5,h37,w41,k2,nchw",
+                "n1,c37,h19,w23,k4,kw2,nhwc",
+                "n1,c2,h33,w67,k3,kw5,s2,p2,nchw",
+                "n1,c33,h17,w29,k3,kw5,s2,p2,nhwc",
+                "n1,c3,h29,k3,p3,l3,nchw",
+                "n1,c67,h13,k5,s3,p1,l2,nhwc",
+                "n3,c1,h3,w131,k7,kw1,p3,nchw",
+            ],
+            buffers,
+            cost,
+            tolerance,
+            reference: Reference {
+                row_cost,
+                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            },
+            host: Some(host),
+            variants: vec![
                 Variant {
                     name: "direct",
                     about: "one output element per thread, straight from device memory",
@@ -80,9 +82,10 @@ pub fn workload() -> Workload {
                     about: "a workgroup stages the input patch of an output tile in workgroup memory and reads it once",
                     how: kernel(tiled),
                 },
-            ]
-        }),
-        fallback: &["tiled", "direct"],
+            ],
+            fallback: &["tiled", "direct"],
+            only: None,
+        }],
     }
 }
 
@@ -156,7 +159,7 @@ fn cost(p: &Problem) -> Cost {
     }
 }
 
-fn tolerance(p: &Problem) -> Tolerance {
+fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     let taps = (p["k"] * p["kw"]) as f64;
     Tolerance {
         abs: taps * 3.47 * 3.47 * taps * 2f64.powi(-24),
@@ -166,7 +169,12 @@ fn tolerance(p: &Problem) -> Tolerance {
     }
 }
 
-fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+fn row_cost(p: &Problem, _output: usize) -> u64 {
+    let (_, ow) = out_size(&p.shape);
+    p["k"] * p["kw"] * if p.shape.has("nhwc") { p["c"] } else { ow }
+}
+
+fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let (oh, ow) = out_size(&p.shape);
     let nhwc = p.shape.has("nhwc");
     for (lane, slot) in out.iter_mut().enumerate() {
@@ -195,7 +203,7 @@ fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [
     }
 }
 
-fn cpu(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (x, w) = (inputs[X].f32(), inputs[W].f32());
     let (oh, ow) = out_size(&p.shape);
     let [c, h, width, k, kw, s, pad, l, oh, ow] =

@@ -9,8 +9,8 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Finds, HostBuffer, How, Inputs, Probe, Problem,
-    Program, Rate, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, HostBuffer, How, Inputs, Probe,
+    Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -28,7 +28,6 @@ pub fn workload() -> Workload {
         available: |_, _| Ok(()),
         program,
     };
-    static VARIANTS: std::sync::OnceLock<[Variant; 2]> = std::sync::OnceLock::new();
     Workload {
         name: "",
         probes: &[
@@ -48,22 +47,25 @@ pub fn workload() -> Workload {
         ],
         about: "multiply-adds in registers: how fast arithmetic is",
         axes: const { &[Axis::extent("n", "threads"), Axis::extent("k", "rounds")] },
-        directions: &[Direction::Fwd],
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        rate: Rate::Flops,
-        shapes: |_| &[],
-        awkward: &["n1,k1", "n1,k16", "n3,k15", "n257,k17", "n1009,k5", "n640,k100"],
         validate: |shape| match shape["n"] {
             n if n > MOST => Err(format!("kernels count threads in 32 bits: at most {MOST} of them")),
             _ => Ok(()),
         },
-        buffers,
-        cost,
-        tolerance,
-        reference,
-        cpu,
-        variants: VARIANTS.get_or_init(|| {
-            [
+        forms: vec![Form {
+            direction: Direction::Fwd,
+            rate: Rate::Flops,
+            shapes: |_| &[],
+            awkward: &["n1,k1", "n1,k16", "n3,k15", "n257,k17", "n1009,k5", "n640,k100"],
+            buffers,
+            cost,
+            tolerance,
+            reference: Reference {
+                row_cost,
+                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            },
+            host: Some(host),
+            variants: vec![
                 Variant {
                     name: "scalar",
                     about: "eight accumulators of one element",
@@ -74,9 +76,10 @@ pub fn workload() -> Workload {
                     about: "four accumulators of two elements: units for 16-bit floats take two at a time",
                     how: kernel(|p, _| program(p, "fma_vec2")),
                 },
-            ]
-        }),
-        fallback: &["vec2", "scalar"],
+            ],
+            fallback: &["vec2", "scalar"],
+            only: None,
+        }],
     }
 }
 
@@ -113,7 +116,7 @@ fn cost(p: &Problem) -> Cost {
     }
 }
 
-fn tolerance(p: &Problem) -> Tolerance {
+fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     let u = p.dtype.unit_roundoff();
     Tolerance {
         abs: 0.0,
@@ -124,7 +127,11 @@ fn tolerance(p: &Problem) -> Tolerance {
     }
 }
 
-fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+fn row_cost(p: &Problem, _output: usize) -> u64 {
+    ACCUMULATORS * p["k"]
+}
+
+fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     out[0] = 0.0;
     for j in 0..ACCUMULATORS {
         let (a, b) = (inputs.at(A, row), inputs.at(B, row * ACCUMULATORS + j));
@@ -140,7 +147,7 @@ fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [
 /// latency of a product and a sum, and fit into the sixteen registers of x86-64's base model. More would not.
 const SIDE_BY_SIDE: usize = 4;
 
-fn cpu(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     const EACH: usize = ACCUMULATORS as usize;
     let factors = inputs[A].f32().par_chunks(SIDE_BY_SIDE);
     let terms = inputs[B].f32().par_chunks(SIDE_BY_SIDE * EACH);

@@ -8,11 +8,12 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, How, Inputs, Preset, Problem,
-    Program, Rate, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, How, Inputs, Preset,
+    Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
+use std::sync::OnceLock;
 
 const ID: usize = 0;
 const GROUP: usize = 1;
@@ -32,34 +33,34 @@ pub fn workload() -> Workload {
                 Axis::word("order", "order of the rows", &["unsorted", "sorted"]),
             ]
         },
-        directions: &[Direction::Fwd],
         dtypes: &[DType::F32],
-        rate: Rate::Bytes,
-        shapes,
-        awkward: &[
-            "r1,g1,d1,sorted",
-            "r1,g1,d1,unsorted",
-            "r7,g13,d5,sorted",
-            "r7,g13,d5,unsorted",
-            "r1009,g101,d67,sorted",
-            "r1009,g101,d67,unsorted",
-            "r500,g1,d3,sorted",
-            "r257,g83,d64,sorted",
-            "r997,g7,d4099,sorted",
-            "r997,g7,d4099,unsorted",
-        ],
         validate: |_| Ok(()),
-        buffers,
-        cost,
-        tolerance,
-        reference,
-        cpu,
-        variants: const {
-            &[
+        forms: vec![Form {
+            direction: Direction::Fwd,
+            rate: Rate::Bytes,
+            shapes,
+            awkward: &[
+                "r1,g1,d1,sorted",
+                "r1,g1,d1,unsorted",
+                "r7,g13,d5,sorted",
+                "r7,g13,d5,unsorted",
+                "r1009,g101,d67,sorted",
+                "r1009,g101,d67,unsorted",
+                "r500,g1,d3,sorted",
+                "r257,g83,d64,sorted",
+                "r997,g7,d4099,sorted",
+                "r997,g7,d4099,unsorted",
+            ],
+            buffers,
+            cost,
+            tolerance,
+            reference: Reference { row_cost, rows: reference },
+            host: Some(host),
+            variants: vec![
                 Variant {
                     name: "basic",
                     about: "zero the output, then one atomic addition per row; WGSL has no floating-point atomics, so \
-                            there the addition is a compare-and-exchange loop on the bits",
+                                there the addition is a compare-and-exchange loop on the bits",
                     how: How::Kernel {
                         dialects: &[Dialect::Wgsl, Dialect::Cuda],
                         available: |_, _| Ok(()),
@@ -69,7 +70,7 @@ pub fn workload() -> Workload {
                 Variant {
                     name: "owner",
                     about: "sorted rows only: each output row has one owner that finds its rows by search, sums \
-                            in registers and writes once; no atomics, no zero-fill, deterministic",
+                                in registers and writes once; no atomics, no zero-fill, deterministic",
                     how: How::Kernel {
                         dialects: &[Dialect::Wgsl, Dialect::Cuda],
                         available: |p, _| match p.shape.has("sorted") {
@@ -84,9 +85,10 @@ pub fn workload() -> Workload {
                     about: "owner for few sorted rows, basic otherwise: whichever was measured to be faster",
                     how: How::Select(select),
                 },
-            ]
-        },
-        fallback: &["owner", "basic"],
+            ],
+            fallback: &["owner", "basic"],
+            only: None,
+        }],
     }
 }
 
@@ -144,7 +146,7 @@ fn cost(p: &Problem) -> Cost {
     Cost { flops: Flops(p["r"]), read: Bytes(p["r"] * 12), written: Bytes(p["g"] * p["d"] * 4) }
 }
 
-fn tolerance(p: &Problem) -> Tolerance {
+fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     // Terms in one element: the mean, with room for the luck of the hash.
     let mean = p["r"] as f64 / (p["g"] * p["d"]) as f64;
     let terms = mean + 8.0 * mean.sqrt() + 16.0;
@@ -169,33 +171,47 @@ fn place(id: u32, dim: u32) -> (u32, f64) {
     ((h & 0x7FFF_FFFF) % dim, if h >> 31 == 1 { -1.0 } else { 1.0 })
 }
 
-fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
-    out.fill(0.0);
-    for r in 0..p["r"] {
-        if inputs.at(GROUP, r) == row as f64 {
-            let (column, sign) = place(inputs.at(ID, r) as u32, p["d"] as u32);
-            out[column as usize] += sign * inputs.at(WEIGHT, r);
-        }
-    }
+/// A row's share of sorting the input rows by group, its own input rows, and its columns.
+fn row_cost(p: &Problem, _output: usize) -> u64 {
+    2 * p["r"].div_ceil(p["g"]) + p["d"]
 }
 
-fn cpu(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (ids, groups, weights) = (inputs[ID].u32(), inputs[GROUP].u32(), inputs[WEIGHT].f32());
-    let dim = p["d"];
-    // Rows by group, so that groups can be summed in parallel: a counting sort of row numbers.
-    let mut first = vec![0usize; p["g"] as usize + 1];
-    for g in groups {
-        first[*g as usize + 1] += 1;
+/// The numbers of the input rows, group by group, and where each group begins: a counting sort.
+fn by_group(groups: u64, rows: u64, group: impl Fn(u64) -> u64) -> (Vec<u32>, Vec<usize>) {
+    let mut first = vec![0usize; groups as usize + 1];
+    for r in 0..rows {
+        first[group(r) as usize + 1] += 1;
     }
     for g in 1..first.len() {
         first[g] += first[g - 1];
     }
     let mut next = first.clone();
-    let mut rows = vec![0u32; groups.len()];
-    for (r, g) in groups.iter().enumerate() {
-        rows[next[*g as usize]] = r as u32;
-        next[*g as usize] += 1;
+    let mut sorted = vec![0u32; rows as usize];
+    for r in 0..rows {
+        let slot = &mut next[group(r) as usize];
+        sorted[*slot] = r as u32;
+        *slot += 1;
     }
+    (sorted, first)
+}
+
+fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let sorted = OnceLock::new();
+    Box::new(move |_, row, out| {
+        let (rows, first) = sorted.get_or_init(|| by_group(p["g"], p["r"], |r| inputs.at(GROUP, r) as u64));
+        out.fill(0.0);
+        for r in &rows[first[row as usize]..first[row as usize + 1]] {
+            let (column, sign) = place(inputs.at(ID, u64::from(*r)) as u32, p["d"] as u32);
+            out[column as usize] += sign * inputs.at(WEIGHT, u64::from(*r));
+        }
+    })
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (ids, groups, weights) = (inputs[ID].u32(), inputs[GROUP].u32(), inputs[WEIGHT].f32());
+    let dim = p["d"];
+    // So that groups can be summed in parallel.
+    let (rows, first) = by_group(p["g"], p["r"], |r| u64::from(groups[r as usize]));
     outputs[0].par_chunks_mut(dim as usize).enumerate().for_each(|(g, out)| {
         out.fill(0.0);
         for r in &rows[first[g]..first[g + 1]] {
@@ -276,6 +292,24 @@ mod tests {
         assert_eq!(hash(0), 0);
         assert_eq!(hash(1), 0x514E_28B7);
         assert_eq!(hash(0xFFFF_FFFF), 0x81F1_6F39);
+    }
+
+    #[test]
+    fn the_reference_touches_each_row_once_and_adds_it_where_it_belongs() {
+        let case: Case = "hash_embedding/fwd/r500,g7,d5,unsorted/f32/basic".parse().expect("valid");
+        let p = &case.problem;
+        let inputs = p.inputs(3);
+        let rows = reference(p, &inputs);
+        let mut by_scan = vec![0.0; 35];
+        for r in 0..p["r"] {
+            let (column, sign) = place(inputs.at(ID, r) as u32, 5);
+            by_scan[inputs.at(GROUP, r) as usize * 5 + column as usize] += sign * inputs.at(WEIGHT, r);
+        }
+        let mut out = [0.0; 5];
+        for (row, want) in by_scan.chunks(5).enumerate() {
+            rows(0, row as u64, &mut out);
+            assert_eq!(out, want, "row {row}");
+        }
     }
 
     #[test]

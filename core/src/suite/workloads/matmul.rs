@@ -4,8 +4,9 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Finds, HostBuffer, How, Inputs,
-    Library, Preset, Probe, Problem, Program, Rate, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Finds, Form, HostBuffer, How,
+    Inputs, Library, Preset, Probe, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload,
+    spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -25,33 +26,36 @@ pub fn workload() -> Workload {
         }],
         about: "dense matrix product",
         axes: const { &[Axis::extent("m", "rows"), Axis::extent("n", "columns"), Axis::extent("k", "depth")] },
-        directions: &[Direction::Fwd],
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        rate: Rate::Flops,
-        shapes,
-        awkward: &[
-            "m1,n1,k1",
-            "m5,n3,k7",
-            "m16,n16,k16",
-            "m65,n67,k33",
-            "m1,n257,k31",
-            "m131,n1,k17",
-            "m129,n136,k40",
-            "m200,n72,k136",
-            // More than eight rows of tiles, so that the order of tiles has a second band, and a last one that is short.
-            "m1160,n264,k8",
-            // Enough for tiles of 128 without knowing the number of multiprocessors; ragged, and in whole vectors.
-            "m1409,n1283,k3",
-            "m1412,n1284,k8",
-        ],
         validate: |_| Ok(()),
-        buffers,
-        cost,
-        tolerance,
-        reference,
-        cpu,
-        variants: const {
-            &[
+        forms: vec![Form {
+            direction: Direction::Fwd,
+            rate: Rate::Flops,
+            shapes,
+            awkward: &[
+                "m1,n1,k1",
+                "m5,n3,k7",
+                "m16,n16,k16",
+                "m65,n67,k33",
+                "m1,n257,k31",
+                "m131,n1,k17",
+                "m129,n136,k40",
+                "m200,n72,k136",
+                // More than eight rows of tiles, so that the order of tiles has a second band, and a last one that is short.
+                "m1160,n264,k8",
+                // Enough for tiles of 128 without knowing the number of multiprocessors; ragged, and in whole vectors.
+                "m1409,n1283,k3",
+                "m1412,n1284,k8",
+            ],
+            buffers,
+            cost,
+            tolerance,
+            reference: Reference {
+                row_cost,
+                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            },
+            host: Some(host),
+            variants: vec![
                 Variant {
                     name: "naive",
                     about: "one output element per thread, straight from device memory",
@@ -64,7 +68,7 @@ pub fn workload() -> Workload {
                 Variant {
                     name: "tiled",
                     about: "a workgroup stages tiles of A and B in workgroup memory; a thread keeps 16 or 64 sums in \
-                            registers",
+                                registers",
                     how: How::Kernel {
                         dialects: &[Dialect::Wgsl, Dialect::Cuda],
                         available: |_, _| Ok(()),
@@ -86,10 +90,11 @@ pub fn workload() -> Workload {
                     about: "the vendor's library, cuBLASLt: what the device's makers reach",
                     how: How::Kernel { dialects: &[Dialect::Cuda], available: |_, _| Ok(()), program: vendor },
                 },
-            ]
-        },
-        // Not `vendor`: a figure for the library must never be a kernel's of ours.
-        fallback: &["coopmat", "mma", "tiled", "naive"],
+            ],
+            // Not `vendor`: a figure for the library must never be a kernel's of ours.
+            fallback: &["coopmat", "mma", "tiled", "naive"],
+            only: None,
+        }],
     }
 }
 
@@ -120,7 +125,7 @@ fn cost(p: &Problem) -> Cost {
     Cost { flops: Flops(2 * m * n * k), read: Bytes((m * k + k * n) * element), written: Bytes(m * n * element) }
 }
 
-fn tolerance(p: &Problem) -> Tolerance {
+fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     let k = p["k"] as f64;
     // Sum of the magnitudes of k products of normal draws: below their number by a third, with room for luck.
     let magnitudes = k + 12.0 * k.sqrt();
@@ -132,7 +137,11 @@ fn tolerance(p: &Problem) -> Tolerance {
     }
 }
 
-fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+fn row_cost(p: &Problem, _output: usize) -> u64 {
+    p["n"] * p["k"]
+}
+
+fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let (n, k) = (p["n"], p["k"]);
     out.fill(0.0);
     for depth in 0..k {
@@ -143,7 +152,7 @@ fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [
     }
 }
 
-fn cpu(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (n, k) = (p["n"] as usize, p["k"] as usize);
     let (a, b) = (inputs[A].f32(), inputs[B].f32());
     outputs[0].par_chunks_mut(n).zip(a.par_chunks(k)).for_each(|(out, left)| {
@@ -270,7 +279,7 @@ mod tests {
             let program = case(shape, "f32/tiled").program(&caps()).expect("a kernel");
             program.consts.contains(&("SQUARES", 2))
         };
-        let (large, small): (Vec<_>, Vec<_>) = workload().awkward.iter().partition(large);
+        let (large, small): (Vec<_>, Vec<_>) = workload().forms[0].awkward.iter().partition(large);
         for shapes in [large, small] {
             let whole = |shape: &&&str| {
                 let p = &case(shape, "f32/tiled").problem;

@@ -5,8 +5,8 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, HostBuffer, How, Inputs, Preset, Probe,
-    Problem, Program, Rate, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, HostBuffer, How, Inputs, Preset,
+    Probe, Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -23,31 +23,33 @@ pub fn workload() -> Workload {
         available: |_, _| Ok(()),
         program,
     };
-    static VARIANTS: std::sync::OnceLock<[Variant; 2]> = std::sync::OnceLock::new();
     Workload {
         name: "",
         probes: &[Probe { finds: Finds::Bandwidth, shape: |s| Some(format!("n{}", s.working_set / 4)), variants: &[] }],
         about: "sums of chunks: how fast memory is read",
         axes: const { &[Axis::extent("n", "elements")] },
-        directions: &[Direction::Fwd],
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        rate: Rate::Bytes,
-        shapes: |preset| match preset {
-            Preset::Full => &["n67108864"],
-            _ => &[],
-        },
-        awkward: &["n1", "n3", "n9", "n1009", "n16383", "n16384", "n16385", "n50001", "n163841"],
         validate: |shape| match shape["n"] {
             n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
             _ => Ok(()),
         },
-        buffers,
-        cost,
-        tolerance,
-        reference,
-        cpu,
-        variants: VARIANTS.get_or_init(|| {
-            [
+        forms: vec![Form {
+            direction: Direction::Fwd,
+            rate: Rate::Bytes,
+            shapes: |preset| match preset {
+                Preset::Full => &["n67108864"],
+                _ => &[],
+            },
+            awkward: &["n1", "n3", "n9", "n1009", "n16383", "n16384", "n16385", "n50001", "n163841"],
+            buffers,
+            cost,
+            tolerance,
+            reference: Reference {
+                row_cost,
+                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            },
+            host: Some(host),
+            variants: vec![
                 Variant {
                     name: "vec4",
                     about: "a workgroup per chunk; a thread reads 16 bytes, adds them, and reads on",
@@ -58,9 +60,10 @@ pub fn workload() -> Workload {
                     about: "the same with four independent accesses of 16 bytes under way before the first is added",
                     how: kernel(stride4),
                 },
-            ]
-        }),
-        fallback: &["stride4", "vec4"],
+            ],
+            fallback: &["stride4", "vec4"],
+            only: None,
+        }],
     }
 }
 
@@ -86,7 +89,7 @@ fn cost(p: &Problem) -> Cost {
 /// lanes and accumulators are joined, 13 across the workgroup, and 7 more in the sum that the host makes.
 const DEPTH: f64 = 40.0;
 
-fn tolerance(p: &Problem) -> Tolerance {
+fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     Tolerance {
         abs: DEPTH * 2f64.powi(-24) * 3.47 * p["n"].min(CHUNK) as f64,
         rel: 2f64.powi(-24),
@@ -95,14 +98,18 @@ fn tolerance(p: &Problem) -> Tolerance {
     }
 }
 
-fn reference(p: &Problem, inputs: &Inputs, _output: usize, row: u64, out: &mut [f64]) {
+fn row_cost(p: &Problem, _output: usize) -> u64 {
+    CHUNK.min(p["n"])
+}
+
+fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     out[0] = 0.0;
     for i in row * CHUNK..((row + 1) * CHUNK).min(p["n"]) {
         out[0] += inputs.at(X, i);
     }
 }
 
-fn cpu(_p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+fn host(_p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     // Halves until eight are left: that keeps the error within the bound, and the compiler adds eight at a time.
     fn sum(x: &[f32]) -> f32 {
         if x.len() <= 8 {

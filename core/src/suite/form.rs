@@ -1,0 +1,145 @@
+//! The form that a workload fills in for each of its directions.
+//!
+//! A form is data and pure functions, never an object with state: what problems exist, which buffers they need, what
+//! they cost at least, what the right answer is, how far off is still right, and in which ways it can be computed.
+
+use super::{BufferSpec, Caps, Cost, Dialect, Direction, HostBuffer, Inputs, Problem, Program};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One direction of a workload, whole in itself.
+pub struct Form {
+    /// Which function of the operation is computed.
+    pub direction: Direction,
+    /// What its speed is told in.
+    pub rate: Rate,
+    /// Shapes to measure, each as the shape part of a case string; asked for the presets that are meant for figures.
+    pub shapes: fn(Preset) -> &'static [&'static str],
+    /// Small shapes that are awkward for every tile: ones, primes, non-multiples.
+    pub awkward: &'static [&'static str],
+    /// All buffers, in binding order: the position is the WGSL binding number.
+    pub buffers: fn(&Problem) -> Vec<BufferSpec>,
+    /// The least work that any way of computing the result must do.
+    pub cost: fn(&Problem) -> Cost,
+    /// How far an output, counted among the outputs, may be from the reference.
+    pub tolerance: fn(&Problem, usize) -> Tolerance,
+    /// The right answer.
+    pub reference: Reference,
+    /// A plain multi-threaded f32 implementation. Without one the target `cpu` computes with the reference itself.
+    pub host: Option<HostFn>,
+    /// Ways to compute it on a GPU, naive first.
+    pub variants: Vec<Variant>,
+    /// Order in which to fall back when a requested variant cannot run, best first.
+    pub fallback: &'static [&'static str],
+    /// The only dialects in which it exists, with the reason; every dialect where absent.
+    pub only: Option<(&'static [Dialect], &'static str)>,
+}
+
+/// A host implementation: inputs in buffer order, outputs in buffer order, 16-bit floats widened.
+pub type HostFn = fn(&Problem, &[HostBuffer], &mut [Vec<f32>]);
+
+/// The right answer in f64: the plainest loops that could work, no cleverness shared with any kernel.
+#[derive(Clone, Copy)]
+pub struct Reference {
+    /// Multiply-adds of one row of an output, so that a check of a large problem takes as many rows as its time allows.
+    /// Where rows share state, with this row's share of making it.
+    pub row_cost: fn(&Problem, usize) -> u64,
+    /// What computes rows of these inputs.
+    pub rows: for<'a> fn(&'a Problem, &'a Inputs) -> Rows<'a>,
+}
+
+/// Computes one row of one output: `(output, row, out)`.
+///
+/// `output` counts the buffers that are checked, in buffer order; `row` counts slices of `row_len` elements of it. It
+/// owns what rows share (an index of the inputs, the statistics of a head), made when it is first needed.
+pub type Rows<'a> = Box<dyn Fn(usize, u64, &mut [f64]) + Send + Sync + 'a>;
+
+/// What the speed of a workload is told in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rate {
+    /// Operations per second: each byte is used many times.
+    Flops,
+    /// Bytes per second, counting the least that must move.
+    Bytes,
+}
+
+/// A ready-made choice of shapes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// A minute on anything.
+    #[default]
+    Quick,
+    /// A few minutes on a GPU.
+    Standard,
+    /// Everything, for a large GPU.
+    Full,
+    /// Small shapes that are awkward for every tile: for `verify`, not for figures.
+    Awkward,
+}
+
+impl Preset {
+    /// Every preset with its name.
+    pub const ALL: [(&'static str, Preset); 4] = [
+        ("quick", Preset::Quick),
+        ("standard", Preset::Standard),
+        ("full", Preset::Full),
+        ("awkward", Preset::Awkward),
+    ];
+
+    /// The name used in flags and URL queries.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, p)| *p == self).map(|(name, _)| *name).expect("listed")
+    }
+}
+
+/// An output element `x` with reference `r` is right when `|x - r| <= abs + rel * |r|`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tolerance {
+    /// Absolute part, in units of the output.
+    pub abs: f64,
+    /// Relative part.
+    pub rel: f64,
+    /// Why these numbers.
+    pub reason: &'static str,
+}
+
+/// One way to compute a workload.
+pub struct Variant {
+    /// Last part of the case string.
+    pub name: &'static str,
+    /// What it does and what it changes against the variant before it.
+    pub about: &'static str,
+    /// How it is carried out.
+    pub how: How,
+}
+
+/// How a variant is carried out.
+pub enum How {
+    /// Launches of kernels from the workload's kernel files.
+    Kernel {
+        /// Dialects in which it exists.
+        dialects: &'static [Dialect],
+        /// Why it cannot compute this problem on this device, if so. Size limits are checked by the plan.
+        available: fn(&Problem, &Caps) -> Result<(), String>,
+        /// The launches, for a device on which it is available.
+        program: fn(&Problem, &Caps) -> Program,
+    },
+    /// Chooses another variant by problem and device, and says why.
+    Select(fn(&Problem, &Caps) -> (&'static str, String)),
+}
+
+impl Form {
+    /// The shapes of a preset.
+    pub fn preset(&self, preset: Preset) -> &'static [&'static str] {
+        match preset {
+            Preset::Awkward => self.awkward,
+            figures => (self.shapes)(figures),
+        }
+    }
+
+    /// The variant of that name.
+    pub fn variant(&self, name: &str) -> Option<&Variant> {
+        self.variants.iter().find(|v| v.name == name)
+    }
+}
