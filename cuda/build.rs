@@ -3,5 +3,5 @@
 include!("../core/build/kernels.rs");
 
 fn main() {
-    embed_kernels("cu");
+    embed_kernels(&["cu", "cuh"]);
 }

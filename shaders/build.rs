@@ -3,5 +3,5 @@
 include!("../core/build/kernels.rs");
 
 fn main() {
-    embed_kernels("wgsl");
+    embed_kernels(&["wgsl"]);
 }

@@ -41,7 +41,7 @@ fn wgsl_without_checks_agrees_with_the_reference() {
 }
 
 fn wgsl(checked: bool) {
-    let options = parallax_shaders::Options { adapter: None, checked };
+    let options = parallax_shaders::Options { checked, ..Default::default() };
     let mut profiler = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
     let caps = profiler.device().caps.clone();
     if profiler.device().kind == DeviceKind::Software {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_core::suite;
-use parallax_core::suite::{Access, Caps, Case, Dialect, How, Stage};
+use parallax_core::suite::{Access, Caps, Case, Dialect, How, Stage, Storage, Texts};
 use parallax_core::testing::mock::caps;
-use parallax_shaders::text::{assemble, names};
+use parallax_shaders::text::{Text, assemble_all, embedded};
 use parallax_tests::{awkward_problems, kernel_cases};
 
 /// A device with room for everything, so that no text escapes the test.
@@ -23,19 +23,28 @@ fn every_wgsl_text_agrees_with_its_form() {
 
 fn reflect(case: &Case) {
     let program = case.program(&roomy()).expect("a kernel variant");
-    let text = assemble(case, &program).unwrap_or_else(|| panic!("{case} has no WGSL text"));
+    let assembled = assemble_all(&embedded(), &program, case.problem.dtype);
+    let (texts, places) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
+    for (i, text) in texts.iter().enumerate() {
+        let of_text = program.stages.iter().zip(&places).filter(|(_, place)| **place == Some(i));
+        reflect_text(case, text, &of_text.map(|(stage, _)| stage).collect::<Vec<_>>());
+    }
+}
+
+/// A text against the stages whose kernels come from it.
+fn reflect_text(case: &Case, text: &Text, stages: &[&Stage]) {
     let module =
         naga::front::wgsl::parse_str(&text.wgsl).unwrap_or_else(|e| panic!("{case}: {}", e.emit_to_string(&text.wgsl)));
     let info = Validator::new(ValidationFlags::all(), Capabilities::all())
         .validate(&module)
         .unwrap_or_else(|e| panic!("{case}: {}", e.emit_to_string(&text.wgsl)));
-    let entries: BTreeSet<&str> = module.entry_points.iter().map(|e| e.name.as_str()).collect();
-    let stages: BTreeSet<&str> = program.stages.iter().map(|s| s.entry).collect();
-    assert_eq!(entries, stages, "{case}: entry points of {} and stages of the form", text.file);
-    for (i, entry) in module.entry_points.iter().enumerate() {
-        let stage = program.stages.iter().find(|s| s.entry == entry.name).expect("just compared");
-        let at = format!("{case}: {}", stage.entry);
-        assert_eq!(entry.workgroup_size, stage.workgroup, "{at}: workgroup size");
+    for stage in stages {
+        let kernel = stage.kernel_launch().expect("it has a text");
+        let at = format!("{case}: {} ({} of {})", stage.label, kernel.entry, text.file);
+        let entry = module.entry_points.iter().position(|e| e.name == kernel.entry);
+        let i = entry.unwrap_or_else(|| panic!("{at}: no such entry point"));
+        let entry = &module.entry_points[i];
+        assert_eq!(entry.workgroup_size, kernel.workgroup, "{at}: workgroup size");
         translates(&at, entry, &module, &info);
         bindings(&at, case, stage, &module, info.get_entry_point(i));
     }
@@ -51,6 +60,7 @@ fn translates(at: &str, entry: &naga::EntryPoint, module: &naga::Module, info: &
 }
 
 fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &naga::valid::FunctionInfo) {
+    let kernel = stage.kernel_launch().expect("it has a text");
     let buffers = case.problem.buffers();
     let mut used = BTreeSet::new();
     let mut workgroup_bytes = 0;
@@ -64,22 +74,46 @@ fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &
             naga::AddressSpace::WorkGroup => workgroup_bytes += module.types[global.ty].inner.size(module.to_ctx()),
             naga::AddressSpace::Storage { access } => {
                 let binding = global.binding.expect("storage is bound");
-                let position = buffers.iter().position(|b| b.name == name);
-                assert_eq!(position, Some(binding.binding as usize), "{at}: `{name}` must have its buffer's position");
                 assert_eq!(binding.group, 0, "{at}: `{name}`");
-                let declared = stage.uses.iter().find(|(n, _)| *n == name);
-                let (_, declared) = declared.unwrap_or_else(|| panic!("{at}: uses `{name}`, the form does not say so"));
+                let position = stage.args.iter().position(|arg| arg.parameter == name);
+                let position = position.unwrap_or_else(|| panic!("{at}: uses `{name}`, the form does not say so"));
+                assert_eq!(position, binding.binding as usize, "{at}: `{name}` must have its argument's position");
+                let arg = &stage.args[position];
                 let writable = access.contains(naga::StorageAccess::STORE);
-                assert_eq!(writable, *declared == Access::Write, "{at}: access of `{name}`");
+                assert_eq!(writable, arg.access == Access::Write, "{at}: access of `{name}`");
+                let spec = buffers.iter().find(|b| b.name == arg.buffer);
+                let spec = spec.unwrap_or_else(|| panic!("{at}: `{}` is no buffer of the workload", arg.buffer));
+                let scalar = scalar(&module.types[global.ty].inner, module);
+                // Kernels may look at any elements as words of 32 bits, and at numbers with their bits.
+                let words = scalar == (naga::ScalarKind::Uint, 4);
+                let storage = spec.elem.storage(case.problem.dtype);
+                assert!(words || scalar == told(storage), "{at}: `{name}` holds {storage:?}, the text says {scalar:?}");
                 assert!(writable || !usage.contains(GlobalUse::WRITE), "{at}: writes `{name}`");
                 used.insert(name);
             }
             other => panic!("{at}: `{name}` lies in {other:?}"),
         }
     }
-    let declared: BTreeSet<&str> = stage.uses.iter().map(|(name, _)| *name).collect();
+    let declared: BTreeSet<&str> = stage.args.iter().map(|arg| arg.parameter).collect();
     assert_eq!(used, declared, "{at}: buffers used");
-    assert_eq!(workgroup_bytes, stage.shared_bytes, "{at}: bytes of workgroup memory");
+    assert_eq!(workgroup_bytes, kernel.shared_bytes, "{at}: bytes of workgroup memory");
+}
+
+/// Kind and width of what an array, or a vector in it, is made of.
+fn scalar(inner: &naga::TypeInner, module: &naga::Module) -> (naga::ScalarKind, u8) {
+    match inner {
+        naga::TypeInner::Array { base, .. } => scalar(&module.types[*base].inner, module),
+        naga::TypeInner::Scalar(s) | naga::TypeInner::Vector { scalar: s, .. } | naga::TypeInner::Atomic(s) => {
+            (s.kind, s.width)
+        }
+        other => panic!("storage of {other:?}"),
+    }
+}
+
+/// The same of a buffer's elements.
+fn told(storage: Storage) -> (naga::ScalarKind, u8) {
+    let kind = if storage == Storage::U32 { naga::ScalarKind::Uint } else { naga::ScalarKind::Float };
+    (kind, storage.bytes() as u8)
 }
 
 #[test]
@@ -105,17 +139,38 @@ fn every_workload_has_kernels_in_both_dialects() {
     }
 }
 
+/// The files that the kernels of a target's cases are put together from, at awkward shapes.
+fn used(caps: &Caps, extension: &str, files: impl Fn(&str) -> BTreeSet<String>) -> BTreeSet<String> {
+    let programs = kernel_cases(awkward_problems(caps), caps).into_iter().filter_map(|case| case.program(caps));
+    let kernels: BTreeSet<String> =
+        programs.flat_map(|p| p.kernels().map(|k| format!("{}.{extension}", k.text)).collect::<Vec<_>>()).collect();
+    kernels.iter().flat_map(|kernel| files(kernel)).collect()
+}
+
 #[test]
-fn every_kernel_text_belongs_to_a_workload() {
-    let cuda: Vec<&str> = parallax_cuda::text::names().collect();
-    for name in names().chain(cuda) {
-        let (stem, variant) = name.split_once('/').unwrap_or((name, "common"));
-        let workload = suite::find(stem).unwrap_or_else(|| panic!("kernels/{name} belongs to no workload"));
-        assert!(
-            variant == "common" || workload.forms.iter().any(|f| f.variant(variant).is_some()),
-            "kernels/{name} belongs to no variant"
-        );
+fn every_kernel_text_is_used() {
+    let wgsl = used(&roomy(), "wgsl", |file| closure(&parallax_shaders::text::embedded(), file, "#import ", ".wgsl"));
+    let cuda = Caps {
+        dialect: Dialect::Cuda,
+        dtypes: suite::DType::ALL.map(|(_, dtype)| dtype).to_vec(),
+        compute_capability: Some((9, 0)),
+        ..roomy()
+    };
+    let cuda = used(&cuda, "cu", |file| closure(&parallax_cuda::text::embedded(), file, "#include \"", ""));
+    // Work that WebGPU has no launch for becomes these.
+    let of_the_backend = ["lib/fill.wgsl", "lib/copy.wgsl"];
+    let names = parallax_shaders::text::embedded().names().chain(parallax_cuda::text::embedded().names());
+    for name in names.filter(|name| !of_the_backend.contains(name)) {
+        assert!(wgsl.contains(name) || cuda.contains(name), "no stage of any workload uses kernels/{name}");
     }
+}
+
+/// A file and all that it imports.
+fn closure(texts: &Texts, file: &str, word: &str, extension: &str) -> BTreeSet<String> {
+    let import =
+        |line: &str| line.strip_prefix(word).map(|name| format!("{}{extension}", name.trim_end_matches('"').trim()));
+    let parts = texts.with_imports(file, &import).unwrap_or_else(|e| panic!("{e}"));
+    parts.into_iter().map(|part| part.file).collect()
 }
 
 #[test]

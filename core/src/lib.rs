@@ -49,7 +49,11 @@
 //! - **form**: one direction of a workload (`fwd`, `bwd`, `fwd+bwd`), whole in itself: shapes, buffers, cost, tolerance of
 //!   each output, reference, variants ([`suite::Form`]).
 //! - **shape**: named extents of one problem, in elements.
-//! - **variant**: one way to compute it: an ordered list of **stages**, one kernel launch each.
+//! - **variant**: one way to compute it: a program, which is an ordered list of **stages**.
+//! - **stage**: one piece of work, whole in itself: a kernel launch, a library call, a fill or a copy, with its constants,
+//!   its arguments, its cost, and the label that it has in traces and profiles.
+//! - **text**: a file of kernels, named as `matmul/tiled`; any workload's stages may name any text. What backends compile
+//!   is a text with an element type and constants, and stages that agree in these share it ([`suite::Texts`]).
 //! - **dialect**: what a variant is written in: WGSL, CUDA, a vendor's library, or plain host code.
 //! - **target**: what runs it: `browser`, `wgpu`, `cuda`, `cpu`.
 //! - **case**: workload / direction / shape / dtype / variant, with one canonical string ([`suite::Case`]).
@@ -79,9 +83,9 @@
 //!
 //! Three new files (or folders) and no edit: `core/src/suite/workloads/NAME.rs` fills in a
 //! [`suite::Workload`] with a form for each direction;
-//! `shaders/kernels/NAME.wgsl` and `cuda/kernels/NAME.cu` hold the kernels (as folders: one text per variant and, for
-//! what they share, `common`). Build scripts list the folders; tests fail until the pieces agree: entry points, bindings,
-//! access, workgroup sizes and memory are reflected from the texts and held against the form.
+//! `shaders/kernels/NAME` and `cuda/kernels/NAME` hold its kernel texts, beside `lib`, which has what many share. Build
+//! scripts list the folders; tests fail until the pieces agree: entry points, bindings, access, workgroup sizes and
+//! memory are reflected from the texts and held against the stages.
 //!
 //! # Adding a target
 //!

@@ -96,7 +96,7 @@ pub(crate) fn compile_cached(text: &Text, arch: Arch, cache: Option<&Path>) -> R
     let compiled = Compiled {
         time,
         cached,
-        text_hash: hex(&Sha256::digest(&text.source)),
+        text_hash: hash(&text.source),
         options: options.into_iter().chain([format!("NVRTC {}.{}", nvrtc.version().0, nvrtc.version().1)]).collect(),
         steps: vec![Step { name: if cached { "cache read" } else { "NVRTC" }.to_owned(), time }],
         repeat: None,
@@ -148,6 +148,11 @@ fn key(source: &str, options: &[String], (major, minor): (u32, u32)) -> String {
         hash.update(part);
     }
     hex(&hash.finalize())
+}
+
+/// SHA-256 in hexadecimal.
+pub(crate) fn hash(text: &str) -> String {
+    hex(&Sha256::digest(text))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,13 +1,14 @@
 //! Kernels that are loaded, and launches with their arguments in place.
 
+use std::borrow::Cow;
 use std::ffi::{CString, c_void};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
-use cudarc::driver::{CudaContext, CudaStream, result, sys};
-use parallax_core::device::{BackendError, Launch};
-use parallax_core::suite::Stage;
+use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
+use parallax_core::device::{BackendError, Launch, SpanKind};
+use parallax_core::suite::{Kernel, Stage};
 use parallax_core::units::Bytes;
 
 use crate::cublaslt::Gemm;
@@ -28,10 +29,10 @@ impl Module {
         Ok(Module { handle, context: context.clone() })
     }
 
-    /// The kernel of a stage, allowed as much shared memory as the stage asks for.
-    pub(crate) fn function(&self, stage: &Stage) -> Result<sys::CUfunction, BackendError> {
-        let entry = stage.entry;
-        if stage.cuda.cluster > 1 {
+    /// A kernel of the binary, allowed as much shared memory as it asks for.
+    pub(crate) fn function(&self, kernel: &Kernel) -> Result<sys::CUfunction, BackendError> {
+        let entry = kernel.entry;
+        if kernel.cuda.cluster != [1; 3] {
             return Err(BackendError::Unsupported(format!(
                 "{entry} asks for a cluster launch, which is not made here"
             )));
@@ -40,7 +41,7 @@ impl Module {
         // SAFETY: the module is loaded and outlives the function: the case owns both.
         let function = unsafe { result::module::get_function(self.handle, name) }
             .doing(|| format!("looking for the entry `{entry}`"))?;
-        let dynamic = stage.cuda.dynamic_shared_bytes;
+        let dynamic = kernel.cuda.dynamic_shared_bytes;
         if dynamic > 0 {
             let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function is alive.
@@ -62,111 +63,164 @@ impl Drop for Module {
 
 /// What a stage is on this device, the same for every set of buffers.
 #[derive(Clone)]
-pub(crate) enum Work {
+pub(crate) enum Ready {
     /// A kernel of our own.
-    Kernel(sys::CUfunction),
+    Kernel(Rc<Function>),
     /// A product by the library, with the address of its workspace.
     Gemm(Rc<Gemm>, sys::CUdeviceptr),
+    /// A fill with a word.
+    Fill(u32),
+    /// A copy on the device.
+    Copy,
 }
 
-/// One launch with its arguments in place.
+/// A kernel with its launch.
+pub(crate) struct Function {
+    pub(crate) handle: sys::CUfunction,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) dynamic_shared_bytes: u32,
+}
+
+/// A range of device memory, which lives as long as the case that owns the launch.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) pointer: sys::CUdeviceptr,
+    pub(crate) bytes: u64,
+}
+
+/// One stage with its arguments in place.
 pub(crate) struct Step {
-    pub(crate) entry: &'static str,
-    work: Work,
-    grid: [u32; 3],
-    block: [u32; 3],
-    dynamic_shared_bytes: u32,
-    /// Addresses of the buffers, which live as long as the case that owns this.
-    pointers: Box<[sys::CUdeviceptr]>,
+    pub(crate) label: Cow<'static, str>,
+    entry: &'static str,
+    work: Ready,
+    /// The arguments, in order.
+    places: Box<[Place]>,
 }
 
 impl Step {
-    /// A stage on buffers at the given addresses, in the order of its uses.
-    pub(crate) fn new(stage: &Stage, work: Work, pointers: Box<[sys::CUdeviceptr]>) -> Result<Step, BackendError> {
+    /// A stage on memory at the given places, in the order of its arguments.
+    pub(crate) fn new(stage: &Stage, work: Ready, places: Box<[Place]>) -> Result<Step, BackendError> {
         let fits = match work {
-            Work::Kernel(_) => pointers.len() <= MOST_BUFFERS,
-            Work::Gemm(..) => pointers.len() == 3,
+            Ready::Kernel(_) => places.len() <= MOST_BUFFERS,
+            Ready::Gemm(..) => places.len() == 3,
+            Ready::Fill(_) => places.len() == 1,
+            Ready::Copy => places.len() == 2 && places[0].bytes == places[1].bytes,
         };
         if !fits {
-            let (entry, count) = (stage.entry, pointers.len());
-            return Err(BackendError::Unsupported(format!("{entry} cannot be given {count} buffers")));
+            let (label, count) = (&stage.label, places.len());
+            return Err(BackendError::Unsupported(format!("{label} cannot be given these {count} buffers")));
         }
-        Ok(Step {
-            entry: stage.entry,
-            work,
-            grid: stage.grid,
-            block: stage.workgroup,
-            dynamic_shared_bytes: stage.cuda.dynamic_shared_bytes,
-            pointers,
-        })
+        Ok(Step { label: stage.label.clone(), entry: stage.entry(), work, places })
     }
 
     /// The call that launches it.
     pub(crate) fn call(&self) -> &'static str {
         match self.work {
-            Work::Kernel(_) => "cuLaunchKernel",
-            Work::Gemm(..) => "cublasLtMatmul",
+            Ready::Kernel(_) => "cuLaunchKernel",
+            Ready::Gemm(..) => "cublasLtMatmul",
+            Ready::Fill(_) => "cuMemsetD32Async",
+            Ready::Copy => "cuMemcpyDtoDAsync",
+        }
+    }
+
+    /// What its span on the device is, and the bytes that it moves where that is all it does.
+    pub(crate) fn kind(&self) -> (SpanKind, Option<Bytes>) {
+        match self.work {
+            Ready::Kernel(_) | Ready::Gemm(..) => (SpanKind::Kernel, None),
+            Ready::Fill(_) => (SpanKind::Memset, Some(Bytes(self.places[0].bytes))),
+            Ready::Copy => (SpanKind::Memcpy, Some(Bytes(self.places[0].bytes))),
         }
     }
 
     /// Queue it on the stream. The context is current.
     pub(crate) fn launch(&self, stream: &CudaStream) -> Result<(), BackendError> {
-        match &self.work {
-            Work::Kernel(function) => self.launch_kernel(*function, stream),
-            Work::Gemm(gemm, workspace) => {
-                let [a, b, c] = self.pointers[..] else { unreachable!("counted when it was made") };
+        let doing = || format!("launching {}", self.label);
+        match (&self.work, &self.places[..]) {
+            (Ready::Kernel(function), _) => self.launch_kernel(function, stream),
+            (Ready::Gemm(gemm, workspace), [a, b, c]) => {
                 // SAFETY: the case owns plan, buffers and workspace, and waits for the stream before it drops them; the
                 // workload vouches that the buffers hold the matrices.
-                unsafe { gemm.launch([a, b, c], *workspace, stream.cu_stream()) }
+                unsafe { gemm.launch([a.pointer, b.pointer, c.pointer], *workspace, stream.cu_stream()) }
             }
+            (Ready::Fill(word), [to]) => fill(*to, *word, stream).doing(doing),
+            (Ready::Copy, [from, to]) => {
+                // SAFETY: both ranges are alive until the stream has been waited for, and of the same length.
+                unsafe { result::memcpy_dtod_async(to.pointer, from.pointer, from.bytes as usize, stream.cu_stream()) }
+                    .doing(doing)
+            }
+            _ => unreachable!("counted when it was made"),
         }
     }
 
-    fn launch_kernel(&self, function: sys::CUfunction, stream: &CudaStream) -> Result<(), BackendError> {
+    fn launch_kernel(&self, function: &Function, stream: &CudaStream) -> Result<(), BackendError> {
         // Launching copies the arguments, so the list of their addresses need not live longer than the call.
         let mut arguments: [*mut c_void; MOST_BUFFERS] = [std::ptr::null_mut(); MOST_BUFFERS];
-        let used = &mut arguments[..self.pointers.len()];
-        for (argument, pointer) in used.iter_mut().zip(&self.pointers) {
-            *argument = std::ptr::from_ref(pointer).cast_mut().cast();
+        let used = &mut arguments[..self.places.len()];
+        for (argument, place) in used.iter_mut().zip(&self.places) {
+            *argument = std::ptr::from_ref(&place.pointer).cast_mut().cast();
         }
         let three = |[x, y, z]: [u32; 3]| (x, y, z);
         // SAFETY: module and buffers are alive until the stream has been waited for; a test checks that the parameters
-        // of every kernel are the stage's buffers.
+        // of every kernel are the stage's arguments.
         unsafe {
             result::launch_kernel(
-                function,
-                three(self.grid),
-                three(self.block),
-                self.dynamic_shared_bytes,
+                function.handle,
+                three(function.grid),
+                three(function.block),
+                function.dynamic_shared_bytes,
                 stream.cu_stream(),
                 used,
             )
         }
-        .doing(|| format!("launching {}", self.entry))
+        .doing(|| format!("launching {}", self.label))
     }
 
     /// What is launched, and what the driver tells about it. The context is current.
     pub(crate) fn describe(&self, device: Multiprocessors) -> Launch {
-        let launch = Launch { entry: self.entry.to_owned(), grid: self.grid, block: self.block, ..Launch::default() };
-        // The library keeps its kernels to itself.
-        let Work::Kernel(function) = self.work else { return launch };
+        let launch = Launch {
+            label: self.label.to_string(),
+            entry: self.entry.to_owned(),
+            grid: [1; 3],
+            block: [1; 3],
+            ..Launch::default()
+        };
+        // The library keeps its kernels to itself, and fills and copies have none.
+        let Ready::Kernel(kernel) = &self.work else { return launch };
+        let function = kernel.handle;
         let ask = |attribute| {
             // SAFETY: the function is alive as long as the case.
             let value = unsafe { result::function::get_function_attribute(function, attribute) }.ok()?;
             u32::try_from(value).ok()
         };
         let fixed = ask(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES).unwrap_or(0);
-        let threads = self.block.iter().product::<u32>();
-        let grid = self.grid.iter().map(|extent| u64::from(*extent)).product();
+        let threads = kernel.block.iter().product::<u32>();
+        let grid = kernel.grid.iter().map(|extent| u64::from(*extent)).product();
         Launch {
+            grid: kernel.grid,
+            block: kernel.block,
             registers: ask(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS),
-            shared: Bytes(u64::from(fixed) + u64::from(self.dynamic_shared_bytes)),
+            shared: Bytes(u64::from(fixed) + u64::from(kernel.dynamic_shared_bytes)),
             spilled: ask(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES).map(|bytes| Bytes(bytes.into())),
-            occupancy: resident(function, threads, self.dynamic_shared_bytes)
+            occupancy: resident(function, threads, kernel.dynamic_shared_bytes)
                 .and_then(|resident| occupancy(grid, threads, resident, device)),
             ..launch
         }
     }
+}
+
+/// Fill a range with a word of 32 bits, in stream order. A range that ends within a word gets the word's lower half.
+fn fill(to: Place, word: u32, stream: &CudaStream) -> Result<(), DriverError> {
+    let (whole, rest) = (to.bytes / 4, to.bytes % 4);
+    // SAFETY: the range is alive until the stream has been waited for.
+    unsafe {
+        sys::cuMemsetD32Async(to.pointer, word, whole as usize, stream.cu_stream()).result()?;
+        if rest > 0 {
+            sys::cuMemsetD16Async(to.pointer + 4 * whole, word as u16, rest as usize / 2, stream.cu_stream())
+                .result()?;
+        }
+    }
+    Ok(())
 }
 
 /// Parameters of one kernel, at most.

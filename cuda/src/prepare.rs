@@ -5,20 +5,19 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use parallax_core::device::{BackendError, Compiled, Step as CompileStep};
-use parallax_core::suite::{BufferSpec, Case, DType, Inputs, Library, Program, Role, Stage};
+use parallax_core::suite::{BufferSpec, Case, DType, Inputs, Library, Program, Role, Stage, Work};
 use rayon::prelude::*;
 
-use crate::compile::compile_cached;
+use crate::compile::{compile_cached, hash};
 use crate::cublaslt::{Gemm, WORKSPACE};
 use crate::errors::Context;
 use crate::events::{event, since};
-use crate::launch::{Module, Step, Work};
+use crate::launch::{Function, Module, Place, Ready, Step};
 use crate::memory::{Buffer, Ledger};
 use crate::occupancy::Multiprocessors;
 use crate::prepared::{PreparedCase, Rotation, Set};
 use crate::profiler::Cuda;
-use crate::text;
-use crate::text::Text;
+use crate::text::{Text, assemble_all};
 
 impl Cuda {
     /// Compile a case and put it and `sets` copies of its buffers on the device.
@@ -31,30 +30,51 @@ impl Cuda {
         let program = case.program(&self.device.info.caps).ok_or_else(|| {
             BackendError::Unsupported(format!("{case} has no kernels of its own: prepare the variant that it selects"))
         })?;
+        self.prepare_program(case, &program, inputs, sets)
+    }
+
+    /// The same with a program of the caller's own on the case's buffers.
+    pub(crate) fn prepare_program(
+        &mut self,
+        case: &Case,
+        program: &Program,
+        inputs: &Inputs,
+        sets: u32,
+    ) -> Result<PreparedCase, BackendError> {
         let context = &self.device.context.clone();
         context.bind_to_thread().doing(|| "binding the device to this thread".into())?;
-        let (module, mut compiled) = self.compile(case, &program)?;
+        let (modules, places, mut compiled) = self.compile(case, program)?;
 
         let ledger = Rc::<Ledger>::default();
-        let calls = |stage: &Stage| stage.cuda.library.is_some();
+        let calls = |stage: &Stage| matches!(stage.work, Work::Library(_));
         let workspace = match program.stages.iter().any(calls) {
             true => Some(Buffer::new(context, &ledger, "the library's workspace", WORKSPACE)?),
             false => None,
         };
-        let works = program.stages.iter().map(|stage| match (stage.cuda.library, &module, &workspace) {
-            (Some(library), _, Some(workspace)) => {
-                let gemm = self.plan(library, case.problem.dtype, &mut compiled)?;
-                Ok(Work::Gemm(Rc::new(gemm), workspace.pointer()))
+        let works = program.stages.iter().zip(&places).map(|(stage, place)| match (&stage.work, place, &workspace) {
+            (Work::Library(library), _, Some(workspace)) => {
+                let gemm = self.plan(*library, case.problem.dtype, &mut compiled)?;
+                Ok(Ready::Gemm(Rc::new(gemm), workspace.pointer()))
             }
-            (None, Some(module), _) => module.function(stage).map(Work::Kernel),
+            (Work::Kernel(kernel), Some(place), _) => {
+                let (grid, block) = (kernel.grid, kernel.workgroup);
+                let dynamic_shared_bytes = kernel.cuda.dynamic_shared_bytes;
+                let handle = modules[*place].function(kernel)?;
+                Ok(Ready::Kernel(Rc::new(Function { handle, grid, block, dynamic_shared_bytes })))
+            }
+            (Work::Fill(word), ..) => Ok(Ready::Fill(*word)),
+            (Work::Copy, ..) => Ok(Ready::Copy),
+            (Work::Collective(_), ..) => {
+                Err(BackendError::Unsupported(format!("{} needs several devices", stage.label)))
+            }
             _ => unreachable!("a text is compiled and a workspace allocated exactly where a stage needs it"),
         });
         let works = works.collect::<Result<Vec<_>, _>>()?;
 
         let specs = case.problem.buffers();
-        let sets = self.upload(case, &program, &ledger, inputs, sets)?;
+        let sets = self.upload(case, program, &ledger, inputs, sets)?;
         let executions =
-            sets.iter().map(|set| execution(&program, &works, &specs, set)).collect::<Result<Vec<_>, _>>()?;
+            sets.iter().map(|set| execution(program, &works, &specs, set)).collect::<Result<Vec<_>, _>>()?;
         let prepared = PreparedCase {
             executions,
             rotation: Rotation::new(sets.len()),
@@ -63,7 +83,7 @@ impl Cuda {
             end: event(context)?,
             sets,
             _workspace: workspace,
-            _module: module,
+            _modules: modules,
             compiled,
             context: context.clone(),
             stream: self.stream.clone(),
@@ -79,32 +99,33 @@ impl Cuda {
 
     /// Compile what the cases need, on all processors: the compiler takes far longer than anything else on a first visit.
     pub(crate) fn compile_ahead(&mut self, cases: &[Case]) {
-        let text = |case: &Case| {
-            let program = case.program(&self.device.info.caps).filter(text::needed)?;
-            text::assemble(case, &program).ok()
+        let of_case = |case: &Case| {
+            let program = case.program(&self.device.info.caps)?;
+            Some(assemble_all(&self.options.texts, &program, case.problem.dtype).ok()?.0)
         };
-        // Variants that differ in their launch only have one text.
+        // Cases that differ in their launch only have the same text.
         let texts: BTreeMap<String, Text> =
-            cases.iter().filter_map(text).map(|text| (text.source.clone(), text)).collect();
+            cases.iter().filter_map(of_case).flatten().map(|text| (text.source.clone(), text)).collect();
         let binary = |(source, text): (String, Text)| {
             Some((source, compile_cached(&text, self.device.arch, self.options.cache.as_deref()).ok()?))
         };
         self.ahead = texts.into_par_iter().filter_map(binary).collect();
     }
 
-    /// The kernels of a program, loaded, and what that took; nothing where every stage is a call into the library.
-    fn compile(&mut self, case: &Case, program: &Program) -> Result<(Option<Module>, Compiled), BackendError> {
-        if !text::needed(program) {
-            return Ok((None, Compiled::default()));
-        }
-        let text = text::assemble(case, program)?;
-        let (module, mut compiled) = self.load(&text)?;
-        // As a repeat visit would find it: in the cache. A second module is loaded, and gone again at once.
-        if self.options.cache.is_some() {
-            let (_again, repeat) = self.load(&text)?;
+    /// The texts of a program, loaded, which of them each stage's kernel comes from, and what that took; nothing where
+    /// no stage launches a kernel.
+    fn compile(&mut self, case: &Case, program: &Program) -> Result<Loaded, BackendError> {
+        let (texts, places) = assemble_all(&self.options.texts, program, case.problem.dtype)?;
+        let loaded = texts.iter().map(|text| self.load(text)).collect::<Result<Vec<_>, _>>()?;
+        let (modules, each): (Vec<_>, Vec<_>) = loaded.into_iter().unzip();
+        let mut compiled = together(each);
+        // As a repeat visit would find it: in the cache. Second modules are loaded, and gone again at once.
+        if self.options.cache.is_some() && !texts.is_empty() {
+            let again = texts.iter().map(|text| Ok(self.load(text)?.1)).collect::<Result<Vec<_>, BackendError>>()?;
+            let repeat = together(again);
             compiled.repeat = repeat.cached.then_some(repeat.time);
         }
-        Ok((Some(module), compiled))
+        Ok((modules, places, compiled))
     }
 
     fn load(&mut self, text: &Text) -> Result<(Module, Compiled), BackendError> {
@@ -143,8 +164,7 @@ impl Cuda {
         let (context, dtype) = (&self.device.context, case.problem.dtype);
         let used = |spec: &BufferSpec| {
             // Outputs are allocated in any case: they are read back by their position.
-            let names = || program.stages.iter().flat_map(|stage| stage.uses.iter().map(|(name, _)| *name));
-            !matches!(spec.role, Role::Scratch) || names().any(|name| name == spec.name)
+            !matches!(spec.role, Role::Scratch) || program.uses(spec.name)
         };
         let allocate = |spec: &BufferSpec| match used(spec) {
             true => Buffer::new(context, ledger, spec.name, spec.bytes(dtype).0).map(Some),
@@ -184,6 +204,32 @@ impl Cuda {
     }
 }
 
+/// Modules, which of them each stage's kernel comes from, and what loading them took.
+type Loaded = (Vec<Module>, Vec<Option<usize>>, Compiled);
+
+/// What compiling several texts took, as one. Cached is what was cached altogether.
+fn together(each: Vec<Compiled>) -> Compiled {
+    let (cached, hashes): (bool, Vec<String>) =
+        (each.iter().all(|one| one.cached), each.iter().map(|one| one.text_hash.clone()).collect());
+    let mut all = each.into_iter().reduce(|mut all, one| {
+        all.time += one.time;
+        for step in one.steps {
+            match all.steps.iter_mut().find(|known| known.name == step.name) {
+                Some(known) => known.time += step.time,
+                None => all.steps.push(step),
+            }
+        }
+        all
+    });
+    if let Some(all) = &mut all {
+        all.cached = cached;
+        if hashes.len() > 1 {
+            all.text_hash = hash(&hashes.concat());
+        }
+    }
+    all.unwrap_or_default()
+}
+
 /// Add what was done since `begin` to the ledger of compiling.
 fn add_step(compiled: &mut Compiled, name: &str, begin: Instant) {
     let time = since(begin);
@@ -192,17 +238,17 @@ fn add_step(compiled: &mut Compiled, name: &str, begin: Instant) {
 }
 
 /// The launches of one execution on a set of buffers.
-fn execution(program: &Program, works: &[Work], specs: &[BufferSpec], set: &Set) -> Result<Vec<Step>, BackendError> {
-    let step = |(stage, work): (&Stage, &Work)| {
-        let pointer = |name: &str| {
+fn execution(program: &Program, works: &[Ready], specs: &[BufferSpec], set: &Set) -> Result<Vec<Step>, BackendError> {
+    let step = |(stage, work): (&Stage, &Ready)| {
+        let place = |name: &str| {
             let index = specs.iter().position(|spec| spec.name == name);
             let buffer = index.and_then(|index| set[index].as_ref());
-            buffer.map(Buffer::pointer).ok_or_else(|| {
-                BackendError::Device(format!("{} uses `{name}`, which is no buffer of the workload", stage.entry))
+            buffer.map(|buffer| Place { pointer: buffer.pointer(), bytes: buffer.bytes() }).ok_or_else(|| {
+                BackendError::Device(format!("{} uses `{name}`, which is no buffer of the workload", stage.label))
             })
         };
-        let pointers = stage.uses.iter().map(|(name, _)| pointer(name)).collect::<Result<_, _>>()?;
-        Step::new(stage, work.clone(), pointers)
+        let places = stage.args.iter().map(|arg| place(arg.buffer)).collect::<Result<_, _>>()?;
+        Step::new(stage, work.clone(), places)
     };
     program.stages.iter().zip(works).map(step).collect()
 }

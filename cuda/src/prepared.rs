@@ -32,7 +32,7 @@ pub(crate) struct PreparedCase {
     pub(crate) sets: Vec<Set>,
     /// What the library multiplies in, where it is called.
     pub(crate) _workspace: Option<Buffer>,
-    pub(crate) _module: Option<Module>,
+    pub(crate) _modules: Vec<Module>,
     pub(crate) compiled: Compiled,
     pub(crate) context: Arc<CudaContext>,
     pub(crate) stream: Arc<CudaStream>,
@@ -112,8 +112,8 @@ impl PreparedCase {
 
     /// Wait for everything on the stream; this is where errors inside of kernels come to light.
     pub(crate) fn wait(&self) -> Result<(), BackendError> {
-        let entries = || self.steps(0).iter().map(|step| step.entry).collect::<Vec<_>>().join(", ");
-        self.stream.synchronize().doing(|| format!("running {}", entries()))
+        let labels = || self.steps(0).iter().map(|step| &*step.label).collect::<Vec<_>>().join(", ");
+        self.stream.synchronize().doing(|| format!("running {}", labels()))
     }
 
     /// Fill outputs and scratch of every set with NaN, and wait for that.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use cudarc::driver::{CudaEvent, CudaStream};
 use parallax_core::device::{BackendError, ClockInfo, DeviceInfo, Prepared, Profiler, Transfer};
-use parallax_core::suite::{Case, Inputs};
+use parallax_core::suite::{Case, Inputs, Texts};
 use parallax_core::units::Nanos;
 
 use crate::compile::{Binary, default_cache};
@@ -17,21 +17,24 @@ use crate::device::{Device, Unavailable, failed};
 use crate::errors::Context;
 use crate::events::{since, test_clock};
 use crate::nvrtc;
+use crate::text::embedded;
 use crate::transfer::transfer;
 
 /// How to open a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Number of the device, as the driver counts.
     pub ordinal: usize,
     /// Folder of compiled kernels; `None` compiles everything anew.
     pub cache: Option<PathBuf>,
+    /// Where kernel texts come from.
+    pub texts: Texts,
 }
 
 impl Default for Options {
-    /// The first device, and the user's cache folder.
+    /// The first device, the user's cache folder, and the program's own texts.
     fn default() -> Self {
-        Options { ordinal: 0, cache: default_cache() }
+        Options { ordinal: 0, cache: default_cache(), texts: embedded() }
     }
 }
 

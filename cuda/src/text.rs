@@ -1,11 +1,14 @@
-//! The final kernel text of a case: element type, prelude, named integers, kernel. Pure text, no device.
+//! The final text of a kernel: element type, constants, the kernel file and what it includes. Pure text, no device.
+//!
+//! A kernel file below `kernels/` includes what it needs by lines `#include "lib/reduce.cuh"`, with names as they are
+//! below that folder. They are resolved here and not by the compiler, so that one text says everything: where a file is
+//! included for the first time its lines are put in place, and further includes of it are left out. That is done before
+//! any `#if` is looked at; includes stand at the top of a file. `#line` keeps every message at its file and line.
 
 use parallax_core::device::BackendError;
-use parallax_core::suite::{Case, DType, Program};
+use parallax_core::suite::{DType, Kernel, Program, Texts, Value};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
-
-const PRELUDE: &str = include_str!("../kernels/prelude.cuh");
 
 /// A text that the compiler gets as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,97 +19,101 @@ pub struct Text {
     pub source: String,
 }
 
-/// Name of every embedded kernel text: NAME or NAME/VARIANT.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    TEXTS.iter().map(|(name, _)| *name)
+/// The texts of the program.
+pub fn embedded() -> Texts {
+    Texts::embedded(FILES)
 }
 
-/// Name and body of the kernel file of a variant: `WORKLOAD/VARIANT.cu`, or else `WORKLOAD.cu`.
-pub fn kernel(workload: &str, variant: &str) -> Option<(String, &'static str)> {
-    find(&format!("{workload}/{variant}")).or_else(|| find(workload))
-}
-
-fn find(name: &str) -> Option<(String, &'static str)> {
-    TEXTS.iter().find(|(n, _)| *n == name).map(|(n, body)| (format!("{n}.cu"), *body))
-}
-
-/// Whether a program needs a text: calls into the vendor's library do not.
-pub fn needed(program: &Program) -> bool {
-    program.stages.iter().any(|stage| stage.cuda.library.is_none())
-}
-
-/// The text of a case.
+/// The text of a kernel of a case of element type `dtype`.
 ///
 /// # Errors
-/// When there is no kernel file for it.
-pub fn assemble(case: &Case, program: &Program) -> Result<Text, BackendError> {
-    let (workload, variant) = (case.problem.workload.name, case.variant);
-    let (file, body) = kernel(workload, variant)
-        .ok_or_else(|| BackendError::Unsupported(format!("no CUDA kernel for {workload}/{variant}")))?;
-    let common = find(&format!("{workload}/common"));
-    Ok(Text { source: source(common, &file, body, case.problem.dtype, program), file })
-}
-
-/// Put the parts in order: element type, prelude, integers, what the variants share, kernel. The prelude comes before the integers: their short names (`D`, `H`, `W`) must not meet it.
-fn source(common: Option<(String, &str)>, file: &str, body: &str, dtype: DType, program: &Program) -> String {
-    let elem = match dtype {
+/// When there is no kernel file for it, or something that it includes is missing.
+pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, BackendError> {
+    let file = format!("{}.cu", kernel.text);
+    let parts = texts.with_imports(&file, &included).map_err(|e| BackendError::Unsupported(e.to_string()))?;
+    let elem = match kernel.elem.unwrap_or(dtype) {
         DType::F32 => "ELEM_F32",
         DType::F16 => "ELEM_F16",
         DType::BF16 => "ELEM_BF16",
     };
-    let consts: String = program.consts.iter().map(|(name, value)| format!("#define {name} {value}u\n")).collect();
-    let common = common.map(|(file, body)| format!("#line 1 \"{file}\"\n{body}")).unwrap_or_default();
-    format!("#define {elem} 1\n#line 1 \"prelude.cuh\"\n{PRELUDE}{consts}{common}#line 1 \"{file}\"\n{body}")
+    let mut source = format!("#define {elem} 1\n");
+    for (name, value) in &kernel.consts {
+        source += &match value {
+            Value::U32(value) => format!("constexpr unsigned {name} = {value}u;\n"),
+            Value::F32(value) => format!("constexpr float {name} = {value:?}f;\n"),
+            Value::Bool(value) => format!("constexpr bool {name} = {value};\n"),
+        };
+    }
+    for part in &parts {
+        source += &format!("#line {} \"{}\"\n{}", part.first_line, part.file, part.text);
+    }
+    Ok(Text { file, source })
+}
+
+/// The texts of a program, every different one once, and which of them each stage's kernel comes from.
+///
+/// # Errors
+/// As for one.
+pub fn assemble_all(
+    texts: &Texts,
+    program: &Program,
+    dtype: DType,
+) -> Result<(Vec<Text>, Vec<Option<usize>>), BackendError> {
+    program.distinct(|kernel| assemble(texts, kernel, dtype))
+}
+
+/// The file that a line includes; names in angle brackets are the compiler's business.
+fn included(line: &str) -> Option<String> {
+    let name = line.strip_prefix("#include \"")?.trim_end().strip_suffix('"')?;
+    Some(name.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::suite::{Library, Stage};
+    use parallax_core::suite::Stage;
 
-    #[test]
-    fn parts_come_in_order_and_lines_count_from_the_kernel_file() {
-        let program = Program { consts: vec![("S", 7), ("CAUSAL", 0)], stages: Vec::new() };
-        let common = Some(("x/common.cu".to_owned(), "common\n"));
-        let text = source(common, "x.cu", "body\n", DType::BF16, &program);
-        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part:?} is missing"));
-        assert!(at("#define ELEM_BF16 1\n") < at("#line 1 \"prelude.cuh\"\n"));
-        assert!(
-            at("flat_workgroup")
-                < at("#define S 7u\n#define CAUSAL 0u\n#line 1 \"x/common.cu\"\ncommon\n#line 1 \"x.cu\"\nbody\n")
-        );
-        assert!(!text.contains("#define ELEM_F32"));
+    fn kernel(stage: Stage) -> Kernel {
+        stage.kernel_launch().expect("a kernel").clone()
     }
 
     #[test]
-    fn calls_into_the_library_need_no_text() {
-        let own = Stage::new("own", &[], [1; 3], [1; 3], 0);
-        let mut call = own.clone();
-        call.cuda.library = Some(Library::Gemm { m: 1, n: 1, k: 1 });
-        let program =
-            |stages: &[&Stage]| Program { consts: Vec::new(), stages: stages.iter().copied().cloned().collect() };
-        assert!(!needed(&program(&[&call])));
-        assert!(needed(&program(&[&call, &own])));
+    fn parts_come_in_order_and_lines_count_from_their_files() {
+        let texts = Texts::embedded(&[
+            ("x/y.cu", "// about\n#include \"lib/a.cuh\"\n#include <cuda.h>\nbody\n#include \"lib/a.cuh\"\nend\n"),
+            ("lib/a.cuh", "lib\n"),
+        ]);
+        let consts: [(&str, Value); 3] = [("S", 7.into()), ("CAUSAL", false.into()), ("EPS", 1e-5.into())];
+        let kernel = kernel(Stage::kernel("y", "x/y", "y").consts(&consts));
+        let text = assemble(&texts, &kernel, DType::BF16).expect("there");
+        assert_eq!(text.file, "x/y.cu");
+        let want = "#define ELEM_BF16 1\nconstexpr unsigned S = 7u;\nconstexpr bool CAUSAL = false;\n\
+                    constexpr float EPS = 1e-5f;\n#line 1 \"x/y.cu\"\n// about\n#line 1 \"lib/a.cuh\"\nlib\n\
+                    #line 3 \"x/y.cu\"\n#include <cuda.h>\nbody\n#line 6 \"x/y.cu\"\nend\n";
+        assert_eq!(text.source, want);
     }
 
     #[test]
-    fn a_variants_own_file_comes_before_the_workloads() {
-        let file = |workload, variant| kernel(workload, variant).map(|(file, _)| file);
-        assert_eq!(file("attention", "flash").as_deref(), Some("attention/flash.cu"));
-        assert_eq!(file("hash_embedding", "owner").as_deref(), Some("hash_embedding/owner.cu"));
-        assert_eq!(file("hash_embedding", "other"), None);
+    fn a_kernel_may_have_another_element_type_than_its_case() {
+        let stage = Stage::kernel("y", "x/y", "y");
+        let texts = Texts::embedded(&[("x/y.cu", "body\n")]);
+        let source = |stage: Stage| assemble(&texts, &kernel(stage), DType::F16).expect("there").source;
+        assert!(source(stage.clone()).starts_with("#define ELEM_F16 1\n"));
+        assert!(source(stage.elem(DType::F32)).starts_with("#define ELEM_F32 1\n"));
     }
 
     #[test]
-    fn the_text_depends_on_shape_and_element_type_only() {
-        let text = |case: &str| {
-            let case: Case = case.parse().expect("valid case");
-            let program = Program { consts: vec![("D", case.problem["d"] as u32)], stages: Vec::new() };
-            assemble(&case, &program).expect("there is a kernel").source
-        };
-        let one = text("attention/fwd/b1,h1,s1,d8/f16/flash");
-        assert_eq!(one, text("attention/fwd/b1,h1,s1,d8/f16/flash"));
-        assert_ne!(one, text("attention/fwd/b1,h1,s1,d9/f16/flash"));
-        assert_ne!(one, text("attention/fwd/b1,h1,s1,d8/bf16/flash"));
+    fn stages_with_the_same_constants_share_their_text() {
+        let one = |n: u32| Stage::kernel("copy", "copy/scalar", "copy_scalar").consts(&[("N", n), ("THREADS", 64)]);
+        let program = Program { stages: vec![one(5), Stage::fill("zeros", "out", 0), one(6), one(5)] };
+        let (texts, places) = assemble_all(&embedded(), &program, DType::F32).expect("there");
+        assert_eq!((texts.len(), places), (2, vec![Some(0), None, Some(1), Some(0)]));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let missing = kernel(Stage::kernel("y", "no/such", "y"));
+        let error = assemble(&embedded(), &missing, DType::F32).expect_err("no such text").to_string();
+        assert!(error.contains("no/such.cu"), "{error}");
     }
 }

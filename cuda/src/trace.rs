@@ -1,7 +1,9 @@
 //! One execution in detail: what the host called, what the device ran, and which call made which kernel run.
 
+use std::borrow::Cow;
+
 use parallax_core::device::{BackendError, Span, SpanKind, Trace, TraceSource, Track};
-use parallax_core::units::Nanos;
+use parallax_core::units::{Bytes, Nanos};
 
 use crate::cupti::{Activity, Recording, What};
 use crate::events::{elapsed, event};
@@ -18,7 +20,9 @@ pub(crate) fn trace(case: &mut PreparedCase, stacks: bool) -> Result<Trace, Back
 
 /// One launch as the host saw it, on the host clock.
 struct Launched {
-    entry: &'static str,
+    label: Cow<'static, str>,
+    kind: SpanKind,
+    bytes: Option<Bytes>,
     call: &'static str,
     begin: Nanos,
     end: Nanos,
@@ -45,7 +49,9 @@ fn submit(
         let stack = stacks.then(Stack::capture);
         let begin = now();
         step.launch(&case.stream)?;
-        launches.push(Launched { entry: step.entry, call: step.call(), begin, end: now(), stack });
+        let end = now();
+        let (kind, bytes) = step.kind();
+        launches.push(Launched { label: step.label.clone(), kind, bytes, call: step.call(), begin, end, stack });
         after(case, i)
     });
     let wait = now();
@@ -106,12 +112,13 @@ fn host_spans(submission: &Submission) -> Vec<Span> {
     submission.launches.iter().enumerate().map(launch).chain([wait]).collect()
 }
 
-fn kernel_span(submission: &Submission, launch: usize, symbol: Option<&str>, [start, end]: [Nanos; 2]) -> Span {
-    let entry = submission.launches[launch].entry;
+fn device_span(submission: &Submission, launch: usize, symbol: Option<&str>, [start, end]: [Nanos; 2]) -> Span {
+    let Launched { label, kind, bytes, .. } = &submission.launches[launch];
     Span {
-        name: entry.to_owned(),
-        symbol: symbol.filter(|symbol| *symbol != entry).map(str::to_owned),
-        kind: SpanKind::Kernel,
+        name: label.to_string(),
+        symbol: symbol.filter(|symbol| symbol != label).map(str::to_owned),
+        kind: *kind,
+        bytes: *bytes,
         track: Track::Gpu,
         start,
         end,
@@ -134,7 +141,7 @@ fn from_events(submission: &Submission, times: &[Nanos]) -> Trace {
     let zero = if room.0 < 0.0 { begin } else { done - busy };
     let mut spans = host_spans(submission);
     let stages = times.windows(2).enumerate();
-    spans.extend(stages.map(|(i, mark)| kernel_span(submission, i, None, [zero + mark[0], zero + mark[1]])));
+    spans.extend(stages.map(|(i, mark)| device_span(submission, i, None, [zero + mark[0], zero + mark[1]])));
     Trace { spans, alignment_error: Some(Nanos(room.0.abs())), source: Some(TraceSource::Events) }
 }
 
@@ -202,7 +209,7 @@ fn from_activities(submission: &Submission, activities: &[Activity], aligned: Al
         // A kernel may be let in while the last blocks of the one before it still run; a track shows one at a time.
         let start = Nanos(start.0.max(free.0));
         free = Nanos(end.0.max(start.0));
-        spans.push(kernel_span(submission, launch, kernel.name.as_deref(), [start, free]));
+        spans.push(device_span(submission, launch, kernel.name.as_deref(), [start, free]));
     }
     Some(Trace { spans, alignment_error: Some(aligned.error), source: Some(TraceSource::Cupti) })
 }
@@ -212,8 +219,10 @@ mod tests {
     use super::*;
 
     fn submission(launches: &[(&'static str, f64, f64)], wait: [f64; 2]) -> Submission {
-        let launched = |&(entry, begin, end): &(&'static str, f64, f64)| Launched {
-            entry,
+        let launched = |&(label, begin, end): &(&'static str, f64, f64)| Launched {
+            label: label.into(),
+            kind: SpanKind::Kernel,
+            bytes: None,
             call: "cuLaunchKernel",
             begin: Nanos(begin),
             end: Nanos(end),

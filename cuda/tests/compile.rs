@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parallax_core::suite::{
-    Access, BufferSpec, Caps, Case, DType, Dialect, Elem, Form, How, Problem, Program, Stage, Workload, all,
+    Access, Arg, Caps, Case, DType, Dialect, Elem, Form, How, Problem, Program, Storage, Workload, all,
 };
 use parallax_core::units::Bytes;
-use parallax_cuda::text::{Text, assemble, kernel};
+use parallax_cuda::text::{Text, assemble_all, embedded};
 use parallax_cuda::{Arch, compile_text, nvrtc};
 
 const ARCHS: [Arch; 3] = [Arch::new(8, 0), Arch::new(9, 0), Arch::new(10, 0)];
@@ -33,35 +33,42 @@ fn caps(arch: Arch) -> Caps {
     }
 }
 
-/// A variant with kernels, its problem and its launches.
+/// A text of a case, with the entries that its stages launch.
 struct Job {
     case: Case,
-    program: Program,
     text: Text,
+    entries: Vec<&'static str>,
 }
 
-/// Every CUDA variant of a workload at a shape.
-fn jobs(workload: &'static Workload, form: &'static Form, shape: &str, arch: Arch) -> Vec<Job> {
-    let mut jobs = Vec::new();
+/// Every CUDA case of a form at a shape, with its program.
+fn cases(workload: &'static Workload, form: &'static Form, shape: &str, arch: Arch) -> Vec<(Case, Program)> {
+    let mut cases = Vec::new();
     for variant in &form.variants {
         let How::Kernel { dialects, available, program } = variant.how else { continue };
         for dtype in workload.dtypes {
             let problem = Problem::new(workload, form.direction, shape, *dtype).expect("a valid shape");
-            if !dialects.contains(&Dialect::Cuda) || available(&problem, &caps(arch)).is_err() {
-                continue;
+            if dialects.contains(&Dialect::Cuda) && available(&problem, &caps(arch)).is_ok() {
+                let program = program(&problem, &caps(arch));
+                cases.push((Case { problem, variant: variant.name }, program));
             }
-            let mut program = program(&problem, &caps(arch));
-            // Calls into the vendor's library have no text to look at.
-            program.stages.retain(|stage| stage.cuda.library.is_none());
-            if program.stages.is_empty() {
-                continue;
-            }
-            let case = Case { problem, variant: variant.name };
-            let text = assemble(&case, &program).unwrap_or_else(|error| panic!("{case}: {error}"));
-            jobs.push(Job { case, program, text });
         }
     }
-    jobs
+    cases
+}
+
+/// Every text of every CUDA case of a form at a shape.
+fn jobs(workload: &'static Workload, form: &'static Form, shape: &str, arch: Arch) -> Vec<Job> {
+    let of_case = |(case, program): (Case, Program)| {
+        let dtype = case.problem.dtype;
+        let (texts, places) =
+            assemble_all(&embedded(), &program, dtype).unwrap_or_else(|error| panic!("{case}: {error}"));
+        let job = move |(i, text): (usize, Text)| {
+            let of_text = program.stages.iter().zip(&places).filter(|(_, place)| **place == Some(i));
+            Job { case: case.clone(), text, entries: of_text.map(|(stage, _)| stage.entry()).collect() }
+        };
+        texts.into_iter().enumerate().map(job).collect::<Vec<_>>()
+    };
+    cases(workload, form, shape, arch).into_iter().flat_map(of_case).collect()
 }
 
 /// All awkward shapes on one architecture; on the others the first, the third and the last.
@@ -105,56 +112,69 @@ fn every_kernel_compiles_for_every_architecture() {
     assert!(failures.is_empty(), "{} of {} failed:\n{}", failures.len(), work.len(), failures.join("\n"));
 }
 
-/// Entries of a case that its binary does not hold. Names of kernels stand in the symbol table as text.
+/// Entries of a text that its binary does not hold. Names of kernels stand in the symbol table as text.
 fn missing<'a>(job: &'a Job, cubin: &[u8]) -> impl Iterator<Item = &'static str> + use<'a> {
     let names: HashSet<String> =
         cubin.split(|byte| *byte == 0).map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-    job.program.stages.iter().map(|stage| stage.entry).filter(move |entry| !names.contains(*entry))
+    job.entries.iter().copied().filter(move |entry| !names.contains(*entry))
 }
 
 #[test]
 fn a_wrong_text_is_refused_with_its_file_and_line() {
     let case: Case = "attention/fwd/b1,h1,s1,d1/f32/manual".parse().expect("valid case");
     let program = case.program(&caps(ARCHS[0])).expect("has kernels");
-    let mut text = assemble(&case, &program).expect("has a kernel file");
-    let (_, body) = kernel("attention", "manual").expect("has a kernel file");
-    text.source += "\nnonsense here;\n";
-    let error = compile_text(&text, ARCHS[0]).expect_err("nonsense does not compile").to_string();
+    let (mut texts, _) = assemble_all(&embedded(), &program, case.problem.dtype).expect("has a kernel file");
+    let body = embedded().find("attention/manual.cu").expect("readable").expect("there");
+    texts[0].source += "\nnonsense here;\n";
+    let error = compile_text(&texts[0], ARCHS[0]).expect_err("nonsense does not compile").to_string();
     let line = body.lines().count() + 2;
     assert!(error.contains(&format!("attention/manual.cu({line})")), "expected line {line} in: {error}");
+
+    let broken = |file: &str| Ok((file == "attention/common.cuh").then(|| "// fine\nnonsense;\n".to_owned()));
+    let (texts, _) = assemble_all(&embedded().behind(broken), &program, case.problem.dtype).expect("whole");
+    let error = compile_text(&texts[0], ARCHS[0]).expect_err("nonsense does not compile").to_string();
+    assert!(error.contains("attention/common.cuh(2)"), "an included file keeps its lines too: {error}");
 }
 
 #[test]
-fn parameters_are_the_buffers_that_the_stage_uses() {
+fn parameters_are_the_arguments_of_the_stage() {
     for workload in all() {
-        let of_form = |form: &'static Form| form.awkward.iter().flat_map(move |s| jobs(workload, form, s, ARCHS[1]));
-        for job in workload.forms.iter().flat_map(of_form) {
-            let (file, body) = kernel(workload.name, job.case.variant).expect("has a kernel file");
-            for stage in &job.program.stages {
-                let found = signatures(body, stage.entry);
-                assert!(!found.is_empty(), "{file} has no entry {}", stage.entry);
-                let want = expected(stage, &job.case.problem.buffers());
+        let of_form = |form: &'static Form| form.awkward.iter().flat_map(move |s| cases(workload, form, s, ARCHS[1]));
+        for (case, program) in workload.forms.iter().flat_map(of_form) {
+            for stage in &program.stages {
+                let Some(kernel) = stage.kernel_launch() else { continue };
+                let file = format!("{}.cu", kernel.text);
+                let body = embedded().find(&file).expect("readable").unwrap_or_else(|| panic!("{case}: no {file}"));
+                let found = signatures(&body, kernel.entry);
+                assert!(!found.is_empty(), "{file} has no entry {}", kernel.entry);
+                let elem = Elem::Real.storage(kernel.elem.unwrap_or(case.problem.dtype));
+                let want: Vec<String> = stage.args.iter().map(|arg| expected(arg, &case)).collect();
                 for found in found {
-                    assert_eq!(found, want, "{file}: parameters of {}", stage.entry);
+                    let found: Vec<String> =
+                        found.iter().map(|p| p.replace("elem*", &format!("{}*", name(elem)))).collect();
+                    assert_eq!(found, want, "{case}: parameters of {} in {file}", kernel.entry);
                 }
             }
         }
     }
 }
 
-/// The parameters that a stage's entry must have.
-fn expected(stage: &Stage, buffers: &[BufferSpec]) -> Vec<String> {
-    let parameter = |(name, access): &(&'static str, Access)| {
-        let spec = buffers.iter().find(|spec| spec.name == *name).expect("a buffer of the workload");
-        let elem = match spec.elem {
-            Elem::Real => "elem",
-            Elem::F32 => "float",
-            Elem::U32 => "unsigned",
-        };
-        let constant = if *access == Access::Read { "const " } else { "" };
-        format!("{constant}{elem}* __restrict__ {name}")
-    };
-    stage.uses.iter().map(parameter).collect()
+/// The parameter that an argument needs.
+fn expected(arg: &Arg, case: &Case) -> String {
+    let buffers = case.problem.buffers();
+    let spec = buffers.iter().find(|spec| spec.name == arg.buffer).expect("a buffer of the workload");
+    let constant = if arg.access == Access::Read { "const " } else { "" };
+    format!("{constant}{}* __restrict__ {}", name(spec.elem.storage(case.problem.dtype)), arg.parameter)
+}
+
+/// What elements are called in this comparison: `elem` stands for one of these.
+fn name(storage: Storage) -> &'static str {
+    match storage {
+        Storage::F32 => "float",
+        Storage::F16 => "half",
+        Storage::BF16 => "bfloat16",
+        Storage::U32 => "unsigned",
+    }
 }
 
 /// The parameters of every definition of a kernel, with white space made single.

@@ -81,7 +81,7 @@ fn every_launch_has_its_kernel_and_its_stack() {
     let (calls, kernels) = (of(SpanKind::Runtime), of(SpanKind::Kernel));
     assert_eq!((calls.len(), kernels.len(), of(SpanKind::Wait).len()), (3, 3, 1), "{trace:?}");
     for ((call, kernel), launch) in calls.iter().zip(&kernels).zip(&launches) {
-        assert_eq!(kernel.name, launch.entry);
+        assert_eq!(kernel.name, launch.label());
         assert_eq!(call.correlation, kernel.correlation);
         assert!(call.stack.iter().any(|name| name.contains("every_launch_has_its_kernel")), "{:?}", call.stack);
         let slack = trace.alignment_error.expect("stated").0;

@@ -19,5 +19,5 @@ fn opening_works_or_says_what_is_missing() {
 
 #[test]
 fn a_device_that_cannot_exist_is_an_error() {
-    assert!(open(Options { ordinal: 1_000_000, cache: None }).is_err());
+    assert!(open(Options { ordinal: 1_000_000, cache: None, ..Options::default() }).is_err());
 }

@@ -10,4 +10,5 @@ pub mod sensors;
 pub mod session;
 pub mod table;
 pub mod targets;
+pub mod texts;
 pub mod trace_file;

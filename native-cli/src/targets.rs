@@ -5,6 +5,7 @@ use parallax_core::device::{DeviceKind, Profiler};
 use crate::args::Device;
 use crate::browser::BrowserOptions;
 use crate::sensors::Instrumented;
+use crate::texts::{cuda_texts, wgsl_texts};
 
 /// What can run cases.
 pub struct Target {
@@ -36,12 +37,14 @@ fn here(profiler: impl Profiler + 'static) -> Opened {
 }
 
 fn cuda(_options: &Device) -> Result<Opened, String> {
-    let profiler = parallax_cuda::open(parallax_cuda::Options::default()).map_err(|e| e.to_string())?;
+    let options = parallax_cuda::Options { texts: cuda_texts().map_err(|e| e.to_string())?, ..Default::default() };
+    let profiler = parallax_cuda::open(options).map_err(|e| e.to_string())?;
     Ok(here(profiler))
 }
 
 fn wgpu(options: &Device) -> Result<Opened, String> {
-    let options = parallax_shaders::Options { adapter: options.adapter.clone(), checked: options.checked };
+    let texts = wgsl_texts().map_err(|e| e.to_string())?;
+    let options = parallax_shaders::Options { adapter: options.adapter.clone(), checked: options.checked, texts };
     let profiler = pollster::block_on(parallax_shaders::open(options)).map_err(|e| e.to_string())?;
     Ok(here(profiler))
 }

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use parallax_core::device::BackendError;
-use parallax_core::suite::{Access, BufferSpec, Case, Inputs, Program, Role, Stage};
+use parallax_core::suite::{Access, Arg, BufferSpec, Case, Inputs, Program, Role, Stage};
 
 use crate::gpu::Gpu;
-use crate::launch::Kernel;
+use crate::launch::Launched;
 use crate::memory::{Account, Held};
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
@@ -30,14 +30,13 @@ impl Buffers {
         use wgpu::BufferUsages as U;
         let specs = case.problem.buffers();
         let one = |spec: &BufferSpec| {
-            let used = program.stages.iter().flat_map(|s| &s.uses).any(|(name, _)| *name == spec.name);
             let bytes = spec.bytes(case.problem.dtype).0;
             let usage = U::STORAGE | U::COPY_SRC | U::COPY_DST;
-            used.then(|| account.buffer(&gpu.device, spec.name, bytes, usage))
+            program.uses(spec.name).then(|| account.buffer(&gpu.device, spec.name, bytes, usage))
         };
-        let last = program.stages.iter().flat_map(|s| &s.uses).rfind(|(_, access)| *access == Access::Write);
-        let (name, _) = last.expect("a program writes something");
-        let written_last = specs.iter().position(|b| b.name == *name).expect("stages use buffers of the workload");
+        let last = program.stages.iter().flat_map(|s| &s.args).rfind(|arg| arg.access == Access::Write);
+        let name = last.expect("a program writes something").buffer;
+        let written_last = specs.iter().position(|b| b.name == name).expect("stages use buffers of the workload");
         Buffers { written_last, sets: (0..sets).map(|_| specs.iter().map(one).collect()).collect() }
     }
 
@@ -62,24 +61,25 @@ impl Buffers {
         stage: &Stage,
         pipeline: wgpu::ComputePipeline,
         order: Option<&Order>,
-    ) -> Kernel {
+    ) -> Launched {
         let specs = case.problem.buffers();
         let layout = pipeline.get_bind_group_layout(0);
         let group = |set: &Vec<Option<Held>>| {
-            let entry = |(name, _): &(&str, _)| {
-                let index = specs.iter().position(|b| b.name == *name).expect("stages use buffers of the workload");
+            let entry = |(position, arg): (usize, &Arg)| {
+                let index =
+                    specs.iter().position(|b| b.name == arg.buffer).expect("stages use buffers of the workload");
                 let held = set[index].as_ref().expect("every used buffer is allocated");
-                wgpu::BindGroupEntry { binding: index as u32, resource: held.buffer.as_entire_binding() }
+                wgpu::BindGroupEntry { binding: position as u32, resource: held.buffer.as_entire_binding() }
             };
-            let entries: Vec<_> = stage.uses.iter().map(entry).collect();
+            let entries: Vec<_> = stage.args.iter().enumerate().map(entry).collect();
             gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
-                label: Some(stage.entry),
+                label: Some(&stage.label),
                 layout: &layout,
                 entries: &entries,
             })
         };
         let groups = self.sets.iter().map(group).collect();
-        Kernel::new(stage, pipeline, groups, order.map(|o| o.group().clone()))
+        Launched::new(stage, pipeline, groups, order.map(|o| o.group().clone()))
     }
 
     /// What fills outputs and scratch of every set with NaN.

@@ -1,32 +1,37 @@
 //! From WGSL to pipelines, and what that took.
 
+use std::collections::{BTreeMap, HashMap};
+
 use parallax_core::device::{BackendError, Compiled, Step};
 use parallax_core::suite::{Program, Stage};
 use parallax_core::units::Nanos;
 
 use crate::gpu::Gpu;
 use crate::incidents::{Scopes, backend_error};
-use crate::text::Text;
+use crate::text::{Text, hash_of};
 
 /// Compile every stage, twice: first as a first visit does, then as a repeat visit finds it, with whatever the driver
-/// and the browser have kept of the first. The pipelines are those of the first. Where `layout` gives none, pipelines have
-/// the layout that follows from the text.
+/// and the browser have kept of the first. The pipelines are those of the first, one for each stage; stages with the same
+/// text share its module, and those with the same entry point their pipeline too. Where `layout` gives none, pipelines
+/// have the layout that follows from the text.
+///
+/// `texts` are the program's, and which of them each stage's kernel comes from.
 ///
 /// # Errors
 /// [`BackendError::Compile`] with what the compiler said.
 pub async fn compile(
     gpu: &Gpu,
-    text: &Text,
+    texts: (&[Text], &[Option<usize>]),
     program: &Program,
     layout: impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
     checked: bool,
 ) -> Result<(Vec<wgpu::ComputePipeline>, Compiled), BackendError> {
-    let (pipelines, steps) = once(gpu, text, program, &layout, checked).await?;
-    let (_, again) = once(gpu, text, program, &layout, checked).await?;
+    let (pipelines, steps) = once(gpu, texts, program, &layout, checked).await?;
+    let (_, again) = once(gpu, texts, program, &layout, checked).await?;
     let compiled = Compiled {
         time: total(&steps),
         cached: false,
-        text_hash: text.hash(),
+        text_hash: hash_of(texts.0),
         options: vec![
             format!("bounds checks: {}", if checked { "on" } else { "off" }),
             format!("zero-initialised workgroup memory: {}", if checked { "on" } else { "off" }),
@@ -45,20 +50,37 @@ fn total(steps: &[Step]) -> Nanos {
 /// that returns at once has not compiled anything yet.
 async fn once(
     gpu: &Gpu,
-    text: &Text,
+    (texts, places): (&[Text], &[Option<usize>]),
     program: &Program,
     layout: &impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
     checked: bool,
 ) -> Result<(Vec<wgpu::ComputePipeline>, Vec<Step>), BackendError> {
     let began = gpu.now();
-    let module = judged(gpu, text, || module(&gpu.device, text, checked)).await?;
+    let mut modules = Vec::new();
+    for text in texts {
+        modules.push(judged(gpu, text, || module(&gpu.device, text, checked)).await?);
+    }
     let parsed = gpu.now();
-    let one = |stage: &Stage| pipeline(&gpu.device, &module, stage.entry, layout(stage).as_ref(), checked);
-    let make = || program.stages.iter().map(one).collect();
-    let pipelines = judged(gpu, text, make).await?;
-    let made = gpu.now();
+    let mut made = HashMap::new();
+    for (i, text) in texts.iter().enumerate() {
+        let mut entries = BTreeMap::new();
+        for (stage, _) in program.stages.iter().zip(places).filter(|(_, place)| **place == Some(i)) {
+            entries.entry(stage.entry()).or_insert(stage);
+        }
+        let one = |(entry, stage): (&'static str, &Stage)| {
+            ((i, entry), pipeline(&gpu.device, &modules[i], entry, layout(stage).as_ref(), checked))
+        };
+        // All of a text at once: a browser then compiles them side by side.
+        made.extend(judged(gpu, text, || entries.into_iter().map(one).collect::<Vec<_>>()).await?);
+    }
+    let of_stage = |(stage, place): (&Stage, &Option<usize>)| {
+        let text = place.expect("all work has been made kernels");
+        made[&(text, stage.entry())].clone()
+    };
+    let pipelines = program.stages.iter().zip(places).map(of_stage).collect();
+    let done = gpu.now();
     let step = |name: &str, time| Step { name: name.to_owned(), time };
-    Ok((pipelines, vec![step("WGSL module", parsed - began), step("pipeline", made - parsed)]))
+    Ok((pipelines, vec![step("WGSL module", parsed - began), step("pipeline", done - parsed)]))
 }
 
 /// The errors of texts and pipelines are caught here and nowhere else.
@@ -68,7 +90,7 @@ async fn judged<T>(gpu: &Gpu, text: &Text, make: impl FnOnce() -> T) -> Result<T
     match scopes.close().await? {
         None => Ok(made),
         Some(error @ wgpu::Error::OutOfMemory { .. }) => Err(backend_error(error)),
-        Some(error) => Err(BackendError::Compile { file: text.file.clone(), log: error.to_string() }),
+        Some(error) => Err(BackendError::Compile { file: text.file.clone(), log: error.to_string() + &text.legend() }),
     }
 }
 
@@ -109,6 +131,7 @@ fn pipeline(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::{assemble_all, embedded};
     use crate::{Options, open};
     use parallax_core::suite::Case;
     use pollster::block_on;
@@ -118,9 +141,11 @@ mod tests {
         let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
         let case: Case = "attention/fwd/b1,h1,s5,d3/f32/flash".parse().expect("valid");
         let program = case.program(&parallax_core::testing::mock::caps()).expect("a kernel variant");
-        let text = |wgsl: &str| Text { file: "attention/flash.wgsl".to_owned(), wgsl: wgsl.to_owned() };
         for (wgsl, said) in [("fn attention_flash( {", "expected"), ("const UNUSED: u32 = 1u;", "attention_flash")] {
-            let result = block_on(compile(wgpu.gpu(), &text(wgsl), &program, |_| None, true)).map(|_| ());
+            let lookup = |file: &str| Ok((file == "attention/flash.wgsl").then(|| wgsl.to_owned()));
+            let (texts, places) =
+                assemble_all(&embedded().behind(lookup), &program, case.problem.dtype).expect("a text");
+            let result = block_on(compile(wgpu.gpu(), (&texts, &places), &program, |_| None, true)).map(|_| ());
             let Err(BackendError::Compile { file, log }) = result else { panic!("{wgsl}: {result:?}") };
             assert_eq!(file, "attention/flash.wgsl");
             assert!(log.contains(said), "{log}");

@@ -4,20 +4,30 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use parallax_core::device::{DeviceInfo, DeviceKind};
-use parallax_core::suite::{Caps, DType, Dialect};
+use parallax_core::suite::{Caps, DType, Dialect, Texts};
 use parallax_core::units::Bytes;
 
 use crate::gpu::Gpu;
 use crate::profiler::Wgpu;
+use crate::text::embedded;
 use crate::timing::{Timestamps, examine};
 
 /// How to open a device.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Part of the adapter's name, or its number in [`adapters`]. A page has no choice, and ignores it.
     pub adapter: Option<String>,
     /// Keep the shader's run-time checks (index clamping, loop bounding). Browsers always keep them.
     pub checked: bool,
+    /// Where kernel texts come from.
+    pub texts: Texts,
+}
+
+impl Default for Options {
+    /// The first adapter, no checks, the program's own texts.
+    fn default() -> Options {
+        Options { adapter: None, checked: false, texts: embedded() }
+    }
 }
 
 /// Why there is no device.
@@ -151,7 +161,8 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let clock = examine(&gpu, timestamps.as_ref()).await.map_err(|e| no_device(e.to_string()))?;
     let mut device = describe(&info, &gpu.device);
     what_the_page_knows(&gpu.device, &mut device);
-    Ok(Wgpu::new(gpu, timestamps, clock, device, options.checked || cfg!(target_arch = "wasm32")))
+    let checked = options.checked || cfg!(target_arch = "wasm32");
+    Ok(Wgpu::new(gpu, timestamps, clock, device, &Options { checked, ..options }))
 }
 
 /// Whether subgroups multiply matrices in the one shape that our kernel uses: 16×16×16 of f16, accumulated in f32.

@@ -1,5 +1,6 @@
 //! Launches, the buffer sets they go around, and how a batch becomes command buffers.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use parallax_core::device::{Batch, Launch};
@@ -15,9 +16,10 @@ const PASS: u32 = 1 << 14;
 
 /// One stage on the device: a pipeline, its grid, and its bindings in every buffer set.
 #[derive(Clone)]
-pub struct Kernel {
-    /// Entry point.
-    pub name: &'static str,
+pub struct Launched {
+    /// The stage's name.
+    pub label: Cow<'static, str>,
+    entry: &'static str,
     pipeline: wgpu::ComputePipeline,
     grid: [u32; 3],
     block: [u32; 3],
@@ -28,20 +30,22 @@ pub struct Kernel {
     order: Option<wgpu::BindGroup>,
 }
 
-impl Kernel {
-    /// A stage with its pipeline; `groups` has one entry per buffer set.
+impl Launched {
+    /// A stage that launches a kernel, with its pipeline; `groups` has one entry per buffer set.
     pub fn new(
         stage: &Stage,
         pipeline: wgpu::ComputePipeline,
         groups: Vec<wgpu::BindGroup>,
         order: Option<wgpu::BindGroup>,
-    ) -> Kernel {
-        Kernel {
-            name: stage.entry,
+    ) -> Launched {
+        let kernel = stage.kernel_launch().expect("all work has been made kernels");
+        Launched {
+            label: stage.label.clone(),
+            entry: kernel.entry,
             pipeline,
-            grid: stage.grid,
-            block: stage.workgroup,
-            shared: stage.shared_bytes,
+            grid: kernel.grid,
+            block: kernel.workgroup,
+            shared: kernel.shared_bytes,
             groups,
             order,
         }
@@ -50,7 +54,8 @@ impl Kernel {
     /// What WebGPU tells of the launch: registers, spills and occupancy are the driver's secret.
     pub fn launch(&self) -> Launch {
         Launch {
-            entry: self.name.to_owned(),
+            label: self.label.to_string(),
+            entry: self.entry.to_owned(),
             grid: self.grid,
             block: self.block,
             shared: Bytes(u64::from(self.shared)),
@@ -145,7 +150,7 @@ impl Rotation {
 /// `written` gives the buffer of a set that the last stage writes.
 pub fn batch<'a>(
     gpu: &Gpu,
-    kernels: &[Kernel],
+    kernels: &[Launched],
     rotation: Rotation,
     Batch { lead, repeats }: Batch,
     timestamps: Option<&Timestamps>,
@@ -180,7 +185,7 @@ struct Stamped<'a> {
 
 fn command_buffer(
     gpu: &Gpu,
-    kernels: &[Kernel],
+    kernels: &[Launched],
     rotation: Rotation,
     executions: Range<u64>,
     stamped: Stamped<'_>,

@@ -6,8 +6,11 @@
 //! - Reaching a device: `device` opens and describes it, `gpu` submits and waits, `incidents` are its errors, `wait`
 //!   differs between a program and a page, `memory` counts buffers, `timing` reads timestamps, `visibility` knows
 //!   whether the page is seen.
-//! - A case on it: `text` assembles WGSL, `compile` makes pipelines, `buffers` allocates and fills, `poison` spoils
+//! - A case on it: `lower` makes kernels of all work, `text` assembles WGSL, `compile` makes pipelines, `buffers` allocates and fills, `poison` spoils
 //!   outputs, `launch` encodes batches, `order` keeps executions apart, `trace` looks at one execution, `stack` at who asked for it.
+//! - Kernel texts: below `kernels/`, found through [`Texts`](parallax_core::suite::Texts) by their name, as in
+//!   `matmul/tiled`. A line `#import lib/launch` imports another file; [`text`] says how. Bindings are in group 0, numbered
+//!   as the stage's arguments are.
 //! - The contract: `profiler` and `prepared`, and `transfer` for bytes that only move.
 
 mod buffers;
@@ -16,6 +19,7 @@ mod device;
 mod gpu;
 mod incidents;
 mod launch;
+mod lower;
 mod memory;
 mod order;
 mod poison;

@@ -5,7 +5,7 @@
 //! one execution after another would time their overlap. A buffer that every launch binds as writable, and no kernel
 //! touches, makes each wait for the one before, as launches of one CUDA stream do.
 
-use parallax_core::suite::{Access, BufferSpec, Stage};
+use parallax_core::suite::{Access, Arg, Stage};
 
 use crate::gpu::Gpu;
 use crate::memory::Held;
@@ -35,20 +35,17 @@ impl Order {
 
     /// Whether a stage can bind one buffer more than it uses.
     pub fn fits(gpu: &Gpu, stage: &Stage) -> bool {
-        stage.uses.len() < gpu.device.limits().max_storage_buffers_per_shader_stage as usize
+        stage.args.len() < gpu.device.limits().max_storage_buffers_per_shader_stage as usize
     }
 
     /// The layout of a stage's pipeline: its own buffers as group 0, this one as group 1.
-    pub fn layout(&self, gpu: &Gpu, specs: &[BufferSpec], stage: &Stage) -> wgpu::PipelineLayout {
-        let entry = |(name, access): &(&str, Access)| {
-            let index = specs.iter().position(|b| b.name == *name).expect("stages use buffers of the workload");
-            storage(index as u32, *access)
-        };
-        let entries: Vec<_> = stage.uses.iter().map(entry).collect();
-        let descriptor = wgpu::BindGroupLayoutDescriptor { label: Some(stage.entry), entries: &entries };
+    pub fn layout(&self, gpu: &Gpu, stage: &Stage) -> wgpu::PipelineLayout {
+        let entry = |(position, arg): (usize, &Arg)| storage(position as u32, arg.access);
+        let entries: Vec<_> = stage.args.iter().enumerate().map(entry).collect();
+        let descriptor = wgpu::BindGroupLayoutDescriptor { label: Some(&stage.label), entries: &entries };
         let own = gpu.device.create_bind_group_layout(&descriptor);
         gpu.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-            label: Some(stage.entry),
+            label: Some(&stage.label),
             bind_group_layouts: &[Some(&own), Some(&self.layout)],
             immediate_size: 0,
         })

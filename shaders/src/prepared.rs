@@ -10,7 +10,7 @@ use web_time::Instant;
 
 use crate::buffers::Buffers;
 use crate::gpu::Gpu;
-use crate::launch::{Kernel, Pass, Rotation, batch};
+use crate::launch::{Launched, Pass, Rotation, batch};
 use crate::memory::Account;
 use crate::poison::Fill;
 use crate::timing::Timestamps;
@@ -23,7 +23,7 @@ pub struct WgpuCase {
     pub compiled: Compiled,
     pub account: Rc<Account>,
     pub buffers: Buffers,
-    pub kernels: Vec<Kernel>,
+    pub kernels: Vec<Launched>,
     pub poison: Vec<Fill>,
     pub rotation: Rotation,
 }
@@ -35,7 +35,7 @@ impl Prepared for WgpuCase {
     }
 
     fn launches(&self) -> Vec<Launch> {
-        self.kernels.iter().map(Kernel::launch).collect()
+        self.kernels.iter().map(Launched::launch).collect()
     }
 
     async fn poison(&mut self) -> Result<(), BackendError> {

@@ -4,19 +4,21 @@ use std::rc::Rc;
 
 use async_trait::async_trait;
 use parallax_core::device::{BackendError, Clock, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
-use parallax_core::suite::{Case, Inputs, Stage};
+use parallax_core::suite::{Case, Inputs, Program, Stage, Texts};
 use parallax_core::units::Nanos;
 use web_time::Instant;
 
 use crate::buffers::Buffers;
 use crate::compile::compile;
+use crate::device::Options;
 use crate::gpu::Gpu;
 use crate::launch::Rotation;
+use crate::lower::lower;
 use crate::memory::Account;
 use crate::order::Order;
 use crate::poison::Poison;
 use crate::prepared::WgpuCase;
-use crate::text::assemble;
+use crate::text::assemble_all;
 use crate::timing::Timestamps;
 use crate::transfer;
 use crate::visibility::Visibility;
@@ -29,6 +31,7 @@ pub struct Wgpu {
     clock: ClockInfo,
     device: DeviceInfo,
     checked: bool,
+    texts: Texts,
     poison: Poison,
     order: Order,
     visibility: Visibility,
@@ -40,13 +43,14 @@ impl Wgpu {
         timestamps: Option<Timestamps>,
         clock: ClockInfo,
         device: DeviceInfo,
-        checked: bool,
+        options: &Options,
     ) -> Wgpu {
         // A clock that was found wanting is not used for anything.
         let timestamps = timestamps.filter(|_| clock.clock == Clock::GpuTimestamps).map(Rc::new);
         let poison = Poison::new(&gpu);
         let order = Order::new(&gpu);
-        Wgpu { gpu, timestamps, clock, device, checked, poison, order, visibility: Visibility::watch() }
+        let (checked, texts) = (options.checked, options.texts.clone());
+        Wgpu { gpu, timestamps, clock, device, checked, texts, poison, order, visibility: Visibility::watch() }
     }
 
     /// The device below.
@@ -57,19 +61,30 @@ impl Wgpu {
 
     /// Compile, allocate, bind and fill.
     pub(crate) async fn case(&self, case: &Case, inputs: &Inputs, sets: u32) -> Result<WgpuCase, BackendError> {
-        let gpu = &self.gpu;
-        gpu.incident()?;
         let missing = || BackendError::Unsupported(format!("{case} has no WGSL kernel"));
         let program = case.program(&self.device.caps).ok_or_else(missing)?;
-        let text = assemble(case, &program).ok_or_else(missing)?;
+        self.program(case, program, inputs, sets).await
+    }
+
+    /// The same with a program of the caller's own on the case's buffers.
+    pub(crate) async fn program(
+        &self,
+        case: &Case,
+        program: Program,
+        inputs: &Inputs,
+        sets: u32,
+    ) -> Result<WgpuCase, BackendError> {
+        let gpu = &self.gpu;
+        gpu.incident()?;
+        let program = lower(program, &case.problem)?;
+        let (texts, places) = assemble_all(&self.texts, &program, case.problem.dtype)?;
         // One set needs no order of its own: each execution writes what the one before wrote.
         let order = (sets > 1).then_some(&self.order);
         if order.is_some() && !program.stages.iter().all(|stage| Order::fits(gpu, stage)) {
             return Err(BackendError::Unsupported("several buffer sets, as kernels bind no further buffer".to_owned()));
         }
-        let specs = case.problem.buffers();
-        let layout = |stage: &Stage| order.map(|order| order.layout(gpu, &specs, stage));
-        let (pipelines, compiled) = compile(gpu, &text, &program, layout, self.checked).await?;
+        let layout = |stage: &Stage| order.map(|order| order.layout(gpu, stage));
+        let (pipelines, compiled) = compile(gpu, (&texts, &places), &program, layout, self.checked).await?;
 
         let account = Rc::new(Account::default());
         let sets = sets.max(1) as usize;
@@ -141,7 +156,7 @@ impl Profiler for Wgpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Options, open};
+    use crate::open;
     use parallax_core::device::Batch;
     use pollster::block_on;
 

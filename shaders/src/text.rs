@@ -1,88 +1,183 @@
-//! From a case to the final WGSL: pure text, no device.
+//! From a kernel to its final WGSL: pure text, no device.
+//!
+//! A file below `kernels/` imports what it needs by lines `#import lib/launch`: another file below that folder, without
+//! its extension. WGSL has nothing of the kind and does not care about the order of declarations, so the final text is
+//! the kernel's file first, which keeps the line numbers of messages right, with its import lines left empty; then
+//! everything imported, directly or not, each file once; then the constants and the element type `elem`.
 
-use parallax_core::suite::{Case, DType, Program};
+use parallax_core::device::BackendError;
+use parallax_core::suite::{DType, Kernel, Part, Program, Texts, Value};
 use sha2::{Digest, Sha256};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
-/// The final text of one case's kernels.
+/// The final text of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
     /// File that line numbers refer to, relative to the kernels folder.
     pub file: String,
     /// WGSL.
     pub wgsl: String,
+    /// What stands behind the file: where each imported file begins.
+    imports: Vec<(usize, String)>,
 }
 
 impl Text {
     /// SHA-256 of the text, in hexadecimal: its identity in records.
     pub fn hash(&self) -> String {
-        Sha256::digest(self.wgsl.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
+        hash(&self.wgsl)
+    }
+
+    /// Says which lines of the text come from which imported file, for whoever reads a message about them.
+    pub(crate) fn legend(&self) -> String {
+        let one = |(line, file): &(usize, String)| format!("\nline {line} of the text is the first of {file}");
+        self.imports.iter().map(one).collect()
     }
 }
 
-/// Name of every embedded text but the prelude: NAME, NAME/VARIANT or NAME/common.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    TEXTS.iter().map(|(name, _)| *name).filter(|name| *name != "prelude")
+fn hash(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
 }
 
-fn find(name: &str) -> Option<&'static str> {
-    TEXTS.iter().find(|(n, _)| *n == name).map(|(_, text)| *text)
+/// The identity of several texts in records: of one, its own; of none, empty.
+pub(crate) fn hash_of(texts: &[Text]) -> String {
+    match texts {
+        [] => String::new(),
+        [one] => one.hash(),
+        several => hash(&several.iter().map(Text::hash).collect::<String>()),
+    }
 }
 
-/// Put together kernel, what its siblings share (NAME/common.wgsl), constants, element type and prelude; `None` when the
-/// workload has no WGSL for this variant.
+/// The texts of the program.
+pub fn embedded() -> Texts {
+    Texts::embedded(FILES)
+}
+
+/// The text of a kernel of a case of element type `dtype`.
 ///
-/// The kernel comes first so that line numbers in errors are those of its file (WGSL does not care about the order of
-/// declarations); only `enable` must stand before it, and shares its first line.
-pub fn assemble(case: &Case, program: &Program) -> Option<Text> {
-    let workload = case.problem.workload.name;
-    let of_variant = format!("{workload}/{}", case.variant);
-    let (name, kernel) = match find(&of_variant) {
-        Some(text) => (of_variant.as_str(), text),
-        None => (workload, find(workload)?),
-    };
-    let (enable, elem) = match case.problem.dtype {
+/// # Errors
+/// When there is no file for it, something that it imports is missing, or WGSL lacks the element type.
+pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, BackendError> {
+    let (enable, elem) = match kernel.elem.unwrap_or(dtype) {
         DType::F32 => ("", "f32"),
         DType::F16 => ("enable f16; ", "f16"),
-        DType::BF16 => return None,
+        DType::BF16 => return Err(BackendError::Unsupported("WGSL has no bf16".to_owned())),
     };
-    let common = find(&format!("{workload}/common")).unwrap_or_default();
-    let mut wgsl = format!("{enable}{kernel}\n{common}\n");
-    for (name, value) in &program.consts {
-        wgsl += &format!("const {name}: u32 = {value}u;\n");
+    let file = format!("{}.wgsl", kernel.text);
+    let parts = texts.with_imports(&file, &imported).map_err(|e| BackendError::Unsupported(e.to_string()))?;
+    // `enable` must come first of all, and shares the first line.
+    let mut wgsl = enable.to_owned();
+    let mut lines = 0;
+    let mut put = |part: &Part, wgsl: &mut String, above: usize| {
+        // Import lines become empty ones.
+        let missing = (part.first_line + above).saturating_sub(lines + 1);
+        *wgsl += &"\n".repeat(missing);
+        *wgsl += &part.text;
+        lines += missing + part.text.lines().count();
+        lines
+    };
+    let mut end = 0;
+    for part in parts.iter().filter(|part| part.file == file) {
+        end = put(part, &mut wgsl, 0);
+    }
+    let mut others: Vec<&str> = Vec::new();
+    for part in &parts {
+        if part.file != file && !others.contains(&part.file.as_str()) {
+            others.push(&part.file);
+        }
+    }
+    let mut imports = Vec::new();
+    for other in others {
+        let above = end;
+        imports.push((above + 1, other.to_owned()));
+        for part in parts.iter().filter(|part| part.file == other) {
+            end = put(part, &mut wgsl, above);
+        }
+    }
+    for (name, value) in &kernel.consts {
+        wgsl += &match value {
+            Value::U32(value) => format!("const {name}: u32 = {value}u;\n"),
+            Value::F32(value) => format!("const {name}: f32 = {value:?}f;\n"),
+            Value::Bool(value) => format!("const {name}: bool = {value};\n"),
+        };
     }
     wgsl += &format!("alias elem = {elem};\n");
-    wgsl += find("prelude").expect("kernels/prelude.wgsl is embedded");
-    Some(Text { file: format!("{name}.wgsl"), wgsl })
+    Ok(Text { file, wgsl, imports })
+}
+
+/// The texts of a program, every different one once, and which of them each stage's kernel comes from.
+///
+/// # Errors
+/// As for one.
+pub fn assemble_all(
+    texts: &Texts,
+    program: &Program,
+    dtype: DType,
+) -> Result<(Vec<Text>, Vec<Option<usize>>), BackendError> {
+    program.distinct(|kernel| assemble(texts, kernel, dtype))
+}
+
+/// The file that a line imports.
+fn imported(line: &str) -> Option<String> {
+    line.strip_prefix("#import ").map(|name| format!("{}.wgsl", name.trim()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_core::suite::{Case, Stage};
     use parallax_core::testing::mock;
 
-    #[test]
-    fn text_is_kernel_then_constants_then_alias_then_prelude() {
-        let case: Case = "attention/fwd/b1,h2,s3,d4/f16/flash".parse().expect("valid");
-        let program = case.program(&mock::caps()).expect("a kernel variant");
-        let text = assemble(&case, &program).expect("has WGSL");
-        assert_eq!(text.file, "attention/flash.wgsl");
-        assert!(text.wgsl.starts_with("enable f16; // Scaled dot-product"));
-        let at = |part: &str| text.wgsl.find(part).unwrap_or_else(|| panic!("{part} is missing"));
-        assert!(at("fn attention_flash") < at("const HEADS: u32 = 2u;"));
-        assert!(at("const HEADS") < at("alias elem = f16;"));
-        assert!(at("alias elem") < at("fn flat_group"));
-        let other: Case = "attention/fwd/b1,h2,s3,d5/f16/flash".parse().expect("valid");
-        let other = assemble(&other, &other.program(&mock::caps()).expect("kernel")).expect("has WGSL");
-        assert_ne!(text.hash(), other.hash());
-        assert_eq!(text.hash().len(), 64);
+    const TEXTS: &[(&str, &str)] = &[
+        ("x/y.wgsl", "// about\n#import lib/a\nthree\n#import lib/b\nfive\n"),
+        ("lib/a.wgsl", "#import lib/b\n\na three\n"),
+        ("lib/b.wgsl", "b one\n"),
+    ];
+
+    fn kernel(stage: Stage) -> Kernel {
+        stage.kernel_launch().expect("a kernel").clone()
     }
 
     #[test]
-    fn a_folder_has_one_text_per_variant() {
-        let case: Case = "hash_embedding/fwd/r3,g2,d4,sorted/f32/owner".parse().expect("valid");
-        let program = case.program(&mock::caps()).expect("a kernel variant");
-        assert_eq!(assemble(&case, &program).map(|t| t.file), Some("hash_embedding/owner.wgsl".to_owned()));
+    fn the_kernel_comes_first_and_every_import_once() {
+        let consts: [(&str, Value); 3] = [("S", 7.into()), ("CAUSAL", true.into()), ("EPS", 1e-5.into())];
+        let kernel = kernel(Stage::kernel("y", "x/y", "y").consts(&consts));
+        let text = assemble(&Texts::embedded(TEXTS), &kernel, DType::F16).expect("there");
+        let want = "enable f16; // about\n\nthree\n\nfive\nb one\n\n\na three\nconst S: u32 = 7u;\n\
+                    const CAUSAL: bool = true;\nconst EPS: f32 = 1e-5f;\nalias elem = f16;\n";
+        assert_eq!(text.wgsl, want);
+        assert_eq!(text.file, "x/y.wgsl");
+        let legend = "\nline 6 of the text is the first of lib/b.wgsl\nline 7 of the text is the first of lib/a.wgsl";
+        assert_eq!(text.legend(), legend);
+    }
+
+    #[test]
+    fn texts_differ_by_shape_and_by_element_type() {
+        let hash = |text: &str| {
+            let case: Case = text.parse().expect("valid");
+            let program = case.program(&mock::caps()).expect("a kernel variant");
+            let (texts, _) = assemble_all(&embedded(), &program, case.problem.dtype).expect("has WGSL");
+            hash_of(&texts)
+        };
+        let one = hash("attention/fwd/b1,h2,s3,d4/f16/flash");
+        assert_eq!((one.len(), &one), (64, &hash("attention/fwd/b1,h2,s3,d4/f16/flash")));
+        for other in ["b1,h2,s3,d5/f16/flash", "b1,h2,s3,d4/f32/flash", "b1,h2,s3,d4/f16/manual"] {
+            assert_ne!(one, hash(&format!("attention/fwd/{other}")));
+        }
+        assert_eq!(hash_of(&[]), "");
+    }
+
+    #[test]
+    fn a_kernel_may_have_another_element_type_than_its_case() {
+        let text = |stage: Stage, dtype| assemble(&Texts::embedded(TEXTS), &kernel(stage), dtype);
+        let stage = Stage::kernel("y", "x/y", "y");
+        assert!(text(stage.clone(), DType::BF16).is_err_and(|e| e.to_string().contains("bf16")));
+        assert!(text(stage.elem(DType::F32), DType::BF16).is_ok_and(|t| t.wgsl.ends_with("alias elem = f32;\n")));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let error = assemble(&embedded(), &kernel(Stage::kernel("y", "no/such", "y")), DType::F32);
+        assert!(error.is_err_and(|e| e.to_string().contains("no/such.wgsl")));
     }
 }

@@ -4,7 +4,7 @@ use parallax_core::device::{BackendError, Span, SpanKind, Trace, TraceSource, Tr
 use parallax_core::units::Nanos;
 
 use crate::gpu::Gpu;
-use crate::launch::{Kernel, Pass};
+use crate::launch::{Launched, Pass};
 use crate::stack;
 use crate::timing::{STAMPS, Timestamps};
 
@@ -12,7 +12,7 @@ use crate::timing::{STAMPS, Timestamps};
 pub async fn trace(
     gpu: &Gpu,
     timestamps: Option<&Timestamps>,
-    kernels: &[Kernel],
+    kernels: &[Launched],
     set: usize,
     stacks: bool,
 ) -> Result<Trace, BackendError> {
@@ -60,13 +60,13 @@ struct Handed {
 
 impl Traced<'_> {
     /// Encode a pass per kernel and submit them all, with a host span for either.
-    fn submit(&mut self, kernels: &[Kernel], timestamps: Option<&Timestamps>) -> Handed {
+    fn submit(&mut self, kernels: &[Launched], timestamps: Option<&Timestamps>) -> Handed {
         let gpu = self.gpu;
         let began = gpu.now();
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
         for (i, kernel) in kernels.iter().enumerate() {
             let stamps = timestamps.map(|t| t.around(i as u32));
-            kernel.encode(&mut Pass::begin(&mut encoder, Some(kernel.name), stamps), self.set);
+            kernel.encode(&mut Pass::begin(&mut encoder, Some(&kernel.label), stamps), self.set);
         }
         if let Some(timestamps) = timestamps {
             timestamps.resolve(&mut encoder, 2 * kernels.len() as u32);
@@ -92,9 +92,9 @@ impl Traced<'_> {
         done
     }
 
-    fn kernel(&mut self, kernel: &Kernel, start: Nanos, end: Nanos, handed: &Handed) {
+    fn kernel(&mut self, kernel: &Launched, start: Nanos, end: Nanos, handed: &Handed) {
         self.spans.push(Span {
-            name: kernel.name.to_owned(),
+            name: kernel.label.to_string(),
             kind: SpanKind::Kernel,
             track: Track::Gpu,
             start,

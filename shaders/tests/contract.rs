@@ -4,7 +4,6 @@ use parallax_core::device::{BackendError, Batch, Clock, Prepared, Profiler, Span
 use parallax_core::measure::check::{WORK, check_once};
 use parallax_core::suite::{Case, Inputs, Role, all};
 use parallax_core::units::Bytes;
-use parallax_shaders::text::assemble;
 use parallax_shaders::{Options, Wgpu, open};
 use pollster::block_on;
 
@@ -74,7 +73,7 @@ fn every_variant_runs_on_several_sets() {
             let (case, inputs) = case(&text);
             let caps = wgpu.device().caps.clone();
             let runs = parallax_core::plan::runs_as_asked(&case, &caps).is_ok();
-            if !runs || case.program(&caps).is_none_or(|program| assemble(&case, &program).is_none()) {
+            if !runs || case.program(&caps).is_none() {
                 continue;
             }
             let mut prepared = block_on(wgpu.prepare(&case, &inputs, 2)).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -136,7 +135,7 @@ fn a_trace_says_who_submitted_what() {
     let (case, inputs) = case(CASES[0]);
     let mut prepared = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");
     let launches = prepared.launches();
-    let stages: Vec<&str> = launches.iter().map(|l| l.entry.as_str()).collect();
+    let stages: Vec<&str> = launches.iter().map(|l| l.label()).collect();
     assert!(stages.len() > 1, "the case has several stages");
     let mut correlations = Vec::new();
     for stacks in [false, true] {
@@ -171,8 +170,10 @@ fn launches_say_what_the_plan_asked_for() {
         let launches = prepared.launches();
         assert_eq!(launches.len(), program.stages.len());
         for (launch, stage) in launches.iter().zip(&program.stages) {
-            assert_eq!((launch.entry.as_str(), launch.grid, launch.block), (stage.entry, stage.grid, stage.workgroup));
-            assert_eq!(launch.shared, Bytes(u64::from(stage.shared_bytes)));
+            let kernel = stage.kernel_launch().expect("a kernel");
+            assert_eq!((&*launch.label, &*launch.entry), (&*stage.label, kernel.entry));
+            assert_eq!((launch.grid, launch.block), (kernel.grid, kernel.workgroup));
+            assert_eq!(launch.shared, Bytes(u64::from(kernel.shared_bytes)));
             assert_eq!((launch.registers, launch.spilled, launch.occupancy), (None, None, None));
         }
     }
@@ -196,10 +197,9 @@ fn each_case_answers_for_its_own_memory() {
     let mut wgpu = wgpu();
     let (case, inputs) = case(CASES[3]);
     let program = case.program(&wgpu.device().caps).expect("a kernel variant");
-    let used = |name: &str| program.stages.iter().flat_map(|s| &s.uses).any(|(used, _)| *used == name);
     let specs = case.problem.buffers();
     let bytes = |spec: &&parallax_core::suite::BufferSpec| spec.bytes(case.problem.dtype).0.next_multiple_of(16);
-    let once: u64 = specs.iter().filter(|s| used(s.name)).map(|s| bytes(&s)).sum();
+    let once: u64 = specs.iter().filter(|s| program.uses(s.name)).map(|s| bytes(&s)).sum();
     let mut three = block_on(wgpu.prepare(&case, &inputs, 3)).expect("a small case");
     let one = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");
     assert_eq!((three.memory().current, one.memory().current), (Bytes(3 * once), Bytes(once)));

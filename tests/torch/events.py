@@ -65,18 +65,18 @@ class Kernels:
     def __init__(self, program, case, buffers):
         said = subprocess.run([program, "kernel", case, "--target", "cuda", "--json"], check=True, stdout=subprocess.PIPE)
         told = json.loads(said.stdout)
-        self.module = must(driver.cuModuleLoadData(compiled(told["source"], told["options"])))
+        self.modules = [must(driver.cuModuleLoadData(compiled(text["source"], told["options"]))) for text in told["texts"]]
         self.stages = [self.stage(stage, buffers) for stage in told["stages"]]
 
     def stage(self, stage, buffers):
-        function = must(driver.cuModuleGetFunction(self.module, stage["entry"].encode()))
+        function = must(driver.cuModuleGetFunction(self.modules[stage["text"]], stage["entry"].encode()))
         shared = stage["dynamic_shared_bytes"]
         if shared:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             must((*driver.cuFuncSetAttribute(function, attribute, shared), None))
-        used = [buffers[use["buffer"]] for use in stage["uses"]]
-        for use, tensor in zip(stage["uses"], used):
-            assert tensor.numel() * tensor.element_size() == use["bytes"], f"{use} is another size here"
+        used = [buffers[arg["buffer"]] for arg in stage["args"]]
+        for arg, tensor in zip(stage["args"], used):
+            assert tensor.numel() * tensor.element_size() == arg["bytes"], f"{arg} is another size here"
         # Values and the list of their addresses have to outlive every launch.
         values = [np.array([tensor.data_ptr()], dtype=np.uint64) for tensor in used]
         addresses = np.array([value.ctypes.data for value in values], dtype=np.uint64)

@@ -42,11 +42,14 @@ pub struct Sample {
     pub host: Nanos,
 }
 
-/// One kernel launch of a prepared case, as far as the interface tells.
+/// One stage of a prepared case as it is launched, as far as the interface tells.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Launch {
-    /// Entry point.
+    /// The stage's name. Empty in files from before stages had one: then it is the entry point.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// Entry point, or what the work is called where it has none.
     pub entry: String,
     /// Workgroups (blocks).
     pub grid: [u32; 3],
@@ -64,6 +67,13 @@ pub struct Launch {
     /// shared memory, block size) and by how evenly its grid fills the multiprocessors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub occupancy: Option<f64>,
+}
+
+impl Launch {
+    /// The stage's name, as its spans carry it.
+    pub fn label(&self) -> &str {
+        if self.label.is_empty() { &self.entry } else { &self.label }
+    }
 }
 
 /// Device memory held by the profiler.

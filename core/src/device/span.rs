@@ -38,7 +38,7 @@ pub enum SpanKind {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Span {
-    /// What ran: the stage's entry point, or what the host did.
+    /// What ran: the stage's label, or what the host did.
     pub name: String,
     /// The driver's name for a kernel, where it is another than `name`: which one a library chose to run.
     #[serde(skip_serializing_if = "Option::is_none")]

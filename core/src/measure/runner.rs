@@ -382,10 +382,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
 fn bytes(planned: &Planned, caps: &Caps) -> u64 {
     let case = planned.runs();
     let program = case.program(caps);
-    let used = |name: &str| {
-        program.as_ref().is_none_or(|p| p.stages.iter().flat_map(|s| &s.uses).any(|(buffer, _)| *buffer == name))
-    };
-    case.problem.bytes(|b| used(b.name)).0
+    case.problem.bytes(|b| program.as_ref().is_none_or(|p| p.uses(b.name))).0
 }
 
 /// How many buffer sets a case needs for the cache state that was asked for, or why that cannot be had.

@@ -4,7 +4,9 @@
 
 use crate::plan::Spec;
 use crate::suite;
-use crate::suite::{CPU_VARIANT, Caps, Case, DType, Dialect, Form, How, Problem, Program, Workload};
+use crate::suite::{
+    Arg, CPU_VARIANT, Caps, Case, DType, Dialect, Form, How, Kernel, Problem, Program, Stage, Work, Workload,
+};
 use crate::units::Bytes;
 
 /// One planned case.
@@ -203,11 +205,10 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
 fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Result<(), String> {
     let mut total = 0;
     for buffer in problem.buffers() {
-        let used = program.stages.iter().flat_map(|s| &s.uses).any(|(name, _)| *name == buffer.name);
-        let bytes = buffer.bytes(problem.dtype);
-        if !used {
+        if !program.uses(buffer.name) {
             continue;
         }
+        let bytes = buffer.bytes(problem.dtype);
         if bytes > caps.max_binding {
             let name = buffer.name;
             return Err(format!("not run: buffer `{name}` needs {bytes}, the largest binding is {}", caps.max_binding));
@@ -223,31 +224,56 @@ fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Result<()
     if let Some(memory) = caps.memory.filter(|m| total > m.0 / 10 * 9) {
         return Err(format!("not run: buffers need {}, the device has {memory}", Bytes(total)));
     }
-    for stage in &program.stages {
-        let threads: u32 = stage.workgroup.iter().product();
-        let entry = stage.entry;
-        let limits = [
-            ("threads per workgroup", threads, caps.max_invocations),
-            ("bytes of workgroup memory", stage.shared_bytes, caps.shared_bytes),
-        ];
-        let per_axis = (0..3).flat_map(|i| {
-            [
-                ("threads per dimension", stage.workgroup[i], caps.max_workgroup[i]),
-                ("workgroups per dimension", stage.grid[i], caps.max_grid[i]),
-            ]
-        });
-        for (what, needed, limit) in limits.into_iter().chain(per_axis) {
-            if needed > limit {
-                return Err(format!("not run: {entry} needs {needed} {what}, the limit is {limit}"));
+    program.stages.iter().try_for_each(|stage| carried_out(problem, stage, caps))
+}
+
+/// Whether the device can carry out a stage.
+fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
+    let label = &stage.label;
+    match &stage.work {
+        Work::Kernel(kernel) => launchable(label, kernel, caps),
+        Work::Library(_) if caps.dialect == Dialect::Cuda => Ok(()),
+        Work::Library(_) => Err(format!("not run: {label} calls the vendor's library, which this target cannot")),
+        Work::Copy => {
+            let buffers = problem.buffers();
+            let bytes = |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer).map(|b| b.bytes(problem.dtype));
+            match &stage.args[..] {
+                [from, to] if bytes(from).is_some() && bytes(from) == bytes(to) => Ok(()),
+                _ => Err(format!("not run: {label} needs two buffers of the same size to copy from and to")),
             }
         }
+        Work::Fill(_) if stage.args.len() == 1 => Ok(()),
+        Work::Fill(_) => Err(format!("not run: {label} needs one buffer to fill, it has {}", stage.args.len())),
+        Work::Collective(_) => Err(format!("not run: {label} needs 2 devices or more, the limit is 1")),
     }
-    Ok(())
+}
+
+/// The first limit of the device that a kernel exceeds.
+fn launchable(label: &str, kernel: &Kernel, caps: &Caps) -> Result<(), String> {
+    if let Some(elem) = kernel.elem.filter(|elem| !caps.dtypes.contains(elem)) {
+        return Err(format!("not run: {label} computes with {}, this device does not", elem.name()));
+    }
+    let threads: u32 = kernel.workgroup.iter().product();
+    let limits = [
+        ("threads per workgroup", threads, caps.max_invocations),
+        ("bytes of workgroup memory", kernel.shared_bytes, caps.shared_bytes),
+    ];
+    let per_axis = (0..3).flat_map(|i| {
+        [
+            ("threads per dimension", kernel.workgroup[i], caps.max_workgroup[i]),
+            ("workgroups per dimension", kernel.grid[i], caps.max_grid[i]),
+        ]
+    });
+    match limits.into_iter().chain(per_axis).find(|(_, needed, limit)| needed > limit) {
+        Some((what, needed, limit)) => Err(format!("not run: {label} needs {needed} {what}, the limit is {limit}")),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite::{Access, Collective, Library};
     use crate::testing::mock::caps;
 
     fn planned(pairs: &[(&str, &str)], caps: &Caps) -> Plan {
@@ -291,6 +317,26 @@ mod tests {
                 .collect();
             assert!(reasons.iter().any(|r| r.contains(part)), "{case}: {reasons:?}");
         }
+    }
+
+    #[test]
+    fn work_that_a_target_cannot_carry_out_is_refused_with_the_reason() {
+        let case: Case = "attention/fwd/b1,h2,s3,d4/f32/manual".parse().expect("valid");
+        let refused = |stage: Stage| within_limits(&case.problem, &stage.into(), &caps()).expect_err("cannot be run");
+        let sum = refused(Stage::collective("sum of gradients", Collective::AllReduce));
+        assert_eq!(sum, "not run: sum of gradients needs 2 devices or more, the limit is 1");
+        let library = refused(Stage::library("product", Library::Gemm { m: 1, n: 1, k: 1 }));
+        assert!(library.contains("product calls the vendor's library"), "{library}");
+        assert!(refused(Stage::copy("keep", "scores", "out")).contains("same size"));
+        let half = Stage::kernel("cast", "attention/flash", "attention_flash").elem(DType::BF16);
+        assert_eq!(refused(half), "not run: cast computes with bf16, this device does not");
+        for fine in [Stage::copy("keep", "q", "out"), Stage::fill("zeros", "out", 0)] {
+            assert_eq!(within_limits(&case.problem, &fine.into(), &caps()), Ok(()));
+        }
+        assert!(
+            refused(Stage::fill("zeros", "out", 0).args([("q", Access::Read), ("out", Access::Write)]))
+                .contains("has 2")
+        );
     }
 
     #[test]

@@ -6,13 +6,13 @@ use crate::device::{SpanKind, Track};
 use crate::record::roofline::{Analysis, Bound, analyse};
 use crate::record::stats::Summary;
 use crate::record::{Measured, Record, Run};
-use crate::suite::{Case, Cost, Role, Stage};
+use crate::suite::{Case, Role, Stage};
 use crate::units::{Bytes, Nanos, percent, three_digits};
 
 /// One part of a case: a stage on the device, or something around it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Component {
-    /// Entry point of the stage, or what is done.
+    /// Label of the stage, or what is done.
     pub name: String,
     /// Median over the traced executions.
     pub time: Nanos,
@@ -79,7 +79,8 @@ fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
     let mut order: Vec<&str> = Vec::new();
     let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let spans = measured.trace.iter().flat_map(|t| &t.spans);
-    for span in spans.filter(|s| s.track == Track::Gpu && s.kind == SpanKind::Kernel) {
+    let work = |kind| matches!(kind, SpanKind::Kernel | SpanKind::Memcpy | SpanKind::Memset);
+    for span in spans.filter(|s| s.track == Track::Gpu && work(s.kind)) {
         if !times.contains_key(span.name.as_str()) {
             order.push(&span.name);
         }
@@ -90,7 +91,8 @@ fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
     let program = program(record, run);
     let component = |name: &&str| {
         let time = Nanos(median(name));
-        let stage = program.as_ref().and_then(|(_, stages)| stages.iter().find(|s| s.entry == *name));
+        let stage =
+            program.as_ref().and_then(|(_, stages)| stages.iter().find(|s| s.label == *name || s.entry() == *name));
         let analysis = match (program.as_ref(), stage) {
             _ if order.len() == 1 => measured.analysis.clone(),
             (Some((case, _)), Some(stage)) => of_stage(case, stage, time, run),
@@ -102,7 +104,7 @@ fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
             share: Some(time.0 / total.max(f64::MIN_POSITIVE)),
             bound: analysis.as_ref().map(|a| a.bound),
             utilisation: analysis.as_ref().map(|a| a.utilisation),
-            occupancy: measured.launches.iter().find(|l| l.entry == *name).and_then(|l| l.occupancy),
+            occupancy: measured.launches.iter().find(|l| l.label() == *name).and_then(|l| l.occupancy),
         }
     };
     order.iter().map(component).collect()
@@ -118,12 +120,12 @@ fn program(record: &Record, run: &Run) -> Option<(Case, Vec<Stage>)> {
     Some((case, stages))
 }
 
-/// A stage under the roofline: its own operations, and every byte of the buffers that it touches.
+/// A stage under the roofline, by its own operations and bytes.
 fn of_stage(case: &Case, stage: &Stage, time: Nanos, run: &Run) -> Option<Analysis> {
-    let bytes = case.problem.bytes(|b| stage.uses.iter().any(|(name, _)| *name == b.name));
-    let cost = Cost { flops: stage.flops, read: bytes, written: Bytes(0) };
+    let touched = case.problem.bytes(|b| stage.args.iter().any(|arg| arg.buffer == b.name));
+    let dtype = stage.kernel_launch().and_then(|kernel| kernel.elem).unwrap_or(case.problem.dtype);
     let ceilings = &run.baseline.as_ref()?.ceilings;
-    analyse(ceilings, &run.device.caps, case.problem.dtype, cost, (bytes, run.spec.cache), (time, 1))
+    analyse(ceilings, &run.device.caps, dtype, stage.cost, (touched, run.spec.cache), (time, 1))
 }
 
 /// One sentence about a case: what binds it and what would help. `None` for a case without a figure.

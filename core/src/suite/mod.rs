@@ -12,6 +12,7 @@ mod probe;
 mod program;
 mod registry;
 mod shape;
+mod texts;
 mod workload;
 
 pub use buffer::*;
@@ -26,4 +27,5 @@ pub use probe::*;
 pub use program::*;
 pub use registry::*;
 pub use shape::*;
+pub use texts::*;
 pub use workload::*;

@@ -1,6 +1,8 @@
-//! The launches of a variant, as data.
+//! What a variant does, as data: an ordered list of stages, each whole in itself.
 
-use super::Access;
+use std::borrow::Cow;
+
+use super::{Access, DType};
 use crate::units::{Bytes, Flops};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,74 +19,194 @@ pub struct Cost {
 }
 
 impl Cost {
+    /// So many operations, on so many bytes read and written.
+    pub fn new(flops: u64, read: u64, written: u64) -> Cost {
+        Cost { flops: Flops(flops), read: Bytes(read), written: Bytes(written) }
+    }
+
     /// Bytes read plus bytes written.
     pub fn moved(&self) -> Bytes {
         Bytes(self.read.0 + self.written.0)
     }
 }
 
-/// The launches of a variant for one problem on one device: plain data, so that a plan can be printed and tested.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The work of a variant for one problem on one device: plain data, so that a plan can be printed and tested.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Program {
-    /// Named integers, `const NAME: u32` in WGSL and `#define NAME` in CUDA.
-    pub consts: Vec<(&'static str, u32)>,
-    /// Launches, in order.
+    /// In the order in which a target with one queue carries them out.
     pub stages: Vec<Stage>,
 }
 
-/// One kernel launch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl Program {
+    /// Whether a stage touches this buffer.
+    pub fn uses(&self, buffer: &str) -> bool {
+        self.stages.iter().flat_map(|stage| &stage.args).any(|arg| arg.buffer == buffer)
+    }
+
+    /// The kernels among the stages.
+    pub fn kernels(&self) -> impl Iterator<Item = &Kernel> {
+        self.stages.iter().filter_map(|stage| stage.kernel_launch())
+    }
+
+    /// What `make` gives for each kernel, every different thing once, and its position for each stage: how a backend
+    /// compiles a text that several stages share once.
+    ///
+    /// # Errors
+    /// The first of `make`.
+    pub fn distinct<T: PartialEq, E>(
+        &self,
+        mut make: impl FnMut(&Kernel) -> Result<T, E>,
+    ) -> Result<(Vec<T>, Vec<Option<usize>>), E> {
+        let mut found = Vec::new();
+        let mut place = |stage: &Stage| {
+            let Some(kernel) = stage.kernel_launch() else { return Ok(None) };
+            let made = make(kernel)?;
+            let known = found.iter().position(|other| *other == made);
+            Ok(Some(known.unwrap_or_else(|| {
+                found.push(made);
+                found.len() - 1
+            })))
+        };
+        let places = self.stages.iter().map(&mut place).collect::<Result<_, E>>()?;
+        Ok((found, places))
+    }
+}
+
+impl From<Stage> for Program {
+    fn from(stage: Stage) -> Program {
+        Program { stages: vec![stage] }
+    }
+}
+
+/// One piece of work, whole in itself: it names its kernel, its constants and its buffers.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Stage {
-    /// Entry point in both dialects, and the label in traces.
+    /// Its name in traces and profiles: four products are four lines.
+    pub label: Cow<'static, str>,
+    /// What is done.
+    pub work: Work,
+    /// What it is done to. The order is the binding number in WGSL and the parameter's place in CUDA.
+    pub args: Vec<Arg>,
+    /// Operations and least bytes of this stage alone.
+    pub cost: Cost,
+    /// The queue (CUDA: stream) that it is put on.
+    pub queue: u32,
+    /// Earlier stages on other queues that it waits for.
+    pub after: Vec<usize>,
+}
+
+/// A buffer that a stage is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Arg {
+    /// Its name in the kernel text.
+    pub parameter: &'static str,
+    /// The workload's buffer.
+    pub buffer: &'static str,
+    /// How it is touched.
+    pub access: Access,
+}
+
+/// A buffer whose parameter has the same name.
+impl From<(&'static str, Access)> for Arg {
+    fn from((buffer, access): (&'static str, Access)) -> Arg {
+        Arg { parameter: buffer, buffer, access }
+    }
+}
+
+/// Parameter, buffer, access.
+impl From<(&'static str, &'static str, Access)> for Arg {
+    fn from((parameter, buffer, access): (&'static str, &'static str, Access)) -> Arg {
+        Arg { parameter, buffer, access }
+    }
+}
+
+/// What a stage does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// Launches a kernel of ours.
+    Kernel(Kernel),
+    /// Calls the vendor's library on the arguments, in order.
+    Library(Library),
+    /// Fills its one argument with this word of 32 bits, over and over.
+    Fill(u32),
+    /// Copies its first argument to its second, of the same length.
+    Copy,
+    /// Exchanges data between devices. No target carries this out yet; plans say so.
+    Collective(Collective),
+}
+
+/// A kernel launch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kernel {
+    /// The kernel text, as in `matmul/tiled`: any workload may name any text.
+    pub text: &'static str,
+    /// Entry point, in every dialect.
     pub entry: &'static str,
-    /// Buffers that it touches, in parameter order for CUDA. WGSL uses the workload's binding numbers.
-    pub uses: Vec<(&'static str, Access)>,
+    /// The text's element type, where it is not the case's.
+    pub elem: Option<DType>,
+    /// Named constants of the text.
+    pub consts: Consts,
     /// Threads in one workgroup (CUDA: block).
     pub workgroup: [u32; 3],
     /// Workgroups (CUDA: blocks) to launch.
     pub grid: [u32; 3],
     /// Workgroup memory that the text declares (CUDA: static shared memory), in bytes.
     pub shared_bytes: u32,
-    /// Operations of this stage alone, where a variant has several; zero when nobody counted.
-    pub flops: Flops,
     /// What only CUDA knows.
     pub cuda: CudaLaunch,
 }
 
-impl Stage {
-    /// A stage with no CUDA extras.
-    pub fn new(
-        entry: &'static str,
-        uses: &[(&'static str, Access)],
-        workgroup: [u32; 3],
-        grid: [u32; 3],
-        shared_bytes: u32,
-    ) -> Self {
-        let cuda = CudaLaunch::default();
-        Stage { entry, uses: uses.to_vec(), workgroup, grid, shared_bytes, flops: Flops(0), cuda }
-    }
+/// Constants by name.
+pub type Consts = Vec<(&'static str, Value)>;
 
-    /// The same with its operations counted.
-    pub fn counting(self, flops: Flops) -> Self {
-        Stage { flops, ..self }
+/// A typed constant of a kernel text: `const` in WGSL, `constexpr` in CUDA.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value {
+    /// `u32` (CUDA: `unsigned`).
+    U32(u32),
+    /// `f32` (CUDA: `float`), finite.
+    F32(f32),
+    /// `bool`.
+    Bool(bool),
+}
+
+impl From<u32> for Value {
+    fn from(value: u32) -> Value {
+        Value::U32(value)
+    }
+}
+
+impl From<f32> for Value {
+    fn from(value: f32) -> Value {
+        Value::F32(value)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Value {
+        Value::Bool(value)
     }
 }
 
 /// Launch settings that exist only in CUDA.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CudaLaunch {
-    /// Blocks in one cluster; zero means no cluster.
-    pub cluster: u32,
+    /// Blocks in one cluster; one means no cluster.
+    pub cluster: [u32; 3],
     /// Dynamic shared memory, in bytes.
     pub dynamic_shared_bytes: u32,
-    /// A call into the vendor's library in place of a kernel of our own.
-    pub library: Option<Library>,
 }
 
-/// A call into a vendor's library, as data. The buffers are the stage's `uses`, in order.
+impl Default for CudaLaunch {
+    fn default() -> CudaLaunch {
+        CudaLaunch { cluster: [1; 3], dynamic_shared_bytes: 0 }
+    }
+}
+
+/// A call into a vendor's library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
-    /// cuBLASLt: `C = A·B`, all row-major and dense, in the case's element type, accumulated in f32. Uses: A, B, C.
+    /// cuBLASLt: `C = A·B`, all row-major and dense, in the case's element type, accumulated in f32. Arguments: A, B, C.
     Gemm {
         /// Rows of A and C.
         m: u64,
@@ -93,6 +215,127 @@ pub enum Library {
         /// Columns of A, rows of B.
         k: u64,
     },
+}
+
+/// An exchange between the devices of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Collective {
+    /// Everyone gets the sum over all devices.
+    AllReduce,
+    /// Everyone gets the parts of all devices, one behind the other.
+    AllGather,
+    /// Everyone gets its own part of the sum over all devices.
+    ReduceScatter,
+}
+
+impl Stage {
+    fn new(label: impl Into<Cow<'static, str>>, work: Work) -> Stage {
+        Stage { label: label.into(), work, args: Vec::new(), cost: Cost::default(), queue: 0, after: Vec::new() }
+    }
+
+    /// A launch of an entry point of a text, of one thread until more is said.
+    pub fn kernel(label: impl Into<Cow<'static, str>>, text: &'static str, entry: &'static str) -> Stage {
+        let (consts, cuda) = (Vec::new(), CudaLaunch::default());
+        let kernel = Kernel { text, entry, elem: None, consts, workgroup: [1; 3], grid: [1; 3], shared_bytes: 0, cuda };
+        Stage::new(label, Work::Kernel(kernel))
+    }
+
+    /// A call into the vendor's library.
+    pub fn library(label: impl Into<Cow<'static, str>>, library: Library) -> Stage {
+        Stage::new(label, Work::Library(library))
+    }
+
+    /// A buffer filled with a word of 32 bits.
+    pub fn fill(label: impl Into<Cow<'static, str>>, buffer: &'static str, word: u32) -> Stage {
+        Stage::new(label, Work::Fill(word)).args([(buffer, Access::Write)])
+    }
+
+    /// One buffer copied to another of the same length.
+    pub fn copy(label: impl Into<Cow<'static, str>>, from: &'static str, to: &'static str) -> Stage {
+        Stage::new(label, Work::Copy).args([(from, Access::Read), (to, Access::Write)])
+    }
+
+    /// An exchange between devices.
+    pub fn collective(label: impl Into<Cow<'static, str>>, collective: Collective) -> Stage {
+        Stage::new(label, Work::Collective(collective))
+    }
+
+    /// The kernel that it launches, if it launches one.
+    pub fn kernel_launch(&self) -> Option<&Kernel> {
+        match &self.work {
+            Work::Kernel(kernel) => Some(kernel),
+            _ => None,
+        }
+    }
+
+    /// The entry point, or what the work is called where it has none.
+    pub fn entry(&self) -> &'static str {
+        match self.work {
+            Work::Kernel(Kernel { entry, .. }) => entry,
+            Work::Library(Library::Gemm { .. }) => "cublaslt_matmul",
+            Work::Fill(_) => "fill",
+            Work::Copy => "copy",
+            Work::Collective(Collective::AllReduce) => "all_reduce",
+            Work::Collective(Collective::AllGather) => "all_gather",
+            Work::Collective(Collective::ReduceScatter) => "reduce_scatter",
+        }
+    }
+
+    /// With these arguments, in order: (buffer, access), or (parameter, buffer, access) where the names differ.
+    pub fn args<A: Into<Arg>>(self, args: impl IntoIterator<Item = A>) -> Stage {
+        Stage { args: args.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// With its operations and least bytes.
+    pub fn costing(self, cost: Cost) -> Stage {
+        Stage { cost, ..self }
+    }
+
+    /// On a queue, behind earlier stages of other queues.
+    pub fn on(self, queue: u32, after: &[usize]) -> Stage {
+        Stage { queue, after: after.to_vec(), ..self }
+    }
+
+    /// With constants.
+    ///
+    /// # Panics
+    /// Like all that follow, where the stage launches no kernel: a mistake in the workload.
+    pub fn consts<V: Copy + Into<Value>>(self, consts: &[(&'static str, V)]) -> Stage {
+        self.change(|kernel| kernel.consts.extend(consts.iter().map(|(name, value)| (*name, (*value).into()))))
+    }
+
+    /// With the text in another element type than the case's.
+    pub fn elem(self, elem: DType) -> Stage {
+        self.change(|kernel| kernel.elem = Some(elem))
+    }
+
+    /// With so many threads in a workgroup.
+    pub fn threads(self, workgroup: [u32; 3]) -> Stage {
+        self.change(|kernel| kernel.workgroup = workgroup)
+    }
+
+    /// With so many workgroups.
+    pub fn grid(self, grid: [u32; 3]) -> Stage {
+        self.change(|kernel| kernel.grid = grid)
+    }
+
+    /// With the workgroup memory that the text declares.
+    pub fn shared(self, bytes: u32) -> Stage {
+        self.change(|kernel| kernel.shared_bytes = bytes)
+    }
+
+    /// With CUDA's own settings.
+    pub fn cuda(self, cuda: CudaLaunch) -> Stage {
+        self.change(|kernel| kernel.cuda = cuda)
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Kernel)) -> Stage {
+        match &mut self.work {
+            Work::Kernel(kernel) => change(kernel),
+            _ => panic!("`{}` launches no kernel, so it has no launch to describe", self.label),
+        }
+        self
+    }
 }
 
 /// Spread `count` workgroups over two grid dimensions so that neither exceeds the portable limit of 65 535.
@@ -110,6 +353,26 @@ pub fn spread(count: u64) -> [u32; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stages_share_what_is_alike_and_only_kernels_have_it() {
+        let kernel = |size: u32| Stage::kernel("x", "matmul/tiled", "matmul_tiled").consts(&[("M", size)]);
+        let fill = Stage::fill("zeros", "out", 0);
+        let program = Program { stages: vec![kernel(1), fill, kernel(2), kernel(1)] };
+        let sizes = |kernel: &Kernel| Ok::<_, ()>(kernel.consts.clone());
+        let (found, places) = program.distinct(sizes).expect("nothing fails");
+        assert_eq!(found, [vec![("M", Value::U32(1))], vec![("M", Value::U32(2))]]);
+        assert_eq!(places, [Some(0), None, Some(1), Some(0)]);
+        assert_eq!(program.distinct(|_| Err::<(), _>("no text")), Err("no text"));
+        assert!(program.uses("out") && !program.uses("x"));
+    }
+
+    #[test]
+    fn parameters_may_have_other_names_than_buffers() {
+        let args = Stage::copy("c", "a", "b").args([("from", "a", Access::Read), ("to", "b", Access::Write)]).args;
+        assert_eq!(args[1], Arg { parameter: "to", buffer: "b", access: Access::Write });
+        assert_eq!(Arg::from(("a", Access::Read)), Arg { parameter: "a", buffer: "a", access: Access::Read });
+    }
 
     #[test]
     fn spread_covers_every_group_within_the_portable_limit() {

@@ -276,7 +276,13 @@ impl Prepared for MockCase {
     }
 
     fn launches(&self) -> Vec<Launch> {
-        vec![Launch { entry: "kernel".to_owned(), grid: [1; 3], block: [64, 1, 1], ..Launch::default() }]
+        vec![Launch {
+            label: "kernel".to_owned(),
+            entry: "kernel".to_owned(),
+            grid: [1; 3],
+            block: [64, 1, 1],
+            ..Launch::default()
+        }]
     }
 
     async fn measure(&mut self, Batch { lead, repeats }: Batch) -> Result<Sample, BackendError> {

@@ -271,9 +271,9 @@ impl<'r> Launches<'r> {
         Launches { left: launches.iter().collect() }
     }
 
-    /// The next launch of this entry point. A library may run kernels of its own in between.
-    fn next(&mut self, entry: &str) -> Option<&'r Launch> {
-        let at = self.left.iter().position(|launch| launch.entry == entry)?;
+    /// The next launch of the stage of this name. A library may run kernels of its own in between.
+    fn next(&mut self, label: &str) -> Option<&'r Launch> {
+        let at = self.left.iter().position(|launch| launch.label() == label)?;
         self.left.remove(at)
     }
 }

@@ -6,19 +6,26 @@
 //                  f32 (and anything before sm_80): multiply-adds on f32 tiles in shared memory;
 //                  f16 and bf16 from sm_80: tensor cores, tiles copied asynchronously in the element type.
 
+#include "attention/common.cuh"
+#include "lib/async_copy.cuh"
+#include "lib/launch.cuh"
+#include "lib/mma.cuh"
+#include "lib/reduce.cuh"
+
 // What a block works on: a head and a tile of ROWS query rows. False for blocks past the last tile.
 __device__ __forceinline__ bool flash_tile(u64& head, unsigned& first_row) {
     constexpr unsigned tiles = (S + ROWS - 1) / ROWS;
     const u64 index = flat_workgroup();
     if (index >= (u64)HEADS * tiles) return false;
-#if CAUSAL
-    // The last rows see the most keys. Starting with them keeps the end of the launch from waiting for a few long blocks.
-    head = index % HEADS;
-    first_row = (tiles - 1 - (unsigned)(index / HEADS)) * ROWS;
-#else
-    head = index / tiles;
-    first_row = (unsigned)(index % tiles) * ROWS;
-#endif
+    if constexpr (CAUSAL) {
+        // The last rows see the most keys. Starting with them keeps the end of the launch from waiting for a few long
+        // blocks.
+        head = index % HEADS;
+        first_row = (tiles - 1 - (unsigned)(index / HEADS)) * ROWS;
+    } else {
+        head = index / tiles;
+        first_row = (unsigned)(index % tiles) * ROWS;
+    }
     return true;
 }
 
@@ -30,20 +37,18 @@ __device__ __forceinline__ float flash_scale() { return 1.4426950408889634f / sq
 // Columns column .. column + 3 of a row of Q, K or V, widened; zeros past the end.
 __device__ __forceinline__ float4 load_columns(const elem* __restrict__ row, unsigned column, bool inside) {
     float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#if D % 4 == 0
-    // Rows start at multiples of four elements of an aligned buffer.
-    if (inside && column < D) {
-        const elem4 four = *reinterpret_cast<const elem4*>(row + column);
-        x = make_float4(load(four.at[0]), load(four.at[1]), load(four.at[2]), load(four.at[3]));
-    }
-#else
-    if (inside) {
+    if constexpr (D % 4 == 0) {
+        // Rows start at multiples of four elements of an aligned buffer.
+        if (inside && column < D) {
+            const elem4 four = *reinterpret_cast<const elem4*>(row + column);
+            x = make_float4(load(four.at[0]), load(four.at[1]), load(four.at[2]), load(four.at[3]));
+        }
+    } else if (inside) {
         if (column + 0 < D) x.x = load(row[column + 0]);
         if (column + 1 < D) x.y = load(row[column + 1]);
         if (column + 2 < D) x.z = load(row[column + 2]);
         if (column + 3 < D) x.w = load(row[column + 3]);
     }
-#endif
     return x;
 }
 
@@ -192,14 +197,14 @@ extern "C" __global__ void __launch_bounds__(256)
             const float4 x = acc[r][j];
             const elem4 four = {to_elem(x.x * inverse), to_elem(x.y * inverse), to_elem(x.z * inverse),
                                 to_elem(x.w * inverse)};
-#if D % 4 == 0
-            if (column < D) *reinterpret_cast<elem4*>(out_row + column) = four;
-#else
+            if constexpr (D % 4 == 0) {
+                if (column < D) *reinterpret_cast<elem4*>(out_row + column) = four;
+            } else {
 #pragma unroll
-            for (unsigned e = 0; e < 4; e++) {
-                if (column + e < D) out_row[column + e] = four.at[e];
+                for (unsigned e = 0; e < 4; e++) {
+                    if (column + e < D) out_row[column + e] = four.at[e];
+                }
             }
-#endif
         }
     }
 }
@@ -211,13 +216,11 @@ extern "C" __global__ void __launch_bounds__(256)
 // from another within a step, and the statistics stay in registers.
 
 // head_dim, padded with zeros to whole matrix instructions.
-#define PADDED ((D + 15) / 16 * 16)
+constexpr unsigned PADDED = (D + 15) / 16 * 16;
 // Keys per step: as many as fit with their values into static shared memory and registers.
-#define STEP (PADDED <= 128 ? 64u : 32u)
-#define HALF (STEP / 2)
+constexpr unsigned STEP = PADDED <= 128 ? 64 : 32, HALF = STEP / 2;
 // A row in shared memory, in chunks of 16 bytes: an odd number, so that eight rows start in eight different bank groups.
-#define ROW_CHUNKS (PADDED / 8 + 1)
-#define ROW_ELEMS (ROW_CHUNKS * 8)
+constexpr unsigned ROW_ELEMS = (PADDED / 8 + 1) * 8;
 
 // Copy `count` rows from row `first` on to shared memory, zeros past the end of rows and columns.
 template <unsigned count>
@@ -228,18 +231,18 @@ __device__ __forceinline__ void stage_rows(elem* stage, const elem* __restrict__
         elem* const to = stage + row * ROW_ELEMS + column;
         const bool inside = first + row < end;
         const elem* const from = matrix + (u64)(inside ? first + row : 0) * D;
-#if D % 8 == 0
-        copy_async(to, from + (column < D ? column : 0), inside && column < D);
-#else
-        // Rows do not start at multiples of 16 bytes.
+        if constexpr (D % 8 == 0) {
+            copy_async(to, from + (column < D ? column : 0), inside && column < D);
+        } else {
+            // Rows do not start at multiples of 16 bytes.
 #pragma unroll
-        for (unsigned e = 0; e < 8; e++) {
-            elem x;
-            x.bits = 0;
-            if (inside && column + e < D) x = from[column + e];
-            to[e] = x;
+            for (unsigned e = 0; e < 8; e++) {
+                elem x;
+                x.bits = 0;
+                if (inside && column + e < D) x = from[column + e];
+                to[e] = x;
+            }
         }
-#endif
     }
     close_copies();
 }
@@ -418,12 +421,12 @@ extern "C" __global__ void __launch_bounds__(256)
                 const unsigned column = n * 8 + lane % 4 * 2;
                 if (my_rows[r] >= S) continue;
                 elem* const to = out + (head * S + my_rows[r]) * D + column;
-#if D % 2 == 0
-                if (column < D) *reinterpret_cast<unsigned*>(to) = pack(left, right);
-#else
-                if (column < D) to[0] = to_elem(left);
-                if (column + 1 < D) to[1] = to_elem(right);
-#endif
+                if constexpr (D % 2 == 0) {
+                    if (column < D) *reinterpret_cast<unsigned*>(to) = pack(left, right);
+                } else {
+                    if (column < D) to[0] = to_elem(left);
+                    if (column + 1 < D) to[1] = to_elem(right);
+                }
             }
         }
     }

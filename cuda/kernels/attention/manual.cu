@@ -5,8 +5,12 @@
 // attention_softmax       each row of scores becomes weights, in place; keys that the query does not see get weight 0.
 // attention_weighted_sum  out = weights * V, tiled as the scores are.
 
-extern "C" __global__ void attention_scores(const elem* __restrict__ q, const elem* __restrict__ k,
-                                            float* __restrict__ scores) {
+#include "attention/common.cuh"
+#include "lib/launch.cuh"
+#include "lib/reduce.cuh"
+
+extern "C" __global__ void attention_scores(float* __restrict__ scores, const elem* __restrict__ q,
+                                            const elem* __restrict__ k) {
     __shared__ float q_tile[TILE][TILE];
     __shared__ float k_tile[TILE][TILE];
     constexpr unsigned across = (T + TILE - 1) / TILE;
@@ -51,8 +55,8 @@ extern "C" __global__ void attention_softmax(float* __restrict__ scores) {
     }
 }
 
-extern "C" __global__ void attention_weighted_sum(const elem* __restrict__ v, elem* __restrict__ out,
-                                                  float* __restrict__ scores) {
+extern "C" __global__ void attention_weighted_sum(float* __restrict__ scores, const elem* __restrict__ v,
+                                                  elem* __restrict__ out) {
     __shared__ float w_tile[TILE][TILE];
     __shared__ float v_tile[TILE][TILE];
     constexpr unsigned across = (D + TILE - 1) / TILE;

@@ -1,6 +1,9 @@
 // Copy in strides of the grid: against `vec4`, a fixed number of blocks, and four accesses of 16 bytes under way in
 // every thread. The definition is in core/src/suite/workloads/copy.rs.
 
+#include "copy/common.cuh"
+#include "lib/launch.cuh"
+
 extern "C" __global__ void copy_stride(const elem* __restrict__ x, elem* __restrict__ out) {
     u64 index = flat_workgroup() * THREADS + threadIdx.x;
     // Blocks that only fill up the launch's rectangle would start inside the array a second time.

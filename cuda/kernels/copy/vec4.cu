@@ -1,6 +1,9 @@
 // Copy, 16 bytes per thread: against `scalar`, fewer and wider requests. The definition is in
 // core/src/suite/workloads/copy.rs.
 
+#include "copy/common.cuh"
+#include "lib/launch.cuh"
+
 extern "C" __global__ void copy_vec4(const elem* __restrict__ x, elem* __restrict__ out) {
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index < whole_vectors) {

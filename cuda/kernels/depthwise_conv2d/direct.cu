@@ -1,22 +1,26 @@
 // Depthwise 2-D convolution, forward: one output element per thread, every tap read from device memory. The definition
 // is in core/src/suite/workloads/depthwise_conv2d.rs.
 
+#include "depthwise_conv2d/common.cuh"
+#include "lib/launch.cuh"
+
 extern "C" __global__ void depthwise_conv2d_direct(const elem* __restrict__ x, const elem* __restrict__ w,
                                                    elem* __restrict__ out) {
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= (u64)N * C * OH * OW) return;
     // Threads follow the output's memory order.
-#if NHWC
-    const unsigned c = (unsigned)(index % C);
-    const unsigned ox = (unsigned)(index / C % OW);
-    const unsigned oy = (unsigned)(index / ((u64)C * OW) % OH);
-    const unsigned n = (unsigned)(index / ((u64)C * OW * OH));
-#else
-    const unsigned ox = (unsigned)(index % OW);
-    const unsigned oy = (unsigned)(index / OW % OH);
-    const unsigned c = (unsigned)(index / ((u64)OW * OH) % C);
-    const unsigned n = (unsigned)(index / ((u64)OW * OH * C));
-#endif
+    unsigned n, c, oy, ox;
+    if constexpr (NHWC) {
+        c = (unsigned)(index % C);
+        ox = (unsigned)(index / C % OW);
+        oy = (unsigned)(index / ((u64)C * OW) % OH);
+        n = (unsigned)(index / ((u64)C * OW * OH));
+    } else {
+        ox = (unsigned)(index % OW);
+        oy = (unsigned)(index / OW % OH);
+        c = (unsigned)(index / ((u64)OW * OH) % C);
+        n = (unsigned)(index / ((u64)OW * OH * C));
+    }
     float acc = 0.0f;
     for (unsigned i = 0; i < KH; i++) {
         // Left of the image wraps to a huge number, so one comparison tests both sides.

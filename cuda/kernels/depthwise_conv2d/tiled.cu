@@ -1,6 +1,9 @@
 // Depthwise 2-D convolution, forward: against `direct`, a block stages the input patch of one output tile in shared
 // memory, so that device memory is read once. The definition is in core/src/suite/workloads/depthwise_conv2d.rs.
 
+#include "depthwise_conv2d/common.cuh"
+#include "lib/launch.cuh"
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     depthwise_conv2d_tiled(const elem* __restrict__ x, const elem* __restrict__ w, elem* __restrict__ out) {
     // The channel is the fastest index of tile and patch in both orders: in nchw a tile has one channel.
@@ -14,18 +17,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     u64 tile = flat_workgroup();
     if (tile >= (u64)N * tiles_c * tiles_h * tiles_w) return;
     // Tiles follow the memory order too: blocks that run together then share cache lines and pages.
-#if NHWC
-    const unsigned c0 = (unsigned)(tile % tiles_c) * TILE_C;
-    tile /= tiles_c;
-#endif
+    unsigned c0;
+    if constexpr (NHWC) {
+        c0 = (unsigned)(tile % tiles_c) * TILE_C;
+        tile /= tiles_c;
+    }
     const unsigned x0 = (unsigned)(tile % tiles_w) * TILE_W;
     tile /= tiles_w;
     const unsigned y0 = (unsigned)(tile % tiles_h) * TILE_H;
     tile /= tiles_h;
-#if !NHWC
-    const unsigned c0 = (unsigned)(tile % tiles_c) * TILE_C;
-    tile /= tiles_c;
-#endif
+    if constexpr (!NHWC) {
+        c0 = (unsigned)(tile % tiles_c) * TILE_C;
+        tile /= tiles_c;
+    }
     const unsigned n = (unsigned)tile;
 
     for (unsigned i = threadIdx.x; i < PATCH_H * PATCH_W * TILE_C; i += THREADS) {

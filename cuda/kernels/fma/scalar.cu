@@ -1,5 +1,7 @@
 // Fused multiply-adds on eight accumulators of one element. The definition is in core/src/suite/workloads/fma.rs.
 
+#include "lib/launch.cuh"
+
 // x * factor + term, in the element type.
 __device__ __forceinline__ elem multiply_add(elem x, elem factor, elem term) {
 #if defined(ELEM_F32)

@@ -1,6 +1,8 @@
 // Fused multiply-adds on four accumulators of two elements: against `scalar`, units for 16-bit floats take two at a
 // time. The definition is in core/src/suite/workloads/fma.rs.
 
+#include "lib/launch.cuh"
+
 #if defined(ELEM_F32)
 
 typedef float2 pair;

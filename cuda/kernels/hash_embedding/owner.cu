@@ -7,6 +7,8 @@
 // Against basic.cu: no atomics and no pass that writes zeros first, and rows are added in order, so the result is the
 // same in every run. The price is that every owner of a stretch reads all rows of the group; they come from the cache.
 
+#include "lib/launch.cuh"
+
 // First row whose group is at least `wanted`. Groups tend to be of like size, so the search starts where the row would
 // lie if they were equal, and gallops from there: a few dependent loads in place of log2(ROWS).
 __device__ __forceinline__ unsigned first_row(const unsigned* __restrict__ group, unsigned wanted) {

@@ -4,6 +4,11 @@
 // Eight warps compute a tile of 128 x 128, each 64 rows of 32 columns. Tiles of A and B are copied asynchronously, as
 // many steps ahead as fit beside the one in use.
 
+#include "lib/async_copy.cuh"
+#include "lib/launch.cuh"
+#include "lib/mma.cuh"
+#include "matmul/common.cuh"
+
 static_assert(TILE == 128 && DEPTH % 16 == 0, "two by four warps of 64 x 32, in steps of one instruction's depth");
 
 // Elements in a staged row.

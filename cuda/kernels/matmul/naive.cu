@@ -1,6 +1,8 @@
 // Matrix product, one output element per thread, every factor read from device memory. The definition is in
 // core/src/suite/workloads/matmul.rs.
 
+#include "lib/launch.cuh"
+
 extern "C" __global__ void __launch_bounds__(256)
     matmul_naive(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c) {
     constexpr unsigned across = (N + 15) / 16;

@@ -4,6 +4,9 @@
 // 16 x 16 threads. Thread (x, y) computes SQUARES x SQUARES squares of 4 x 4 elements, 64 rows or columns apart: rows
 // 4y + 64i.. and columns 4x + 64j... Both tiles are staged as vectors along the rows of their matrices.
 
+#include "lib/launch.cuh"
+#include "matmul/common.cuh"
+
 // Columns column .. column + 3 of a row of a matrix of height rows and width columns, widened; zeros outside.
 template <unsigned height, unsigned width>
 __device__ __forceinline__ float4 load_four(const elem* __restrict__ matrix, unsigned row, unsigned column) {

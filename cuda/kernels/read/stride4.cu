@@ -1,6 +1,9 @@
 // Read: against `vec4`, four independent loads are under way in a thread before the first is added. The definition is in
 // core/src/suite/workloads/read.rs.
 
+#include "lib/launch.cuh"
+#include "read/common.cuh"
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     read_stride4(const elem* __restrict__ x, float* __restrict__ out) {
     static_assert(CHUNK_VECTORS % (4 * THREADS) == 0, "a chunk is whole turns of the block");

@@ -1,5 +1,8 @@
 // Read: a block sums one chunk, each thread vector after vector. The definition is in core/src/suite/workloads/read.rs.
 
+#include "lib/launch.cuh"
+#include "read/common.cuh"
+
 extern "C" __global__ void __launch_bounds__(THREADS) read_vec4(const elem* __restrict__ x, float* __restrict__ out) {
     const u64 chunk = flat_workgroup(), begin = chunk * CHUNK_VECTORS;
     if (begin >= VECTORS) return;

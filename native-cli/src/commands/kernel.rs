@@ -3,12 +3,13 @@
 
 use anyhow::{Context, bail};
 use clap::Args;
-use parallax_core::suite::{Case, Dialect};
+use parallax_core::suite::{Arg, Case, Dialect, Stage};
 use parallax_cuda::compile::{self, Arch};
 use serde_json::{Value, json};
 
 use crate::args::Device;
 use crate::targets::{Opened, choose};
+use crate::texts::{cuda_texts, wgsl_texts};
 
 /// `kernel`.
 #[derive(Debug, Args)]
@@ -37,39 +38,46 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
     let program = case.program(caps).with_context(|| {
         format!("{case} has no kernels of its own on the target {target}; name the variant that runs")
     })?;
-    let source = match caps.dialect {
-        Dialect::Cuda => parallax_cuda::text::assemble(&case, &program)?.source,
+    let dtype = case.problem.dtype;
+    let (texts, places): (Vec<(String, String)>, Vec<Option<usize>>) = match caps.dialect {
+        Dialect::Cuda => {
+            let (texts, places) = parallax_cuda::text::assemble_all(&cuda_texts()?, &program, dtype)?;
+            (texts.into_iter().map(|text| (text.file, text.source)).collect(), places)
+        }
         Dialect::Wgsl => {
-            let text = parallax_shaders::text::assemble(&case, &program);
-            text.with_context(|| format!("{case} has no WGSL"))?.wgsl
+            let (texts, places) = parallax_shaders::text::assemble_all(&wgsl_texts()?, &program, dtype)?;
+            (texts.into_iter().map(|text| (text.file, text.wgsl)).collect(), places)
         }
         _ => bail!("the target {target} has no kernel texts"),
     };
     if !args.json {
-        println!("{source}");
+        let plain: Vec<String> = match &texts[..] {
+            [(_, one)] => vec![one.clone()],
+            several => several.iter().map(|(file, text)| format!("// The text of {file}\n{text}")).collect(),
+        };
+        println!("{}", plain.join("\n"));
         return Ok(());
     }
     let buffers = case.problem.buffers();
-    let bytes = |name: &str| buffers.iter().find(|b| b.name == name).map(|b| b.bytes(case.problem.dtype).0);
-    let stages: Vec<Value> = program
-        .stages
-        .iter()
-        .map(|stage| {
-            let uses: Vec<Value> =
-                stage.uses.iter().map(|(name, _)| json!({"buffer": name, "bytes": bytes(name)})).collect();
-            json!({
-                "entry": stage.entry,
-                "uses": uses,
-                "grid": stage.grid,
-                "block": stage.workgroup,
-                "dynamic_shared_bytes": stage.cuda.dynamic_shared_bytes,
-            })
-        })
-        .collect();
+    let bytes = |name: &str| buffers.iter().find(|b| b.name == name).map(|b| b.bytes(dtype).0);
+    let stage = |(stage, place): (&Stage, &Option<usize>)| {
+        let arg = |arg: &Arg| json!({"parameter": arg.parameter, "buffer": arg.buffer, "bytes": bytes(arg.buffer)});
+        let args: Vec<Value> = stage.args.iter().map(arg).collect();
+        let mut told = json!({"label": stage.label, "entry": stage.entry(), "text": place, "args": args});
+        if let Some(kernel) = stage.kernel_launch() {
+            told["grid"] = json!(kernel.grid);
+            told["block"] = json!(kernel.workgroup);
+            told["dynamic_shared_bytes"] = json!(kernel.cuda.dynamic_shared_bytes);
+        }
+        told
+    };
+    let stages: Vec<Value> = program.stages.iter().zip(&places).map(stage).collect();
+    let texts: Vec<Value> = texts.iter().map(|(file, source)| json!({"file": file, "source": source})).collect();
     // WGSL has no options. An NVRTC that is older than the device compiles for an older architecture instead.
     let options = caps.compute_capability.map(|(major, minor)| compile::options(Arch::new(major, minor)));
     let description = json!({
-        "case": case.to_string(), "target": target, "source": source, "options": options.unwrap_or_default(), "stages": stages
+        "case": case.to_string(), "target": target, "texts": texts,
+        "options": options.unwrap_or_default(), "stages": stages
     });
     println!("{description}");
     Ok(())

@@ -7,6 +7,14 @@
 // 4(x + 16j).. of the same rows, which stay in registers for the whole kernel. Row statistics are kept by four threads a
 // row (row index / 4), identical in all four.
 
+#import attention/common
+#import lib/launch
+
+@group(0) @binding(0) var<storage, read> q: array<elem>;
+@group(0) @binding(1) var<storage, read> k: array<elem>;
+@group(0) @binding(2) var<storage, read> v: array<elem>;
+@group(0) @binding(3) var<storage, read_write> out: array<elem>;
+
 const QUARTER: u32 = DEPTH / 4u;
 const WIDTH: u32 = COLUMNS * 16u;
 const STRIDE: u32 = KEYS + 1u;

@@ -5,6 +5,17 @@
 // attention_softmax       one workgroup a row, in place
 // attention_weighted_sum  S×D products of 16×16 tiles
 
+#import attention/common
+#import lib/launch
+
+@group(0) @binding(0) var<storage, read_write> scores: array<f32>;
+// Of the first stage.
+@group(0) @binding(1) var<storage, read> q: array<elem>;
+@group(0) @binding(2) var<storage, read> k: array<elem>;
+// Of the last.
+@group(0) @binding(1) var<storage, read> v: array<elem>;
+@group(0) @binding(2) var<storage, read_write> out: array<elem>;
+
 var<workgroup> tile_a: array<f32, TILE * TILE>;
 var<workgroup> tile_b: array<f32, TILE * TILE>;
 

@@ -1,5 +1,7 @@
 // Copy, one element per thread. The definition is in core/src/suite/workloads/copy.rs.
 
+#import lib/launch
+
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(1) var<storage, read_write> out: array<elem>;
 

@@ -1,6 +1,8 @@
 // Copy in strides of the grid: against `vec4`, a fixed number of workgroups, and four accesses of 16 bytes under way in
 // every thread. The definition is in core/src/suite/workloads/copy.rs; about the last vector see `vec4`.
 
+#import lib/launch
+
 @group(0) @binding(0) var<storage, read> x: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read_write> out: array<vec4<u32>>;
 

@@ -4,6 +4,8 @@
 // Elements are moved as bits, whatever their type. Buffers are whole vectors long, so the last vector needs no care:
 // what lies past the last element is copied and nobody's business.
 
+#import lib/launch
+
 @group(0) @binding(0) var<storage, read> x: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read_write> out: array<vec4<u32>>;
 

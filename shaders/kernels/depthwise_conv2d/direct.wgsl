@@ -1,6 +1,9 @@
 // Depthwise 2-D convolution, forward: one output element per thread, every tap read from device memory. The definition
 // is in core/src/suite/workloads/depthwise_conv2d.rs.
 
+#import depthwise_conv2d/common
+#import lib/launch
+
 @compute @workgroup_size(THREADS)
 fn depthwise_conv2d_direct(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -15,7 +18,7 @@ fn depthwise_conv2d_direct(
     var c = index / (OH * OW) % C;
     var row = index / OW % OH;
     var col = index % OW;
-    if NHWC == 1u {
+    if NHWC {
         c = index % C;
         col = index / C % OW;
         row = index / (C * OW) % OH;

@@ -1,6 +1,9 @@
 // Depthwise 2-D convolution, forward: against `direct`, a workgroup stages the input patch of one output tile in
 // workgroup memory, so that device memory is read once. The definition is in core/src/suite/workloads/depthwise_conv2d.rs.
 
+#import depthwise_conv2d/common
+#import lib/launch
+
 var<workgroup> patch_tile: array<f32, PATCH_H * PATCH_W * TILE_C>;
 
 @compute @workgroup_size(THREADS)
@@ -49,7 +52,7 @@ fn depthwise_conv2d_tiled(
         }
         let y = first_row + row;
         let at = first_col + col;
-        if NHWC == 1u {
+        if NHWC {
             out[((n * OH + y) * OW + at) * C + first_c + c] = elem(sum);
         } else {
             out[((n * C + first_c + c) * OH + y) * OW + at] = elem(sum);

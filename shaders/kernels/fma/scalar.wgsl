@@ -3,6 +3,9 @@
 //
 // Rounds are written out sixteen at a time, so that the loop itself costs next to nothing beside them.
 
+#import fma/common
+#import lib/launch
+
 fn sixteen(acc: elem, factor: elem, term: elem) -> elem {
     var x = fma(acc, factor, term);
     x = fma(x, factor, term);

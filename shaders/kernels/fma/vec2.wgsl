@@ -3,6 +3,9 @@
 //
 // Rounds are written out sixteen at a time, so that the loop itself costs next to nothing beside them.
 
+#import fma/common
+#import lib/launch
+
 fn sixteen(acc: vec2<elem>, factor: vec2<elem>, term: vec2<elem>) -> vec2<elem> {
     var x = fma(acc, factor, term);
     x = fma(x, factor, term);

@@ -4,10 +4,13 @@
 //         hash_embedding_scatter  one thread a row; WGSL has no floating-point atomics, so the addition retries a
 //                                 compare-and-exchange on the bits until nobody came between
 
-@group(0) @binding(0) var<storage, read> id: array<u32>;
-@group(0) @binding(1) var<storage, read> group: array<u32>;
-@group(0) @binding(2) var<storage, read> weight: array<f32>;
-@group(0) @binding(3) var<storage, read_write> out: array<atomic<u32>>;
+#import lib/launch
+#import lib/murmur
+
+@group(0) @binding(0) var<storage, read_write> out: array<atomic<u32>>;
+@group(0) @binding(1) var<storage, read> id: array<u32>;
+@group(0) @binding(2) var<storage, read> group: array<u32>;
+@group(0) @binding(3) var<storage, read> weight: array<f32>;
 
 @compute @workgroup_size(THREADS)
 fn hash_embedding_zero(

@@ -4,6 +4,9 @@
 //                                 of one group's output row, find the group's first row by a galloping search, sum in
 //                                 registers in row order, and write every column once: the result does not depend on timing
 
+#import lib/launch
+#import lib/murmur
+
 @group(0) @binding(0) var<storage, read> id: array<u32>;
 @group(0) @binding(1) var<storage, read> group: array<u32>;
 @group(0) @binding(2) var<storage, read> weight: array<f32>;

@@ -6,6 +6,8 @@ enable wgpu_cooperative_matrix;
 // sums are named one by one, since an array of matrices could not be kept in registers everywhere. The T in the names of
 // loads and stores means rows that lie one after the other, as they do here.
 
+#import matmul/common
+
 // Vectors in a staged row.
 const A_ROW: u32 = (DEPTH + PADDING) / 4u;
 const B_ROW: u32 = (TILE + PADDING) / 4u;

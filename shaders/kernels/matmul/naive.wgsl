@@ -1,6 +1,9 @@
 // Matrix product, one output element per thread, every factor read from device memory. The definition is in
 // core/src/suite/workloads/matmul.rs.
 
+#import lib/launch
+#import matmul/common
+
 @compute @workgroup_size(16, 16)
 fn matmul_naive(
     @builtin(workgroup_id) group: vec3<u32>,

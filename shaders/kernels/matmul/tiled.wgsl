@@ -4,6 +4,9 @@
 // 16×16 threads. Thread (x, y) computes SQUARES × SQUARES squares of 4 × 4 elements, 64 rows or columns apart: rows
 // 4y + 64i.. and columns 4x + 64j... Both tiles are staged as vectors along the rows of their matrices.
 
+#import lib/launch
+#import matmul/common
+
 const A_ROW: u32 = DEPTH / 4u;
 const B_ROW: u32 = TILE / 4u;
 const ROWS: u32 = 4u * SQUARES;

@@ -1,6 +1,9 @@
 // Read: against `vec4`, four independent loads are under way in a thread before the first is added. The definition is in
 // core/src/suite/workloads/read.rs.
 
+#import lib/launch
+#import read/common
+
 @compute @workgroup_size(THREADS)
 fn read_stride4(
     @builtin(workgroup_id) group: vec3<u32>,

@@ -1,5 +1,8 @@
 // Read: a workgroup sums one chunk, each thread vector after vector. The definition is in core/src/suite/workloads/read.rs.
 
+#import lib/launch
+#import read/common
+
 @compute @workgroup_size(THREADS)
 fn read_vec4(
     @builtin(workgroup_id) group: vec3<u32>,

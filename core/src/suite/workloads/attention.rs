@@ -218,12 +218,12 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-fn extents(p: &Problem) -> Vec<(&'static str, u32)> {
-    let named = |(name, key): (&'static str, &str)| (name, p[key] as u32);
-    let mut consts: Vec<_> = [("S", "s"), ("T", "t"), ("D", "d")].map(named).to_vec();
-    consts.push(("HEADS", (p["b"] * p["h"]) as u32));
-    consts.push(("CAUSAL", u32::from(p.shape.has("causal"))));
-    consts
+/// A stage with the constants that all stages share.
+fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
+    Stage::kernel(entry, text, entry)
+        .consts(&[("S", "s"), ("T", "t"), ("D", "d")].map(|(name, key)| (name, p[key] as u32)))
+        .consts(&[("HEADS", (p["b"] * p["h"]) as u32)])
+        .consts(&[("CAUSAL", p.shape.has("causal"))])
 }
 
 /// Edge of the square tiles of the two matrix products.
@@ -235,30 +235,33 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
     let heads = p["b"] * p["h"];
     let (s, t, d) = (p["s"], p["t"], p["d"]);
     let tile = TILE as u32;
-    let mut consts = extents(p);
-    consts.extend([("TILE", tile), ("ROW_THREADS", ROW_THREADS)]);
     // One workgroup per tile of one head's matrix, numbered row by row: [ceil(rows/16) · ceil(cols/16)] per head.
     let tiles = |rows: u64, cols: u64| spread(heads * rows.div_ceil(TILE) * cols.div_ceil(TILE));
     // By the rule of the whole, half of a causal problem is not counted. The softmax takes five operations a score (scale,
     // compare, subtract and exponentiate, add, divide), which that rule leaves out.
-    let counted = |operations| Flops(if p.shape.has("causal") { operations / 2 } else { operations });
-    let product = |entry, uses: &[_], grid| {
-        let stage = Stage::new(entry, uses, [tile, tile, 1], grid, 2 * tile * tile * 4);
-        stage.counting(counted(2 * heads * s * t * d))
+    let counted = |operations: u64| if p.shape.has("causal") { operations / 2 } else { operations };
+    let element = Elem::Real.storage(p.dtype).bytes();
+    let (queries, keys, scores) = (heads * s * d * element, heads * t * d * element, heads * s * t * 4);
+    let stage = |entry| {
+        let consts = [("TILE", tile), ("ROW_THREADS", ROW_THREADS)];
+        stage(p, "attention/manual", entry).consts(&consts)
     };
+    let product = |entry, grid| stage(entry).threads([tile, tile, 1]).grid(grid).shared(2 * tile * tile * 4);
+    let flops = counted(2 * heads * s * t * d);
     Program {
-        consts,
         stages: vec![
-            product("attention_scores", &[("q", Read), ("k", Read), ("scores", Write)], tiles(s, t)),
-            Stage::new(
-                "attention_softmax",
-                &[("scores", Write)],
-                [ROW_THREADS, 1, 1],
-                spread(heads * s),
-                ROW_THREADS * 4,
-            )
-            .counting(counted(5 * heads * s * t)),
-            product("attention_weighted_sum", &[("v", Read), ("out", Write), ("scores", Write)], tiles(s, d)),
+            product("attention_scores", tiles(s, t))
+                .args([("scores", Write), ("q", Read), ("k", Read)])
+                .costing(Cost::new(flops, queries + keys, scores)),
+            stage("attention_softmax")
+                .args([("scores", Write)])
+                .threads([ROW_THREADS, 1, 1])
+                .grid(spread(heads * s))
+                .shared(ROW_THREADS * 4)
+                .costing(Cost::new(counted(5 * heads * s * t), scores, scores)),
+            product("attention_weighted_sum", tiles(s, d))
+                .args([("scores", Write), ("v", Read), ("out", Write)])
+                .costing(Cost::new(flops, scores + keys, queries)),
         ],
     }
 }
@@ -278,28 +281,25 @@ fn flash(p: &Problem, _caps: &Caps) -> Program {
     // Keys of V staged at a time. The stage for Q and K is free by then and holds V too.
     let values = if columns > 3 { 4 } else { 8 };
     let staged = ((FLASH_ROWS + FLASH_KEYS) * FLASH_DEPTH).max(values * columns * 64);
-    let mut consts = extents(p);
-    consts.extend([
+    let consts = [
         ("ROWS", FLASH_ROWS),
         ("KEYS", FLASH_KEYS),
         ("DEPTH", FLASH_DEPTH),
         ("VALUES", values),
         ("COLUMNS", columns),
         ("STAGED", staged / 4),
-    ]);
+    ];
     // Scores (rows padded by one against bank conflicts), the stage, a number per thread for reductions, and one per
     // row for rescaling: below the portable 16 KiB.
     let shared = 4 * (FLASH_ROWS * (FLASH_KEYS + 1) + staged + 256 + FLASH_ROWS);
-    Program {
-        consts,
-        stages: vec![Stage::new(
-            "attention_flash",
-            &[("q", Read), ("k", Read), ("v", Read), ("out", Write)],
-            [16, 16, 1],
-            spread(heads * p["s"].div_ceil(u64::from(FLASH_ROWS))),
-            shared,
-        )],
-    }
+    stage(p, "attention/flash", "attention_flash")
+        .consts(&consts)
+        .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
+        .threads([16, 16, 1])
+        .grid(spread(heads * p["s"].div_ceil(u64::from(FLASH_ROWS))))
+        .shared(shared)
+        .costing(cost(p))
+        .into()
 }
 
 #[cfg(test)]
@@ -312,7 +312,7 @@ mod tests {
         for text in ["b1,h2,s31,t67,d72", "b1,h1,s13,t7,d3,causal"] {
             let case: Case = format!("attention/fwd/{text}/f32/manual").parse().expect("valid");
             let stages = case.program(&crate::testing::mock::caps()).expect("kernels").stages;
-            let products: u64 = stages.iter().filter(|s| s.entry != "attention_softmax").map(|s| s.flops.0).sum();
+            let products: u64 = stages.iter().filter(|s| s.label != "attention_softmax").map(|s| s.cost.flops.0).sum();
             assert_eq!(Flops(products), cost(&case.problem).flops, "{text}");
         }
     }

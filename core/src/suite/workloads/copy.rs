@@ -131,27 +131,37 @@ fn vectors(p: &Problem) -> u64 {
     (p["n"] * Elem::Real.storage(p.dtype).bytes()).div_ceil(16)
 }
 
-fn program(p: &Problem, entry: &'static str, groups: u64, consts: &[(&'static str, u64)]) -> Program {
-    let consts = [("N", p["n"]), ("THREADS", THREADS)].into_iter().chain(consts.iter().copied());
-    Program {
-        consts: consts.map(|(name, value)| (name, value as u32)).collect(),
-        stages: vec![Stage::new(entry, &[("x", Read), ("out", Write)], [THREADS as u32, 1, 1], spread(groups), 0)],
-    }
+fn program(
+    p: &Problem,
+    text: &'static str,
+    entry: &'static str,
+    groups: u64,
+    consts: &[(&'static str, u64)],
+) -> Program {
+    let small = |(name, value): &(&'static str, u64)| (*name, *value as u32);
+    Stage::kernel(entry, text, entry)
+        .consts(&[("N", p["n"]), ("THREADS", THREADS)].each_ref().map(small))
+        .consts(&consts.iter().map(small).collect::<Vec<_>>())
+        .args([("x", Read), ("out", Write)])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread(groups))
+        .costing(cost(p))
+        .into()
 }
 
 fn scalar(p: &Problem, _caps: &Caps) -> Program {
-    program(p, "copy_scalar", p["n"].div_ceil(THREADS), &[])
+    program(p, "copy/scalar", "copy_scalar", p["n"].div_ceil(THREADS), &[])
 }
 
 fn vec4(p: &Problem, _caps: &Caps) -> Program {
-    program(p, "copy_vec4", vectors(p).div_ceil(THREADS), &[("VECTORS", vectors(p))])
+    program(p, "copy/vec4", "copy_vec4", vectors(p).div_ceil(THREADS), &[("VECTORS", vectors(p))])
 }
 
 fn stride(p: &Problem, caps: &Caps) -> Program {
     let held = caps.units.map_or(GROUPS, |units| u64::from(units) * GROUPS_PER_UNIT);
     let groups = held.min(vectors(p).div_ceil(THREADS * AT_ONCE));
     let consts = [("VECTORS", vectors(p)), ("STRIDE", groups * THREADS)];
-    program(p, "copy_stride", groups, &consts)
+    program(p, "copy/stride", "copy_stride", groups, &consts)
 }
 
 #[cfg(test)]
@@ -162,7 +172,7 @@ mod tests {
 
     fn groups(case: &str, caps: &Caps) -> u32 {
         let case: Case = case.parse().expect("valid");
-        case.program(caps).expect("a kernel").stages[0].grid.iter().product()
+        case.program(caps).expect("a program").kernels().next().expect("a kernel").grid.iter().product()
     }
 
     #[test]

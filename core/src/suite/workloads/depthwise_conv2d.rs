@@ -254,10 +254,10 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// Threads in a workgroup.
 const THREADS: u32 = 256;
 
-fn extents(p: &Problem) -> Vec<(&'static str, u32)> {
+/// A stage over the workload's buffers, with the constants that both variants share.
+fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     let (oh, ow) = out_size(&p.shape);
-    let named = |(name, key): (&'static str, &str)| (name, p[key] as u32);
-    let mut consts: Vec<_> = [
+    let axes = [
         ("N", "n"),
         ("C", "c"),
         ("H", "h"),
@@ -267,33 +267,21 @@ fn extents(p: &Problem) -> Vec<(&'static str, u32)> {
         ("STRIDE", "s"),
         ("PAD", "p"),
         ("DILATION", "l"),
-    ]
-    .map(named)
-    .to_vec();
-    consts.extend([
-        ("OH", oh as u32),
-        ("OW", ow as u32),
-        ("NHWC", u32::from(p.shape.has("nhwc"))),
-        ("THREADS", THREADS),
-    ]);
-    consts
+    ];
+    Stage::kernel(entry, text, entry)
+        .consts(&axes.map(|(name, key)| (name, p[key] as u32)))
+        .consts(&[("OH", oh as u32), ("OW", ow as u32), ("THREADS", THREADS)])
+        .consts(&[("NHWC", p.shape.has("nhwc"))])
+        .args([("x", Read), ("w", Read), ("out", Write)])
+        .threads([THREADS, 1, 1])
+        .costing(cost(p))
 }
-
-const USES: &[(&str, crate::suite::Access)] = &[("x", Read), ("w", Read), ("out", Write)];
 
 fn direct(p: &Problem, _caps: &Caps) -> Program {
     let (oh, ow) = out_size(&p.shape);
     let outputs = p["n"] * p["c"] * oh * ow;
-    Program {
-        consts: extents(p),
-        stages: vec![Stage::new(
-            "depthwise_conv2d_direct",
-            USES,
-            [THREADS, 1, 1],
-            spread(outputs.div_ceil(u64::from(THREADS))),
-            0,
-        )],
-    }
+    let grid = spread(outputs.div_ceil(u64::from(THREADS)));
+    stage(p, "depthwise_conv2d/direct", "depthwise_conv2d_direct").grid(grid).into()
 }
 
 fn tiled(p: &Problem, _caps: &Caps) -> Program {
@@ -307,12 +295,12 @@ fn tiled(p: &Problem, _caps: &Caps) -> Program {
     };
     let patch = |out: u64, kernel: u64| (out - 1) * p["s"] + (kernel - 1) * p["l"] + 1;
     let (patch_h, patch_w) = (patch(height, p["k"]), patch(width, p["kw"]));
-    let mut consts = extents(p);
-    consts.extend(
-        [("TILE_C", channels), ("TILE_H", height), ("TILE_W", width), ("PATCH_H", patch_h), ("PATCH_W", patch_w)]
-            .map(|(name, value)| (name, value as u32)),
-    );
+    let sizes =
+        [("TILE_C", channels), ("TILE_H", height), ("TILE_W", width), ("PATCH_H", patch_h), ("PATCH_W", patch_w)];
     let tiles = p["n"] * p["c"].div_ceil(channels) * oh.div_ceil(height) * ow.div_ceil(width);
-    let shared = u32::try_from(4 * patch_h * patch_w * channels).unwrap_or(u32::MAX);
-    Program { consts, stages: vec![Stage::new("depthwise_conv2d_tiled", USES, [THREADS, 1, 1], spread(tiles), shared)] }
+    stage(p, "depthwise_conv2d/tiled", "depthwise_conv2d_tiled")
+        .consts(&sizes.map(|(name, value)| (name, value as u32)))
+        .grid(spread(tiles))
+        .shared(u32::try_from(4 * patch_h * patch_w * channels).unwrap_or(u32::MAX))
+        .into()
 }

@@ -69,12 +69,12 @@ pub fn workload() -> Workload {
                 Variant {
                     name: "scalar",
                     about: "eight accumulators of one element",
-                    how: kernel(|p, _| program(p, "fma_scalar")),
+                    how: kernel(|p, _| program(p, "fma/scalar", "fma_scalar")),
                 },
                 Variant {
                     name: "vec2",
                     about: "four accumulators of two elements: units for 16-bit floats take two at a time",
-                    how: kernel(|p, _| program(p, "fma_vec2")),
+                    how: kernel(|p, _| program(p, "fma/vec2", "fma_vec2")),
                 },
             ],
             fallback: &["vec2", "scalar"],
@@ -180,15 +180,12 @@ fn rounds<const R: usize>(k: u64, a: [f32; R], b: [[f32; ACCUMULATORS as usize];
 /// Threads in a workgroup.
 const THREADS: u64 = 256;
 
-fn program(p: &Problem, entry: &'static str) -> Program {
-    Program {
-        consts: vec![("N", p["n"] as u32), ("K", p["k"] as u32), ("THREADS", THREADS as u32)],
-        stages: vec![Stage::new(
-            entry,
-            &[("a", Read), ("b", Read), ("out", Write)],
-            [THREADS as u32, 1, 1],
-            spread(p["n"].div_ceil(THREADS)),
-            0,
-        )],
-    }
+fn program(p: &Problem, text: &'static str, entry: &'static str) -> Program {
+    Stage::kernel(entry, text, entry)
+        .consts(&[("N", p["n"] as u32), ("K", p["k"] as u32), ("THREADS", THREADS as u32)])
+        .args([("a", Read), ("b", Read), ("out", Write)])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread(p["n"].div_ceil(THREADS)))
+        .costing(cost(p))
+        .into()
 }

@@ -224,25 +224,25 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// Threads in a workgroup.
 const THREADS: u64 = 256;
 
-fn extents(p: &Problem) -> Vec<(&'static str, u32)> {
-    vec![("ROWS", p["r"] as u32), ("GROUPS", p["g"] as u32), ("DIM", p["d"] as u32), ("THREADS", THREADS as u32)]
+fn extents(p: &Problem) -> [(&'static str, u32); 4] {
+    [("ROWS", p["r"] as u32), ("GROUPS", p["g"] as u32), ("DIM", p["d"] as u32), ("THREADS", THREADS as u32)]
 }
 
 fn basic(p: &Problem, _caps: &Caps) -> Program {
-    let threads = [THREADS as u32, 1, 1];
+    const TEXT: &str = "hash_embedding/basic";
     let over = |items: u64| spread(items.div_ceil(THREADS));
+    // Every row's three numbers are read, and its column is read and written; the zeros are written before.
+    let (zeros, rows) = (p["g"] * p["d"] * 4, p["r"]);
+    let stage =
+        |entry: &'static str| Stage::kernel(entry, TEXT, entry).consts(&extents(p)).threads([THREADS as u32, 1, 1]);
+    let zero = stage("hash_embedding_zero").args([("out", Write)]).grid(over(p["g"] * p["d"]));
+    let scatter = stage("hash_embedding_scatter")
+        .args([("out", Write), ("id", Read), ("group", Read), ("weight", Read)])
+        .grid(over(rows));
     Program {
-        consts: extents(p),
         stages: vec![
-            Stage::new("hash_embedding_zero", &[("out", Write)], threads, over(p["g"] * p["d"]), 0),
-            Stage::new(
-                "hash_embedding_scatter",
-                &[("id", Read), ("group", Read), ("weight", Read), ("out", Write)],
-                threads,
-                over(p["r"]),
-                0,
-            )
-            .counting(Flops(p["r"])),
+            zero.costing(Cost::new(0, 0, zeros)),
+            scatter.costing(Cost::new(rows, rows * 12 + zeros.min(rows * 4), zeros.min(rows * 4))),
         ],
     }
 }
@@ -252,21 +252,14 @@ fn owner(p: &Problem, _caps: &Caps) -> Program {
     let lanes = p["d"].next_power_of_two().min(THREADS);
     let columns = p["d"].div_ceil(lanes).min(8);
     let stretches = p["d"].div_ceil(lanes * columns);
-    let mut consts = extents(p);
-    consts.extend([("LANES", lanes as u32), ("COLUMNS", columns as u32), ("STRETCHES", stretches as u32)]);
-    Program {
-        consts,
-        stages: vec![
-            Stage::new(
-                "hash_embedding_owner",
-                &[("id", Read), ("group", Read), ("weight", Read), ("out", Write)],
-                [THREADS as u32, 1, 1],
-                spread((p["g"] * stretches).div_ceil(THREADS / lanes)),
-                0,
-            )
-            .counting(Flops(p["r"])),
-        ],
-    }
+    Stage::kernel("hash_embedding_owner", "hash_embedding/owner", "hash_embedding_owner")
+        .consts(&extents(p))
+        .consts(&[("LANES", lanes as u32), ("COLUMNS", columns as u32), ("STRETCHES", stretches as u32)])
+        .args([("id", Read), ("group", Read), ("weight", Read), ("out", Write)])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread((p["g"] * stretches).div_ceil(THREADS / lanes)))
+        .costing(cost(p))
+        .into()
 }
 
 /// Rows up to which `owner` beats `basic` on sorted rows. Measured on an H200, 12 rows a group and 64 columns, CUDA and

@@ -165,10 +165,12 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-const USES: &[(&str, crate::suite::Access)] = &[("a", Read), ("b", Read), ("c", Write)];
-
-fn extents(p: &Problem) -> Vec<(&'static str, u32)> {
-    [("M", "m"), ("N", "n"), ("K", "k")].map(|(name, key)| (name, p[key] as u32)).to_vec()
+/// A stage that computes C from A and B.
+fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
+    Stage::kernel(entry, text, entry)
+        .consts(&[("M", "m"), ("N", "n"), ("K", "k")].map(|(name, key)| (name, p[key] as u32)))
+        .args([("a", Read), ("b", Read), ("c", Write)])
+        .costing(cost(p))
 }
 
 /// Square tiles of C.
@@ -177,7 +179,7 @@ fn tiles(p: &Problem, edge: u64) -> u64 {
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
-    Program { consts: extents(p), stages: vec![Stage::new("matmul_naive", USES, [16, 16, 1], spread(tiles(p, 16)), 0)] }
+    stage(p, "matmul/naive", "matmul_naive").threads([16, 16, 1]).grid(spread(tiles(p, 16))).into()
 }
 
 /// Columns of A, and rows of B, that `tiled` stages at a time.
@@ -190,18 +192,12 @@ fn tiled(p: &Problem, caps: &Caps) -> Program {
     let large = tiles(p, 128) >= caps.units.map_or(UNITS, u64::from);
     let squares = if large { 2 } else { 1 };
     let tile = 64 * squares;
-    let mut consts = extents(p);
-    consts.extend([("SQUARES", squares), ("TILE", tile), ("DEPTH", DEPTH)]);
-    Program {
-        consts,
-        stages: vec![Stage::new(
-            "matmul_tiled",
-            USES,
-            [16, 16, 1],
-            spread(tiles(p, u64::from(tile))),
-            2 * tile * DEPTH * 4,
-        )],
-    }
+    stage(p, "matmul/tiled", "matmul_tiled")
+        .consts(&[("SQUARES", squares), ("TILE", tile), ("DEPTH", DEPTH)])
+        .threads([16, 16, 1])
+        .grid(spread(tiles(p, u64::from(tile))))
+        .shared(2 * tile * DEPTH * 4)
+        .into()
 }
 
 fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
@@ -225,18 +221,19 @@ fn staged() -> u32 {
     MATRIX_TILE * (MATRIX_DEPTH + PADDING) + MATRIX_DEPTH * (MATRIX_TILE + PADDING)
 }
 
-fn matrix_consts(p: &Problem) -> Vec<(&'static str, u32)> {
-    let mut consts = extents(p);
-    consts.extend([("TILE", MATRIX_TILE), ("DEPTH", MATRIX_DEPTH), ("PADDING", PADDING)]);
-    consts
+/// A stage on large tiles.
+fn matrix_stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
+    stage(p, text, entry)
+        .consts(&[("TILE", MATRIX_TILE), ("DEPTH", MATRIX_DEPTH), ("PADDING", PADDING)])
+        .threads([256, 1, 1])
+        .grid(spread(tiles(p, u64::from(MATRIX_TILE))))
 }
 
 fn mma(p: &Problem, _caps: &Caps) -> Program {
-    let mut consts = matrix_consts(p);
-    consts.push(("STEPS", STEPS));
-    let stage = Stage::new("matmul_mma", USES, [256, 1, 1], spread(tiles(p, u64::from(MATRIX_TILE))), 0);
-    let cuda = CudaLaunch { dynamic_shared_bytes: STEPS * staged() * 2, ..CudaLaunch::default() };
-    Program { consts, stages: vec![Stage { cuda, ..stage }] }
+    matrix_stage(p, "matmul/mma", "matmul_mma")
+        .consts(&[("STEPS", STEPS)])
+        .cuda(CudaLaunch { dynamic_shared_bytes: STEPS * staged() * 2, ..CudaLaunch::default() })
+        .into()
 }
 
 fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
@@ -250,17 +247,14 @@ fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 
 fn coopmat(p: &Problem, _caps: &Caps) -> Program {
     // Beside the staged tiles of f16, a square of f32 for each of eight subgroups.
-    let shared = staged() * 2 + 8 * 16 * 16 * 4;
-    Program {
-        consts: matrix_consts(p),
-        stages: vec![Stage::new("matmul_coopmat", USES, [256, 1, 1], spread(tiles(p, u64::from(MATRIX_TILE))), shared)],
-    }
+    matrix_stage(p, "matmul/coopmat", "matmul_coopmat").shared(staged() * 2 + 8 * 16 * 16 * 4).into()
 }
 
 fn vendor(p: &Problem, _caps: &Caps) -> Program {
-    let library = Some(Library::Gemm { m: p["m"], n: p["n"], k: p["k"] });
-    let stage = Stage::new("cublaslt_matmul", USES, [1; 3], [1; 3], 0);
-    Program { consts: Vec::new(), stages: vec![Stage { cuda: CudaLaunch { library, ..stage.cuda }, ..stage }] }
+    Stage::library("cublaslt_matmul", Library::Gemm { m: p["m"], n: p["n"], k: p["k"] })
+        .args([("a", Read), ("b", Read), ("c", Write)])
+        .costing(cost(p))
+        .into()
 }
 
 #[cfg(test)]
@@ -277,7 +271,7 @@ mod tests {
     fn awkward_shapes_reach_both_tile_sizes_with_and_without_whole_vectors() {
         let large = |shape: &&&str| {
             let program = case(shape, "f32/tiled").program(&caps()).expect("a kernel");
-            program.consts.contains(&("SQUARES", 2))
+            program.kernels().any(|kernel| kernel.consts.contains(&("SQUARES", 2.into())))
         };
         let (large, small): (Vec<_>, Vec<_>) = workload().forms[0].awkward.iter().partition(large);
         for shapes in [large, small] {

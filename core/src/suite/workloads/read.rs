@@ -125,7 +125,7 @@ fn host(_p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// Threads in a workgroup.
 const THREADS: u64 = 256;
 
-fn program(p: &Problem, entry: &'static str) -> Program {
+fn program(p: &Problem, text: &'static str, entry: &'static str) -> Program {
     let per_vector = 16 / Elem::Real.storage(p.dtype).bytes();
     let consts = [
         ("N", p["n"]),
@@ -135,22 +135,20 @@ fn program(p: &Problem, entry: &'static str) -> Program {
         ("VECTORS", p["n"].div_ceil(per_vector)),
         ("CHUNK_VECTORS", CHUNK / per_vector),
     ];
-    Program {
-        consts: consts.iter().map(|(name, value)| (*name, *value as u32)).collect(),
-        stages: vec![Stage::new(
-            entry,
-            &[("x", Read), ("out", Write)],
-            [THREADS as u32, 1, 1],
-            spread(p["n"].div_ceil(CHUNK)),
-            THREADS as u32 * 4,
-        )],
-    }
+    Stage::kernel(entry, text, entry)
+        .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .args([("x", Read), ("out", Write)])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread(p["n"].div_ceil(CHUNK)))
+        .shared(THREADS as u32 * 4)
+        .costing(cost(p))
+        .into()
 }
 
 fn vec4(p: &Problem, _caps: &Caps) -> Program {
-    program(p, "read_vec4")
+    program(p, "read/vec4", "read_vec4")
 }
 
 fn stride4(p: &Problem, _caps: &Caps) -> Program {
-    program(p, "read_stride4")
+    program(p, "read/stride4", "read_stride4")
 }

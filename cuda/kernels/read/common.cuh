@@ -1,5 +1,8 @@
 // Shared by the variants of read: widening a vector of 16 bytes, the end of the array, and the sum of a block.
 
+#include "lib/elem.cuh"
+#include "lib/reduce.cuh"
+
 // Elements of 16 bytes, widened and added to four sums.
 __device__ __forceinline__ void add_vector(float4& sum, const uint4 vector) {
 #if defined(ELEM_F32)

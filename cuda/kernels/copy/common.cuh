@@ -1,5 +1,7 @@
 // Shared by the variants of copy that move 16 bytes at a time, as bits, whatever the element type.
 
+#include "lib/elem.cuh"
+
 // Elements in 16 bytes, and how many times that fits into the array.
 constexpr unsigned per_vector = 16 / sizeof(elem);
 constexpr unsigned whole_vectors = N / per_vector;

@@ -2,10 +2,7 @@
 
 // Number of keys that query `i` sees.
 __device__ __forceinline__ unsigned visible_keys(unsigned i) {
-#if CAUSAL
+    if constexpr (!CAUSAL) return T;
     const long long seen = (long long)i + 1 + (long long)T - (long long)S;
     return seen <= 0 ? 0 : seen < (long long)T ? (unsigned)seen : T;
-#else
-    return T;
-#endif
 }

@@ -1,5 +1,7 @@
 // Shared by the variants of matmul: the order of tiles.
 
+#include "lib/elem.cuh"
+
 // Column and row of the index-th of across x down tiles. Tiles are taken column by column within bands of eight rows, so
 // that blocks that run together share rows of A and columns of B in the cache.
 __device__ __forceinline__ uint2 tile_at(u64 index, unsigned across, unsigned down) {

@@ -1,0 +1,179 @@
+//! Where kernel texts come from, and how one text imports another.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+/// Kernel texts by file name, as in `matmul/tiled.cu`: those of the program, and in front of them, where somebody asks
+/// for it, another place that is looked at every time.
+#[derive(Clone)]
+pub struct Texts {
+    embedded: &'static [(&'static str, &'static str)],
+    before: Option<Lookup>,
+}
+
+/// A text by its file name, if there is one there; or why it cannot be read.
+type Lookup = Arc<dyn Fn(&str) -> Result<Option<String>, String> + Send + Sync>;
+
+/// Why a text cannot be put together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TextError {
+    /// Nowhere.
+    #[error("there is no kernel text {0}")]
+    Missing(String),
+    /// A text names another that does not exist.
+    #[error("{file}, line {line}: there is no {import} to import")]
+    Import {
+        /// The text that imports.
+        file: String,
+        /// Its line, from one.
+        line: usize,
+        /// What it names.
+        import: String,
+    },
+    /// The other place failed.
+    #[error("{file} cannot be read: {why}")]
+    Unreadable {
+        /// Which.
+        file: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Debug for Texts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} texts{}", self.embedded.len(), if self.before.is_some() { " behind another place" } else { "" })
+    }
+}
+
+impl Texts {
+    /// The texts of the program and no others.
+    pub fn embedded(embedded: &'static [(&'static str, &'static str)]) -> Texts {
+        Texts { embedded, before: None }
+    }
+
+    /// The same behind another place. `lookup` is asked each time that a text is put together, so that an edit shows.
+    pub fn behind(self, lookup: impl Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'static) -> Texts {
+        Texts { before: Some(Arc::new(lookup)), ..self }
+    }
+
+    /// File names of the program's own texts.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.embedded.iter().map(|(name, _)| *name)
+    }
+
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// When it cannot be read; `Ok(None)` when there is none.
+    pub fn find(&self, file: &str) -> Result<Option<Cow<'static, str>>, TextError> {
+        let unreadable = |why| TextError::Unreadable { file: file.to_owned(), why };
+        let other = self.before.as_ref().map_or(Ok(None), |lookup| lookup(file)).map_err(unreadable)?;
+        let own = || self.embedded.iter().find(|(name, _)| *name == file).map(|(_, text)| Cow::Borrowed(*text));
+        Ok(other.map(Cow::Owned).or_else(own))
+    }
+
+    /// A file and everything that it imports, directly or not, each once: a file's imports come before the rest of it,
+    /// in the order in which they are named.
+    ///
+    /// `import` gives the file that a line imports, if the line is an import.
+    ///
+    /// # Errors
+    /// When a text does not exist or cannot be read.
+    pub fn with_imports(&self, file: &str, import: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Part>, TextError> {
+        let text = self.find(file)?.ok_or_else(|| TextError::Missing(file.to_owned()))?;
+        let mut parts = Vec::new();
+        self.walk(file, &text, import, &mut vec![file.to_owned()], &mut parts)?;
+        Ok(parts)
+    }
+
+    fn walk(
+        &self,
+        file: &str,
+        text: &str,
+        import: &dyn Fn(&str) -> Option<String>,
+        seen: &mut Vec<String>,
+        parts: &mut Vec<Part>,
+    ) -> Result<(), TextError> {
+        let part = |first_line, text| Part { file: file.to_owned(), first_line, text };
+        let (mut first_line, mut lines) = (1, String::new());
+        for (i, line) in text.lines().enumerate() {
+            let Some(wanted) = import(line) else {
+                lines += line;
+                lines.push('\n');
+                continue;
+            };
+            if !lines.is_empty() {
+                parts.push(part(first_line, std::mem::take(&mut lines)));
+            }
+            first_line = i + 2;
+            if seen.contains(&wanted) {
+                continue;
+            }
+            seen.push(wanted.clone());
+            let missing = || TextError::Import { file: file.to_owned(), line: i + 1, import: wanted.clone() };
+            let other = self.find(&wanted)?.ok_or_else(missing)?;
+            self.walk(&wanted, &other, import, seen, parts)?;
+        }
+        parts.push(part(first_line, lines));
+        Ok(())
+    }
+}
+
+/// Lines of one file that follow each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// The file.
+    pub file: String,
+    /// Number of the first line in it, from one.
+    pub first_line: usize,
+    /// The lines.
+    pub text: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXTS: &[(&str, &str)] =
+        &[("a", "one\n+b\n+c\nfour\n"), ("b", "+c\nof b\n"), ("c", "of c\n+a\n"), ("d", "+nothing\n"), ("e", "alone")];
+
+    fn import(line: &str) -> Option<String> {
+        line.strip_prefix('+').map(str::to_owned)
+    }
+
+    fn parts(texts: &Texts, file: &str) -> Result<Vec<(String, usize, String)>, TextError> {
+        let parts = texts.with_imports(file, &import)?;
+        Ok(parts.into_iter().filter(|p| !p.text.is_empty()).map(|p| (p.file, p.first_line, p.text)).collect())
+    }
+
+    #[test]
+    fn each_text_is_imported_once_and_keeps_its_line_numbers() {
+        let texts = Texts::embedded(TEXTS);
+        let want = [("a", 1, "one\n"), ("c", 1, "of c\n"), ("b", 2, "of b\n"), ("a", 4, "four\n")];
+        let want = want.map(|(file, line, text)| (file.to_owned(), line, text.to_owned()));
+        assert_eq!(parts(&texts, "a").expect("a circle ends"), want);
+        assert_eq!(parts(&texts, "e").expect("there"), [("e".to_owned(), 1, "alone\n".to_owned())]);
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_who_asked() {
+        let texts = Texts::embedded(TEXTS);
+        assert_eq!(parts(&texts, "x"), Err(TextError::Missing("x".to_owned())));
+        let error = parts(&texts, "d").expect_err("no such import").to_string();
+        assert_eq!(error, "d, line 1: there is no nothing to import");
+    }
+
+    #[test]
+    fn another_place_comes_first_and_its_failures_are_told() {
+        let texts = Texts::embedded(TEXTS).behind(|file| match file {
+            "b" => Ok(Some("new\n".to_owned())),
+            "e" => Err("a folder".to_owned()),
+            _ => Ok(None),
+        });
+        assert_eq!(parts(&texts, "a").expect("whole")[1], ("b".to_owned(), 1, "new\n".to_owned()));
+        assert_eq!(parts(&texts, "e").expect_err("unreadable").to_string(), "e cannot be read: a folder");
+        assert_eq!(texts.names().count(), TEXTS.len());
+    }
+}

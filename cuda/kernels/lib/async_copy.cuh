@@ -1,0 +1,27 @@
+// Asynchronous copies of 16-bit elements to shared memory, from compute capability 8.0 on.
+
+#include "lib/elem.cuh"
+#include "lib/shared.cuh"
+
+#if !defined(ELEM_F32) && __CUDA_ARCH__ >= 800
+
+// Begin to copy eight elements to shared memory, or to write zeros there when `inside` is false and `from` is not read.
+// Both addresses are multiples of 16 bytes.
+__device__ __forceinline__ void copy_async(elem* to, const elem* from, bool inside) {
+    const unsigned bytes = inside ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(shared_address(to)), "l"(from), "r"(bytes)
+                 : "memory");
+}
+
+// Make a group of this thread's copies since the last group.
+__device__ __forceinline__ void close_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Wait until at most `open` of this thread's groups of copies, the latest ones, are still under way.
+template <unsigned open>
+__device__ __forceinline__ void wait_for_copies() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(open) : "memory");
+}
+
+#endif

@@ -1,0 +1,53 @@
+// The element type: `elem` is the text's, arithmetic is f32. Exactly one of ELEM_F32, ELEM_F16 and ELEM_BF16 is defined.
+//
+// The conversions are written in PTX instead of taken from cuda_fp16.h: kernels then need no header of CUDA's, so that a
+// machine with a driver and NVRTC alone can compile them.
+
+typedef unsigned long long u64;
+
+#if defined(ELEM_F32)
+
+typedef float elem;
+
+__device__ __forceinline__ float load(elem x) { return x; }
+__device__ __forceinline__ elem to_elem(float x) { return x; }
+
+#else
+
+struct elem {
+    unsigned short bits;
+};
+
+#if defined(ELEM_F16)
+
+__device__ __forceinline__ float load(elem x) {
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+}
+
+__device__ __forceinline__ elem to_elem(float x) {
+    elem y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    return y;
+}
+
+#else
+
+__device__ __forceinline__ float load(elem x) { return __uint_as_float((unsigned)x.bits << 16); }
+
+__device__ __forceinline__ elem to_elem(float x) {
+    elem y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    return y;
+}
+
+#endif
+#endif
+
+// Four neighbours, moved as one.
+struct alignas(4 * sizeof(elem)) elem4 {
+    elem at[4];
+};
+
+__device__ __forceinline__ float negative_infinity() { return __uint_as_float(0xFF800000u); }

@@ -1,0 +1,84 @@
+//! Work that WebGPU has no launch for, as kernels.
+//!
+//! Its own commands for filling and copying stand outside of compute passes, where no timestamp can be taken and where
+//! a batch would have to be cut at each of them. As kernels they lie in the same pass as everything else.
+
+use parallax_core::device::BackendError;
+use parallax_core::suite::{Arg, Problem, Program, Stage, Work, spread};
+
+/// Threads in a workgroup of a fill or a copy, each of which writes sixteen bytes.
+const THREADS: u32 = 256;
+
+/// The same program of kernels only.
+///
+/// # Errors
+/// When it contains work that this target does not do.
+pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendError> {
+    let one = |stage: Stage| {
+        let kernel = match stage.work {
+            Work::Kernel(_) => return Ok(stage),
+            Work::Fill(word) => Stage::kernel("", "lib/fill", "fill").consts(&[("WORD", word)]),
+            Work::Copy => Stage::kernel("", "lib/copy", "copy"),
+            Work::Library(_) | Work::Collective(_) => {
+                return Err(BackendError::Unsupported(format!("{} is no work for this target", stage.label)));
+            }
+        };
+        let kernel =
+            kernel.threads([THREADS, 1, 1]).grid(spread(bytes(problem, &stage.args).div_ceil(u64::from(THREADS) * 16)));
+        Ok(Stage { work: kernel.work, ..stage })
+    };
+    Ok(Program { stages: program.stages.into_iter().map(one).collect::<Result<_, _>>()? })
+}
+
+/// Bytes of the last argument's buffer.
+fn bytes(problem: &Problem, args: &[Arg]) -> u64 {
+    let of = |arg: &Arg| problem.buffers().iter().find(|b| b.name == arg.buffer).map(|b| b.bytes(problem.dtype).0);
+    args.last().and_then(of).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, open};
+    use parallax_core::device::{Batch, Prepared};
+    use parallax_core::suite::{Case, Library};
+    use pollster::block_on;
+
+    #[test]
+    fn fills_and_copies_are_stages_like_any_other() {
+        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        // An odd number of halves: the last vector is partly padding.
+        for text in ["copy/fwd/n5003/f16/scalar", "copy/fwd/n1048577/f32/scalar"] {
+            let case: Case = text.parse().expect("valid");
+            let inputs = case.problem.inputs(3);
+            let bytes = case.problem.buffers()[1].bytes(case.problem.dtype).0;
+            let run = |stages: &[Stage], sets| {
+                let program = Program { stages: stages.to_vec() };
+                let mut prepared = block_on(wgpu.program(&case, program, &inputs, sets)).expect("a small case");
+                let sample = block_on(prepared.measure(Batch { lead: 2, repeats: 3 })).expect("runs");
+                assert!(sample.time.0 > 0.0, "the clock covers it: {sample:?}");
+                let told: Vec<String> = prepared.launches().iter().map(|l| l.label().to_owned()).collect();
+                assert_eq!(told, stages.iter().map(|stage| stage.label.to_string()).collect::<Vec<_>>());
+                let trace = block_on(prepared.trace(false)).expect("a trace");
+                assert!(told.iter().all(|label| trace.spans.iter().any(|span| span.name == *label)), "{trace:?}");
+                block_on(prepared.read_back(1, 0..bytes)).expect("read back")
+            };
+            let (fill, copy) = (Stage::fill("ones", "out", 0x3C00_3C00), Stage::copy("keep", "x", "out"));
+            let mut wanted = vec![0; bytes as usize];
+            for sets in [1, 2] {
+                inputs.write(0, 0, &mut wanted);
+                assert_eq!(run(&[fill.clone(), copy.clone()], sets), wanted, "{text}");
+                let words: Vec<u8> = [0, 0x3C].into_iter().cycle().take(bytes as usize).collect();
+                assert_eq!(run(&[copy.clone(), fill.clone()], sets), words, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_kernel_is_refused() {
+        let case: Case = "matmul/fwd/m1,n1,k1/f32/naive".parse().expect("valid");
+        let call = Stage::library("product", Library::Gemm { m: 1, n: 1, k: 1 });
+        let refused = lower(call.into(), &case.problem).expect_err("no library here");
+        assert!(refused.to_string().contains("product"), "{refused}");
+    }
+}
