@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use parallax_core::plan::{Spec, SpecError};
+use parallax_core::plan::Spec;
+use parallax_core::plan::schedule::ScheduleError;
 
 use crate::commands::compare::Compare;
+use crate::commands::config::ConfigArgs;
 use crate::commands::eval::Eval;
 use crate::commands::kernel::Kernel;
 use crate::commands::profile::Profile;
 use crate::commands::report::Report;
 use crate::commands::run::RunArgs;
+use crate::settings::{Settings, SettingsError};
 
 /// One suite of GPU kernels, measured in the browser's WebGPU and in native CUDA.
 ///
@@ -47,6 +50,8 @@ pub enum Command {
     Eval(Eval),
     /// Print the final text of a case's kernels, or text and launches as JSON
     Kernel(Kernel),
+    /// Show every setting with its value and where that came from: a flag, the settings file, or nobody
+    Config(ConfigArgs),
     /// Print the JSON Schema of run files
     Schema,
 }
@@ -57,36 +62,9 @@ pub struct Common {
     /// cpu, wgpu, cuda, browser, or all; the best device when left out
     #[arg(long)]
     pub target: Option<String>,
-    /// Which shapes: quick, standard, full, or awkward (small ones that step over every edge, for verify)
-    #[arg(long)]
-    pub preset: Option<String>,
-    /// Keep cases whose string contains this, `*` standing for anything; may be repeated
-    #[arg(long)]
-    pub filter: Vec<String>,
-    /// Keep this element type (f32, f16, bf16); may be repeated
-    #[arg(long)]
-    pub dtype: Vec<String>,
-    /// Keep this variant; may be repeated
-    #[arg(long)]
-    pub variant: Vec<String>,
-    /// Exactly this case, of any shape, as workload/direction/shape/dtype/variant; may be repeated
-    #[arg(long)]
-    pub case: Vec<String>,
-    /// Seed of the inputs
-    #[arg(long)]
-    pub seed: Option<String>,
-    /// Seconds of measuring for the whole run
-    #[arg(long, value_name = "SECONDS")]
-    pub budget: Option<String>,
-    /// Stop sampling a case when the 95 % interval of its median is this narrow (half width, as in 0.01)
-    #[arg(long)]
-    pub precision: Option<String>,
-    /// hot: data stays where the last execution left it; cold: executions go around more data than the caches hold
-    #[arg(long, value_name = "hot|cold")]
-    pub cache: Option<String>,
-    /// Measure the device's ceilings before the cases
-    #[arg(long, value_name = "on|off")]
-    pub ceilings: Option<String>,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub settings: Settings,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub trace: Trace,
@@ -101,25 +79,12 @@ pub struct Common {
     pub device: Device,
 }
 
-/// What is traced, and what the trace tells.
+/// What becomes of the trace, apart from its settings.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Trace {
-    /// Executions of each case that are traced, as wait=N,warmup=N,active=N,repeat=N: so many run untraced, so many are
-    /// traced and thrown away, so many kept, all of that so many times
-    #[arg(long)]
-    pub schedule: Option<String>,
     /// The executions that there are for the schedule: it is refused if it takes more
     #[arg(long, value_name = "N")]
     pub iterations: Option<u64>,
-    /// Shapes and types of the inputs in the trace
-    #[arg(long, value_name = "on|off")]
-    pub record_shapes: Option<String>,
-    /// Device memory over time in the trace
-    #[arg(long)]
-    pub profile_memory: bool,
-    /// The host's call stack at each submission in the trace
-    #[arg(long)]
-    pub with_stack: bool,
     /// Compress the trace: its file ends in .trace.json.gz
     #[arg(long)]
     pub trace_gzip: bool,
@@ -150,31 +115,11 @@ pub struct Device {
 }
 
 impl Common {
-    /// The flags as a spec, through the same parser that reads URL queries.
-    pub fn spec(&self) -> Result<Spec, SpecError> {
-        let one = |key, value: &Option<String>| value.iter().map(|v| (key, v.clone())).collect::<Vec<_>>();
-        let many = |key, values: &[String]| values.iter().map(|v| (key, v.clone())).collect::<Vec<_>>();
-        let flag = |key, on: bool| on.then(|| (key, "on".to_owned())).into_iter().collect::<Vec<_>>();
-        let trace = &self.trace;
-        let pairs = [
-            one("preset", &self.preset),
-            many("filter", &self.filter),
-            many("dtype", &self.dtype),
-            many("variant", &self.variant),
-            many("case", &self.case),
-            one("seed", &self.seed),
-            one("budget", &self.budget),
-            one("precision", &self.precision),
-            one("cache", &self.cache),
-            one("ceilings", &self.ceilings),
-            one("schedule", &trace.schedule),
-            one("record-shapes", &trace.record_shapes),
-            flag("profile-memory", trace.profile_memory),
-            flag("with-stack", trace.with_stack),
-        ]
-        .concat();
-        let spec = Spec::from_pairs(pairs.iter().map(|(k, v)| (*k, v.as_str())))?;
-        trace.iterations.map_or(Ok(()), |allowed| spec.schedule.fits(allowed))?;
+    /// The settings in force: flags over the settings file over defaults.
+    pub fn spec(&self) -> Result<Spec, SettingsError> {
+        let spec = self.settings.in_force()?.spec;
+        let mistake = |e: ScheduleError| SettingsError::Flags(e.into());
+        self.trace.iterations.map_or(Ok(()), |allowed| spec.schedule.fits(allowed)).map_err(mistake)?;
         Ok(spec)
     }
 }
@@ -183,7 +128,7 @@ impl Common {
 mod tests {
     use super::*;
 
-    fn spec(args: &[&str]) -> Result<Spec, SpecError> {
+    fn spec(args: &[&str]) -> Result<Spec, SettingsError> {
         let cli = Cli::try_parse_from([&["parallax"], args].concat()).expect("flags that exist");
         cli.run.common.spec()
     }

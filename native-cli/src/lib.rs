@@ -8,6 +8,7 @@ pub mod output;
 pub mod progress;
 pub mod sensors;
 pub mod session;
+pub mod settings;
 pub mod table;
 pub mod targets;
 pub mod texts;

@@ -1,8 +1,11 @@
 //! What was asked for, and what that means on a device.
 
+pub mod filter;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod plan;
+pub mod query;
 pub mod schedule;
+pub mod settings;
 mod spec;
 
 pub use plan::*;

@@ -3,6 +3,7 @@
 //! Planning is pure. `list`, `verify`, `run` and the page's preview are uses of one plan.
 
 use crate::plan::Spec;
+use crate::plan::settings::{Scope, setting};
 use crate::suite;
 use crate::suite::{
     Arg, CPU_VARIANT, Caps, Case, DType, Dialect, Form, How, Kernel, Problem, Program, Stage, Work, Workload,
@@ -78,13 +79,9 @@ pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, NothingMatches> {
     }
     if plan.cases.is_empty() && plan.skips.is_empty() {
         let pairs = spec.to_pairs();
-        let restricts = |key: &str| matches!(key, "preset" | "filter" | "dtype" | "variant" | "case");
-        let what = pairs
-            .iter()
-            .filter(|(k, _)| restricts(k))
-            .map(|(k, v)| format!("{k} `{v}`"))
-            .collect::<Vec<_>>()
-            .join(", ");
+        let chooses = |key: &str| setting(key).is_ok_and(|s| matches!(s.scope, Scope::Preset | Scope::Cases));
+        let what =
+            pairs.iter().filter(|(k, _)| chooses(k)).map(|(k, v)| format!("{k} `{v}`")).collect::<Vec<_>>().join(", ");
         return Err(NothingMatches { what: if what.is_empty() { "the preset".to_owned() } else { what } });
     }
     Ok(plan)

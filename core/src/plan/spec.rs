@@ -1,11 +1,13 @@
-//! What was asked for, in one vocabulary for command-line flags and URL queries.
+//! What was asked for, in one vocabulary for flags, URL queries and settings files; [`settings`] is its dictionary.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::Launching;
+use crate::plan::filter;
 use crate::plan::schedule::{Schedule, ScheduleError};
-use crate::suite::{Case, CaseError, DType, Preset, named};
+use crate::plan::settings::{self, SETTINGS};
+use crate::suite::{CaseError, DType, Preset};
 
 /// Whether executions find their data in caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -31,12 +33,13 @@ impl Cache {
     }
 }
 
-/// What to run. Flags of the command line and keys of a URL query have the same names and values.
+/// What to run. Every field is a setting of [`SETTINGS`], which says how it is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spec {
     /// Which shapes.
     pub preset: Preset,
-    /// Keep cases whose canonical string matches any of these; `*` stands for anything. Empty keeps all.
+    /// Keep cases that any of these keeps: whole segments of the canonical string, between `/` and `,`; `*` stands for
+    /// anything. Empty keeps all.
     pub filter: Vec<String>,
     /// Keep these element types. Empty keeps all.
     pub dtype: Vec<DType>,
@@ -104,9 +107,6 @@ impl Default for Spec {
     }
 }
 
-/// Values of a switch.
-const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
-
 /// A key or value that cannot be understood.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -128,48 +128,17 @@ pub enum SpecError {
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
     /// No such key.
-    #[error(
-        "unknown setting `{0}`: the settings are preset, filter, dtype, variant, case, seed, budget, precision, cache, \
-         ceilings, schedule, record-shapes, profile-memory, with-stack"
-    )]
+    #[error("unknown setting `{0}`: the settings are {names}", names = settings::names())]
     Key(String),
 }
 
 impl Spec {
-    /// Apply one setting; `filter`, `dtype`, `variant` and `case` may be given several times.
+    /// Apply one setting; repeatable ones keep what they have.
+    ///
+    /// # Errors
+    /// When there is no such setting, or the value is none of its.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
-        let positive = |wanted| match value.parse::<f64>() {
-            Ok(v) if v.is_finite() && v > 0.0 => Ok(v),
-            _ => Err(SpecError::Number { key: key.to_owned(), value: value.to_owned(), wanted }),
-        };
-        match key {
-            "preset" => self.preset = named("preset", value, Preset::ALL)?,
-            "filter" => self.filter.push(value.to_owned()),
-            "dtype" => self.dtype.push(named("dtype", value, DType::ALL)?),
-            "variant" => {
-                let known = crate::suite::all().iter().flat_map(|w| &w.forms).flat_map(|f| &f.variants).map(|v| v.name);
-                let known: std::collections::BTreeSet<_> = known.chain([crate::suite::CPU_VARIANT]).collect();
-                self.variant.push(named("variant", value, known.iter().map(|v| (*v, *v)))?.to_owned());
-            }
-            "case" => self.case.push(value.parse::<Case>()?.to_string()),
-            "seed" => {
-                self.seed = value.parse().map_err(|_| SpecError::Number {
-                    key: key.to_owned(),
-                    value: value.to_owned(),
-                    wanted: "a whole number from 0 to 2^64 - 1",
-                })?;
-            }
-            "budget" => self.budget = positive("a number of seconds above 0")?,
-            "precision" => self.precision = Some(positive("a fraction above 0, as in 0.01")?),
-            "cache" => self.cache = named("cache", value, Cache::ALL)?,
-            "ceilings" => self.ceilings = named("ceilings", value, SWITCH)?,
-            "schedule" => self.schedule = value.parse()?,
-            "record-shapes" => self.record_shapes = named("record-shapes", value, SWITCH)?,
-            "profile-memory" => self.profile_memory = named("profile-memory", value, SWITCH)?,
-            "with-stack" => self.with_stack = named("with-stack", value, SWITCH)?,
-            _ => return Err(SpecError::Key(key.to_owned())),
-        }
-        Ok(())
+        settings::setting(key)?.set(self, value)
     }
 
     /// From (key, value) pairs, as a URL query gives them.
@@ -183,56 +152,14 @@ impl Spec {
 
     /// The (key, value) pairs that give this spec, defaults left out.
     pub fn to_pairs(&self) -> Vec<(&'static str, String)> {
-        let default = Spec::default();
-        let mut pairs = Vec::new();
-        if self.preset != default.preset {
-            pairs.push(("preset", self.preset.name().to_owned()));
-        }
-        pairs.extend(self.filter.iter().map(|f| ("filter", f.clone())));
-        pairs.extend(self.dtype.iter().map(|d| ("dtype", d.name().to_owned())));
-        pairs.extend(self.variant.iter().map(|v| ("variant", v.clone())));
-        pairs.extend(self.case.iter().map(|c| ("case", c.clone())));
-        if self.seed != default.seed {
-            pairs.push(("seed", self.seed.to_string()));
-        }
-        if self.budget != default.budget {
-            pairs.push(("budget", self.budget.to_string()));
-        }
-        pairs.extend(self.precision.iter().map(|p| ("precision", p.to_string())));
-        if self.cache != default.cache {
-            pairs.push(("cache", self.cache.name().to_owned()));
-        }
-        let mut switch = |key, now: bool, usual: bool| {
-            if now != usual {
-                pairs.push((key, if now { "on" } else { "off" }.to_owned()));
-            }
-        };
-        switch("ceilings", self.ceilings, default.ceilings);
-        switch("record-shapes", self.record_shapes, default.record_shapes);
-        switch("profile-memory", self.profile_memory, default.profile_memory);
-        switch("with-stack", self.with_stack, default.with_stack);
-        if self.schedule != default.schedule {
-            pairs.push(("schedule", self.schedule.to_string()));
-        }
-        pairs
+        let said = SETTINGS.iter().filter(|setting| setting.get(self) != setting.default());
+        said.flat_map(|setting| setting.get(self).into_iter().map(|value| (setting.name, value))).collect()
     }
 
     /// Whether the filters keep a canonical case string.
     pub fn keeps(&self, case: &str) -> bool {
-        self.filter.is_empty() || self.filter.iter().any(|pattern| matches(pattern, case))
+        self.filter.is_empty() || self.filter.iter().any(|pattern| filter::keeps(pattern, case))
     }
-}
-
-/// Whether `pattern` occurs in `text`, `*` standing for any run of characters.
-fn matches(pattern: &str, text: &str) -> bool {
-    let mut rest = text;
-    pattern.split('*').all(|part| match rest.find(part) {
-        Some(at) => {
-            rest = &rest[at + part.len()..];
-            true
-        }
-        None => false,
-    })
 }
 
 #[cfg(test)]
@@ -252,31 +179,17 @@ mod tests {
             ("budget", "12.5"),
             ("precision", "0.02"),
             ("cache", "cold"),
+            ("launch", "graph"),
             ("ceilings", "off"),
+            ("schedule", "wait=3,warmup=1,active=3,repeat=2"),
             ("record-shapes", "off"),
             ("profile-memory", "on"),
             ("with-stack", "on"),
-            ("schedule", "wait=3,warmup=1,active=3,repeat=2"),
         ];
         let spec = Spec::from_pairs(pairs).expect("valid");
         let back: Vec<(&str, String)> = pairs.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
         assert_eq!(spec.to_pairs(), back);
         assert_eq!(Spec::default().to_pairs(), []);
-    }
-
-    #[test]
-    fn patterns_match_anywhere_with_stars() {
-        let case = "attention/fwd/b1,h8,s512,d64/f16/flash";
-        for (pattern, expected) in [
-            ("attention", true),
-            ("f16/flash", true),
-            ("attention*flash", true),
-            ("d64*s512", false),
-            ("", true),
-            ("conv", false),
-        ] {
-            assert_eq!(matches(pattern, case), expected, "{pattern}");
-        }
     }
 
     #[test]
@@ -293,7 +206,7 @@ mod tests {
             ("cache", "warm", "unknown cache `warm`: choose one of hot, cold"),
             ("schedule", "active=0", "active must be at least 1"),
             ("with-stack", "yes", "choose one of on, off"),
-            ("presett", "quick", "unknown setting `presett`"),
+            ("presett", "quick", "unknown setting `presett`: the settings are preset, filter, dtype"),
         ] {
             let error = Spec::from_pairs([(key, value)]).expect_err(value).to_string();
             assert!(error.contains(part), "{key}={value}: {error}");

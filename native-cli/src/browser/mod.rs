@@ -11,8 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use parallax_core::measure::runner::{Flow, Mode};
-use parallax_core::plan::Spec;
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use parallax_core::plan::{Spec, query};
 
 pub use event::RemoteEvent;
 
@@ -151,19 +150,14 @@ fn patience(spec: &Spec) -> Duration {
     PATIENCE + Duration::from_secs_f64((OVERRUN * spec.budget).clamp(0.0, 86_400.0))
 }
 
-/// Characters of a value that mean something else in a query.
-const SPECIAL: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'&').add(b'+').add(b'<').add(b'>');
-
 /// The page's query: the spec in its own words, and where to report.
 fn query(spec: &Spec, mode: Mode) -> String {
-    let mut query = format!("report={}", server::EVENTS);
+    let mut pairs = vec![("report", server::EVENTS.to_owned())];
     if mode == Mode::Verify {
-        query.push_str("&mode=verify");
+        pairs.push(("mode", "verify".to_owned()));
     }
-    for (key, value) in spec.to_pairs() {
-        query.push_str(&format!("&{key}={}", utf8_percent_encode(&value, SPECIAL)));
-    }
-    query
+    pairs.extend(spec.to_pairs());
+    query::write(&pairs)
 }
 
 #[cfg(test)]

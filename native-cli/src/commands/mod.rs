@@ -2,6 +2,7 @@
 
 pub mod a_a;
 pub mod compare;
+pub mod config;
 pub mod devices;
 pub mod eval;
 pub mod kernel;
@@ -31,6 +32,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Report(args) => report::report(&args).map(done),
         Command::Eval(args) => eval::eval(&args).map(done),
         Command::Kernel(args) => kernel::kernel(&args).map(done),
+        Command::Config(args) => config::config(&args).map(done),
         Command::Schema => schema::schema().map(done),
     }
 }

@@ -1,0 +1,384 @@
+//! The one list of settings. Flags of the command line, keys of a URL query and of a settings file, and the controls of
+//! the page are made from it, so that a setting has the same name, values and default everywhere.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::device::Launching;
+use crate::plan::{Cache, Spec, SpecError};
+use crate::suite::{CPU_VARIANT, Case, DType, Preset, all, named};
+
+/// Everything that is known of one setting.
+pub struct Setting {
+    /// Its name: the flag without dashes, the key of the query and of the settings file.
+    pub name: &'static str,
+    /// What it is for, in one sentence without a full stop.
+    pub about: &'static str,
+    /// What may be written.
+    pub values: Values,
+    /// Whether it may be given several times.
+    pub repeatable: bool,
+    /// What it decides.
+    pub scope: Scope,
+    /// How the page offers it; without, only a link can set it there.
+    pub control: Option<Control>,
+    set: fn(&mut Spec, &str) -> Result<(), SpecError>,
+    get: fn(&Spec) -> Vec<String>,
+}
+
+/// What may be written for a setting.
+pub enum Values {
+    /// One of these words.
+    Words(fn() -> Vec<&'static str>),
+    /// `on` or `off`.
+    Switch,
+    /// A number; what it counts, as a placeholder in help texts.
+    Number(&'static str),
+    /// Text of a form of its own; a placeholder for help texts.
+    Text(&'static str),
+}
+
+/// What a setting decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Which of the presets' cases run. It leaves cases alone that are named one by one.
+    Preset,
+    /// Which cases run, however they were named.
+    Cases,
+    /// How cases are measured.
+    Measuring,
+    /// What the trace tells.
+    Trace,
+}
+
+/// How the page offers a setting.
+pub struct Control {
+    /// Heading.
+    pub title: &'static str,
+    /// A few words beside the heading; backticks mark code.
+    pub hint: &'static str,
+    /// An example for text that is typed in.
+    pub example: &'static str,
+    /// Words that are offered only when the link already asks for them.
+    pub unoffered: &'static [&'static str],
+}
+
+impl fmt::Debug for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Setting {
+    /// Take a value over into a spec; a repeatable setting keeps those before it.
+    ///
+    /// # Errors
+    /// When the value is none of the setting's.
+    pub fn set(&self, spec: &mut Spec, value: &str) -> Result<(), SpecError> {
+        (self.set)(spec, value)
+    }
+
+    /// Its values in a spec, as they would be written; none for what was not said and has no default.
+    pub fn get(&self, spec: &Spec) -> Vec<String> {
+        (self.get)(spec)
+    }
+
+    /// Its values where nobody says anything.
+    pub fn default(&self) -> Vec<String> {
+        self.get(&Spec::default())
+    }
+
+    /// Whether naming it without a value can only mean `on`.
+    pub fn is_off_by_default(&self) -> bool {
+        matches!(self.values, Values::Switch) && self.default() == ["off"]
+    }
+
+    /// What to write in its place, for help texts: its words, or what the text or number is.
+    pub fn placeholder(&self) -> String {
+        match self.values {
+            Values::Switch => "on|off".to_owned(),
+            Values::Number(what) | Values::Text(what) => what.to_owned(),
+            Values::Words(words) => match words().join("|") {
+                few if few.len() <= 40 => few,
+                _ => self.name.to_uppercase(),
+            },
+        }
+    }
+}
+
+/// The setting of that name.
+///
+/// # Errors
+/// When there is none; the error lists those that there are.
+pub fn setting(name: &str) -> Result<&'static Setting, SpecError> {
+    SETTINGS.iter().find(|s| s.name == name).ok_or_else(|| SpecError::Key(name.to_owned()))
+}
+
+/// The names of all settings, for sentences.
+pub(super) fn names() -> String {
+    SETTINGS.iter().map(|s| s.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Values of a switch.
+const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
+
+fn switch(name: &'static str, value: &str) -> Result<bool, SpecError> {
+    Ok(named(name, value, SWITCH)?)
+}
+
+fn on_off(on: bool) -> Vec<String> {
+    vec![if on { "on" } else { "off" }.to_owned()]
+}
+
+fn put<T, E: Into<SpecError>>(place: &mut T, value: Result<T, E>) -> Result<(), SpecError> {
+    *place = value.map_err(E::into)?;
+    Ok(())
+}
+
+fn push<T, E: Into<SpecError>>(list: &mut Vec<T>, value: Result<T, E>) -> Result<(), SpecError> {
+    list.push(value.map_err(E::into)?);
+    Ok(())
+}
+
+fn words<T>(known: impl IntoIterator<Item = (&'static str, T)>) -> Vec<&'static str> {
+    known.into_iter().map(|(name, _)| name).collect()
+}
+
+/// Every variant of every workload, in alphabetical order.
+fn variants() -> Vec<&'static str> {
+    let known = all().iter().flat_map(|w| &w.forms).flat_map(|f| &f.variants).map(|v| v.name);
+    known.chain([CPU_VARIANT]).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn positive(key: &'static str, value: &str, wanted: &'static str) -> Result<f64, SpecError> {
+    match value.parse::<f64>() {
+        Ok(v) if v.is_finite() && v > 0.0 => Ok(v),
+        _ => Err(SpecError::Number { key: key.to_owned(), value: value.to_owned(), wanted }),
+    }
+}
+
+/// Every setting, in the order in which they are shown and written.
+pub static SETTINGS: &[Setting] = &[
+    Setting {
+        name: "preset",
+        about: "Which shapes; awkward: small ones that step over every edge, for verify",
+        values: Values::Words(|| words(Preset::ALL)),
+        repeatable: false,
+        scope: Scope::Preset,
+        // Figures of the awkward shapes mean nothing.
+        control: Some(Control { title: "Preset", hint: "", example: "", unoffered: &["awkward"] }),
+        set: |spec, value| put(&mut spec.preset, named("preset", value, Preset::ALL)),
+        get: |spec| vec![spec.preset.name().to_owned()],
+    },
+    Setting {
+        name: "filter",
+        about: "Keep cases of which this names whole segments, * standing for anything, as in attention*flash or f16/flash",
+        values: Values::Text("PATTERN"),
+        repeatable: true,
+        scope: Scope::Cases,
+        control: Some(Control {
+            title: "Filter",
+            hint: "whole parts of a case; `*` is anything; a space is “or”",
+            example: "attention*flash",
+            unoffered: &[],
+        }),
+        set: |spec, value| {
+            spec.filter.push(value.to_owned());
+            Ok(())
+        },
+        get: |spec| spec.filter.clone(),
+    },
+    Setting {
+        name: "dtype",
+        about: "Keep this element type",
+        values: Values::Words(|| words(DType::ALL)),
+        repeatable: true,
+        scope: Scope::Preset,
+        // WGSL has no bf16; offering it would only offer skips.
+        control: Some(Control { title: "Element type", hint: "none: all", example: "", unoffered: &["bf16"] }),
+        set: |spec, value| push(&mut spec.dtype, named("dtype", value, DType::ALL)),
+        get: |spec| spec.dtype.iter().map(|d| d.name().to_owned()).collect(),
+    },
+    Setting {
+        name: "variant",
+        about: "Keep this variant",
+        values: Values::Words(variants),
+        repeatable: true,
+        scope: Scope::Preset,
+        control: None,
+        set: |spec, value| {
+            let known = variants();
+            push(&mut spec.variant, named("variant", value, known.iter().map(|v| (*v, *v))).map(str::to_owned))
+        },
+        get: |spec| spec.variant.clone(),
+    },
+    Setting {
+        name: "case",
+        about: "Exactly this case, of any shape, as workload/direction/shape/dtype/variant",
+        values: Values::Text("CASE"),
+        repeatable: true,
+        scope: Scope::Cases,
+        control: None,
+        set: |spec, value| {
+            spec.case.push(value.parse::<Case>()?.to_string());
+            Ok(())
+        },
+        get: |spec| spec.case.clone(),
+    },
+    Setting {
+        name: "seed",
+        about: "Seed of the inputs",
+        values: Values::Number("NUMBER"),
+        repeatable: false,
+        scope: Scope::Measuring,
+        control: None,
+        set: |spec, value| {
+            let wanted = "a whole number from 0 to 2^64 - 1";
+            let mistake = |_| SpecError::Number { key: "seed".to_owned(), value: value.to_owned(), wanted };
+            put(&mut spec.seed, value.parse().map_err(mistake))
+        },
+        get: |spec| vec![spec.seed.to_string()],
+    },
+    Setting {
+        name: "budget",
+        about: "Seconds of measuring for the whole run",
+        values: Values::Number("SECONDS"),
+        repeatable: false,
+        scope: Scope::Measuring,
+        control: Some(Control { title: "Time", hint: "seconds", example: "", unoffered: &[] }),
+        set: |spec, value| put(&mut spec.budget, positive("budget", value, "a number of seconds above 0")),
+        get: |spec| vec![spec.budget.to_string()],
+    },
+    Setting {
+        name: "precision",
+        about: "Stop sampling a case when the 95 % interval of its median is this narrow (half width, as in 0.01); 0.01 \
+                natively and 0.02 in a page when left out",
+        values: Values::Number("SHARE"),
+        repeatable: false,
+        scope: Scope::Measuring,
+        control: None,
+        set: |spec, value| {
+            put(&mut spec.precision, positive("precision", value, "a fraction above 0, as in 0.01").map(Some))
+        },
+        get: |spec| spec.precision.iter().map(f64::to_string).collect(),
+    },
+    Setting {
+        name: "cache",
+        about: "hot: data stays where the last execution left it; cold: executions go around more data than the caches hold",
+        values: Values::Words(|| words(Cache::ALL)),
+        repeatable: false,
+        scope: Scope::Measuring,
+        control: Some(Control { title: "Caches", hint: "cold: data comes from memory", example: "", unoffered: &[] }),
+        set: |spec, value| put(&mut spec.cache, named("cache", value, Cache::ALL)),
+        get: |spec| vec![spec.cache.name().to_owned()],
+    },
+    Setting {
+        name: "launch",
+        about: "How the stages of an execution reach the device, on cuda: stream or graph; on wgpu and browser: one-pass or \
+                pass-each; stream and one-pass when left out",
+        values: Values::Words(|| words(Launching::ALL)),
+        repeatable: false,
+        scope: Scope::Measuring,
+        control: None,
+        set: |spec, value| put(&mut spec.launch, named("launch", value, Launching::ALL).map(Some)),
+        get: |spec| spec.launch.iter().map(|l| l.name().to_owned()).collect(),
+    },
+    Setting {
+        name: "ceilings",
+        about: "Measure the device's ceilings before the cases",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Measuring,
+        control: None,
+        set: |spec, value| put(&mut spec.ceilings, switch("ceilings", value)),
+        get: |spec| on_off(spec.ceilings),
+    },
+    Setting {
+        name: "schedule",
+        about: "Executions of each case that are traced, as wait=N,warmup=N,active=N,repeat=N: so many run untraced, so many \
+                are traced and thrown away, so many kept, all of that so many times",
+        values: Values::Text("SCHEDULE"),
+        repeatable: false,
+        scope: Scope::Trace,
+        control: None,
+        set: |spec, value| put(&mut spec.schedule, value.parse()),
+        get: |spec| vec![spec.schedule.to_string()],
+    },
+    Setting {
+        name: "record-shapes",
+        about: "Shapes and types of the inputs in the trace",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Trace,
+        control: None,
+        set: |spec, value| put(&mut spec.record_shapes, switch("record-shapes", value)),
+        get: |spec| on_off(spec.record_shapes),
+    },
+    Setting {
+        name: "profile-memory",
+        about: "Device memory over time in the trace",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Trace,
+        control: None,
+        set: |spec, value| put(&mut spec.profile_memory, switch("profile-memory", value)),
+        get: |spec| on_off(spec.profile_memory),
+    },
+    Setting {
+        name: "with-stack",
+        about: "The host's call stack at each submission in the trace",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Trace,
+        control: None,
+        set: |spec, value| put(&mut spec.with_stack, switch("with-stack", value)),
+        get: |spec| on_off(spec.with_stack),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_apart_and_defaults_can_be_written() {
+        let names: BTreeSet<&str> = SETTINGS.iter().map(|s| s.name).collect();
+        assert_eq!(names.len(), SETTINGS.len());
+        for setting in SETTINGS {
+            let mut spec = Spec::default();
+            assert!(setting.repeatable || setting.default().len() <= 1, "{}", setting.name);
+            for value in setting.default() {
+                setting.set(&mut spec, &value).expect(setting.name);
+            }
+            assert_eq!(spec, Spec::default(), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn every_word_is_taken_and_given_back() {
+        for setting in SETTINGS {
+            let known = match setting.values {
+                Values::Words(words) => words(),
+                Values::Switch => words(SWITCH),
+                Values::Number(_) | Values::Text(_) => continue,
+            };
+            for word in known {
+                let mut spec = Spec::default();
+                setting.set(&mut spec, word).expect(word);
+                assert_eq!(setting.get(&spec), [word], "{}", setting.name);
+            }
+        }
+    }
+
+    #[test]
+    fn words_that_are_not_offered_exist() {
+        for setting in SETTINGS {
+            let Some(control) = &setting.control else { continue };
+            let Values::Words(words) = setting.values else {
+                assert!(control.unoffered.is_empty(), "{}", setting.name);
+                continue;
+            };
+            assert!(control.unoffered.iter().all(|word| words().contains(word)), "{}", setting.name);
+        }
+    }
+}

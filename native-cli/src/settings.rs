@@ -1,0 +1,256 @@
+//! Settings as the user gives them: flags made from the one list, and a file of the same words.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use parallax_core::plan::settings::{SETTINGS, Setting, Values, setting};
+use parallax_core::plan::{Spec, SpecError};
+
+/// The settings file that is read without being asked for, when it lies in the current folder.
+pub const FILE: &str = "parallax.toml";
+
+/// What flags said about settings.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Setting and value, in the order of the list.
+    given: Vec<(&'static str, String)>,
+    /// `--config`.
+    file: Option<PathBuf>,
+}
+
+/// A setting that cannot be understood, with where it was said.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// In a flag.
+    #[error(transparent)]
+    Flags(SpecError),
+    /// In the file.
+    #[error("{file}: {mistake}", file = file.display())]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// What is wrong with it.
+        mistake: FileMistake,
+    },
+}
+
+/// What can be wrong with a settings file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FileMistake {
+    /// It cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(std::io::Error),
+    /// It is no TOML. Only the first line of the message is kept, which has the place.
+    #[error("is not TOML: {0}")]
+    Toml(String),
+    /// No such setting, or none of its values.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A table, a date, or a list inside a list.
+    #[error("{0}: write text, a number, true or false, or a list of such")]
+    Kind(&'static str),
+    /// A list for a setting that has one value.
+    #[error("{0} has one value, not a list")]
+    List(&'static str),
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// The settings file.
+    File(PathBuf),
+    /// A flag.
+    Flag,
+}
+
+/// What is in force, and why.
+#[derive(Debug)]
+pub struct InForce {
+    /// All of it.
+    pub spec: Spec,
+    /// Every setting in the order of the list, with where its value came from.
+    pub origins: Vec<(&'static Setting, Origin)>,
+}
+
+impl Settings {
+    /// Flags over the settings file over defaults. A flag replaces what the file says about its setting, lists too.
+    pub fn in_force(&self) -> Result<InForce, SettingsError> {
+        let file = match &self.file {
+            Some(named) => Some(named.clone()),
+            None => Some(PathBuf::from(FILE)).filter(|usual| usual.is_file()),
+        };
+        let in_file = match &file {
+            Some(path) => read(path).map_err(|mistake| SettingsError::File { file: path.clone(), mistake })?,
+            None => Vec::new(),
+        };
+        let mut spec = Spec::default();
+        let mut origins = Vec::new();
+        for setting in SETTINGS {
+            let of_this = |pairs: &[(&'static str, String)]| -> Vec<String> {
+                pairs.iter().filter(|(name, _)| *name == setting.name).map(|(_, value)| value.clone()).collect()
+            };
+            let (flags, lines) = (of_this(&self.given), of_this(&in_file));
+            for value in &flags {
+                setting.set(&mut spec, value).map_err(SettingsError::Flags)?;
+            }
+            // What the file says is checked even where a flag says otherwise.
+            let mut from_file = Spec::default();
+            for value in &lines {
+                let file = || file.clone().expect("its lines came from a file");
+                let target = if flags.is_empty() { &mut spec } else { &mut from_file };
+                let set = setting.set(target, value);
+                set.map_err(|e| SettingsError::File { file: file(), mistake: e.into() })?;
+            }
+            let origin = match (flags.is_empty(), lines.is_empty(), &file) {
+                (false, ..) => Origin::Flag,
+                (true, false, Some(path)) => Origin::File(path.clone()),
+                _ => Origin::Default,
+            };
+            origins.push((setting, origin));
+        }
+        Ok(InForce { spec, origins })
+    }
+}
+
+/// The settings of a file, each value as it would be written in a flag.
+fn read(path: &Path) -> Result<Vec<(&'static str, String)>, FileMistake> {
+    parse(&std::fs::read_to_string(path).map_err(FileMistake::Unreadable)?)
+}
+
+/// The settings of a file's text.
+pub fn parse(text: &str) -> Result<Vec<(&'static str, String)>, FileMistake> {
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+        let line = e.span().map_or(1, |at| text[..at.start].lines().count().max(1));
+        FileMistake::Toml(format!("line {line}: {}", e.message().lines().next().unwrap_or_default()))
+    })?;
+    let mut pairs = Vec::new();
+    for (key, value) in &table {
+        let setting = setting(key)?;
+        let plain = |value: &toml::Value| {
+            Ok(match value {
+                toml::Value::String(text) => text.clone(),
+                toml::Value::Integer(number) => number.to_string(),
+                toml::Value::Float(number) => number.to_string(),
+                toml::Value::Boolean(on) => if *on { "on" } else { "off" }.to_owned(),
+                _ => return Err(FileMistake::Kind(setting.name)),
+            })
+        };
+        match value {
+            toml::Value::Array(_) if !setting.repeatable => return Err(FileMistake::List(setting.name)),
+            toml::Value::Array(values) => {
+                for value in values {
+                    pairs.push((setting.name, plain(value)?));
+                }
+            }
+            one => pairs.push((setting.name, plain(one)?)),
+        }
+    }
+    Ok(pairs)
+}
+
+/// The flag of a setting.
+fn flag(setting: &'static Setting) -> Arg {
+    let arg = Arg::new(setting.name).long(setting.name).value_name(setting.placeholder());
+    let arg = match setting.repeatable {
+        true => arg.action(ArgAction::Append).help(format!("{}; may be repeated", setting.about)),
+        false => arg.action(ArgAction::Set).help(setting.about),
+    };
+    match setting.values {
+        // A switch that is off needs no value to be turned on, and takes one only behind an equals sign.
+        Values::Switch if setting.is_off_by_default() => {
+            arg.num_args(0..=1).require_equals(true).default_missing_value("on")
+        }
+        _ => arg,
+    }
+}
+
+impl Args for Settings {
+    fn augment_args(command: Command) -> Command {
+        let file = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .value_parser(clap::value_parser!(PathBuf))
+            .help(format!(
+                "Settings in TOML, by the names of these flags; {FILE} in the current folder when left out; flags win"
+            ));
+        SETTINGS.iter().fold(command, |command, setting| command.arg(flag(setting))).arg(file)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Settings {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut settings = Settings::default();
+        settings.update_from_arg_matches(matches)?;
+        Ok(settings)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for setting in SETTINGS {
+            let values = matches.get_many::<String>(setting.name).into_iter().flatten();
+            self.given.extend(values.map(|value| (setting.name, value.clone())));
+        }
+        self.file = matches.get_one::<PathBuf>("config").cloned();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(flags: &[(&'static str, &str)], file: &str) -> Result<InForce, SettingsError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.toml");
+        std::fs::write(&path, file).expect("written");
+        let given = flags.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        Settings { given, file: Some(path) }.in_force()
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_the_file_over_defaults() {
+        let file = "preset = 'standard'\nfilter = ['attention', '*conv2d']\nbudget = 7\nprecision = 0.05\nceilings = false\n\
+                    dtype = 'f16'\nseed = 3\n";
+        let got = asked(&[("filter", "matmul"), ("seed", "9")], file).expect("valid");
+        let pairs = [
+            ("preset", "standard"),
+            ("filter", "matmul"),
+            ("dtype", "f16"),
+            ("seed", "9"),
+            ("budget", "7"),
+            ("precision", "0.05"),
+            ("ceilings", "off"),
+        ];
+        assert_eq!(got.spec, Spec::from_pairs(pairs).expect("valid"));
+        let origin = |name: &str| &got.origins.iter().find(|(s, _)| s.name == name).expect("listed").1;
+        assert!(matches!(origin("filter"), Origin::Flag) && matches!(origin("budget"), Origin::File(_)));
+        assert_eq!(*origin("cache"), Origin::Default);
+        assert_eq!(got.origins.len(), SETTINGS.len());
+    }
+
+    #[test]
+    fn mistakes_in_a_file_name_the_file_and_what_would_do() {
+        for (file, part) in [
+            ("presett = 'quick'", "unknown setting `presett`: the settings are preset, filter"),
+            ("preset = 'fast'", "unknown preset `fast`: choose one of quick"),
+            ("preset = ['quick']", "preset has one value, not a list"),
+            ("budget = 0", "seconds above 0"),
+            ("filter = [['a']]", "filter: write text, a number"),
+            ("[filter]\na = 1", "filter: write text, a number"),
+            ("\n\nseed == 3", "is not TOML: line 3: "),
+        ] {
+            let error = asked(&[("preset", "quick"), ("budget", "3")], file).expect_err(file).to_string();
+            assert!(error.contains("a.toml: ") && error.contains(part), "{file}: {error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+        let absent = Settings { given: Vec::new(), file: Some(PathBuf::from("/no/such/file")) };
+        assert!(absent.in_force().expect_err("absent").to_string().starts_with("/no/such/file: cannot be read"));
+    }
+}
