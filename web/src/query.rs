@@ -1,8 +1,7 @@
 //! The URL query: a spec in the words of the command line, plus two keys that only a page has.
 
 use parallax_core::measure::runner::Mode;
-use parallax_core::plan::Spec;
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use parallax_core::plan::{Spec, query};
 
 /// What a URL asks of the page.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,17 +14,12 @@ pub struct Request {
     pub report: Option<String>,
 }
 
-/// Characters of a value that mean something else in a query.
-const SPECIAL: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'&').add(b'+').add(b'<').add(b'>');
-
 /// Read a query, with or without its question mark.
 pub fn parse(query: &str) -> Request {
     let mut request = Request { spec: Ok(Spec::default()), mode: Mode::Measure, report: None };
     let mut pairs = Vec::new();
     let mut mistake = None;
-    for part in query.trim_start_matches('?').split('&').filter(|p| !p.is_empty()) {
-        let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        let (key, value) = (decode(key), decode(value));
+    for (key, value) in query::read(query) {
         match (key.as_str(), value.as_str()) {
             ("mode", "measure") => request.mode = Mode::Measure,
             ("mode", "verify") => request.mode = Mode::Verify,
@@ -52,13 +46,7 @@ pub fn write(spec: &Spec, mode: Mode) -> String {
     if mode == Mode::Verify {
         pairs.push(("mode", "verify".to_owned()));
     }
-    let parts: Vec<String> =
-        pairs.iter().map(|(key, value)| format!("{key}={}", utf8_percent_encode(value, SPECIAL))).collect();
-    parts.join("&")
-}
-
-fn decode(text: &str) -> String {
-    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
+    query::write(&pairs)
 }
 
 #[cfg(test)]
@@ -78,12 +66,6 @@ mod tests {
         let back = parse(&format!("?{query}"));
         assert_eq!(back, Request { spec: Ok(spec), mode: Mode::Verify, report: None });
         assert_eq!(write(&Spec::default(), Mode::Measure), "");
-    }
-
-    #[test]
-    fn case_strings_stay_readable_in_links() {
-        let spec = Spec::from_pairs([("case", "attention/fwd/b1,h1,s17,d8/f32/flash")]).expect("valid");
-        assert_eq!(write(&spec, Mode::Measure), "case=attention/fwd/b1,h1,s17,d8/f32/flash");
     }
 
     #[test]

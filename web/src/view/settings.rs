@@ -1,56 +1,39 @@
 //! The controls: a spec in, a spec out, and their mirror in the address.
 
 use parallax_core::measure::runner::Mode;
-use parallax_core::plan::{Cache, Spec, SpecError};
-use parallax_core::suite::{DType, Preset};
+use parallax_core::plan::settings::{Control, SETTINGS, Scope, Setting, Values};
+use parallax_core::plan::{Spec, SpecError};
 use wasm_bindgen::prelude::*;
-use web_sys::HtmlInputElement;
+use web_sys::{Element, HtmlInputElement};
 
 use super::View;
-use super::dom::{attribute, empty, fill, id, make, typed};
+use super::dom::{attribute, empty, fill, id, make, prose, typed};
 use crate::environment::window;
 
 impl View {
     /// Fill the controls from a spec.
     pub fn settings(&self, spec: &Spec, mode: Mode) {
-        let choice = |group: &str, kind: &str, name: &str, on: bool| {
-            let label = make("label", "", "");
-            let input: HtmlInputElement = make("input", "", "").unchecked_into();
-            input.set_type(kind);
-            input.set_name(group);
-            input.set_value(name);
-            input.set_checked(on);
-            fill(&label, [&input, &make("span", "", name)]);
-            label
-        };
-        empty(&id("presets"));
-        // The awkward shapes are for checking; their figures mean nothing.
-        for (name, preset) in Preset::ALL.into_iter().filter(|(_, p)| *p != Preset::Awkward) {
-            fill(&id("presets"), [&choice("preset", "radio", name, spec.preset == preset)]);
-        }
-        empty(&id("dtypes"));
-        for (name, dtype) in DType::ALL {
-            // WGSL has no bf16; offering it would only offer skips. A link may still ask for it.
-            let asked = spec.dtype.contains(&dtype);
-            if dtype != DType::BF16 || asked {
-                fill(&id("dtypes"), [&choice("dtype", "checkbox", name, asked)]);
+        let fields = id("fields");
+        empty(&fields);
+        // Buttons first, then lines to type into, which take what room there is.
+        let (lines, buttons): (Vec<_>, Vec<_>) =
+            offered().partition(|(setting, _)| matches!(setting.values, Values::Number(_) | Values::Text(_)));
+        for (setting, control) in buttons.into_iter().chain(lines) {
+            let field = match setting.values {
+                Values::Words(words) => choices(setting, control, &words(), spec),
+                Values::Switch => choices(setting, control, &["on", "off"], spec),
+                Values::Number(_) | Values::Text(_) => entry(setting, control, spec),
+            };
+            // Cases named one by one are run whatever the preset and the element types.
+            if setting.scope == Scope::Preset && !spec.case.is_empty() {
+                attribute(&field, "hidden", "");
             }
+            fill(&fields, [&field]);
         }
-        // Cases named one by one are run whatever the preset and the element types.
-        for field in ["preset-field", "dtype-field"] {
-            id(field).set_hidden(!spec.case.is_empty());
-        }
-        empty(&id("caches"));
-        for (name, cache) in Cache::ALL {
-            fill(&id("caches"), [&choice("cache", "radio", name, spec.cache == cache)]);
-        }
-        typed::<HtmlInputElement>("filter").set_value(&spec.filter.join(" "));
-        typed::<HtmlInputElement>("budget").set_value(&spec.budget.to_string());
 
         // What only a link or the command line can set is shown, with a way to drop it.
-        let with_control = ["preset", "dtype", "cache", "filter", "budget"];
-        let mut others: Vec<(&str, String)> =
-            spec.to_pairs().into_iter().filter(|(key, _)| !with_control.contains(key)).collect();
+        let mut others: Vec<(&str, String)> = spec.to_pairs();
+        others.retain(|(key, _)| offered().all(|(setting, _)| setting.name != *key));
         if mode == Mode::Verify {
             others.push(("mode", "verify: check results, take no times".to_owned()));
         }
@@ -70,19 +53,15 @@ impl View {
 
     /// The controls' state, upon the spec that they were filled from.
     pub fn read_settings(&self, before: &Spec) -> Result<Spec, SpecError> {
-        let mut spec = Spec { dtype: Vec::new(), filter: Vec::new(), ..before.clone() };
-        for (group, key) in [("presets", "preset"), ("dtypes", "dtype"), ("caches", "cache")] {
-            let Ok(chosen) = id(group).query_selector_all("input:checked") else { continue };
-            for i in 0..chosen.length() {
-                if let Some(input) = chosen.get(i).and_then(|n| n.dyn_into::<HtmlInputElement>().ok()) {
-                    spec.set(key, &input.value())?;
-                }
+        let mut spec = Spec::default();
+        for setting in SETTINGS {
+            for value in match &setting.control {
+                Some(_) => shown(setting),
+                None => setting.get(before),
+            } {
+                setting.set(&mut spec, &value)?;
             }
         }
-        for pattern in typed::<HtmlInputElement>("filter").value().split_whitespace() {
-            spec.set("filter", pattern)?;
-        }
-        spec.set("budget", &typed::<HtmlInputElement>("budget").value())?;
         Ok(spec)
     }
 
@@ -96,5 +75,83 @@ impl View {
     /// The page's address.
     pub fn address(&self) -> String {
         window().location().href().unwrap_or_default()
+    }
+}
+
+/// The settings that have a control.
+fn offered() -> impl Iterator<Item = (&'static Setting, &'static Control)> {
+    SETTINGS.iter().filter_map(|setting| Some((setting, setting.control.as_ref()?)))
+}
+
+/// Where the controls of a setting are.
+fn place(setting: &Setting) -> String {
+    format!("setting-{}", setting.name)
+}
+
+/// A button for each word; several can be chosen where the setting may be repeated.
+fn choices(setting: &Setting, control: &Control, words: &[&str], spec: &Spec) -> Element {
+    let field = make("fieldset", "", "");
+    let segments = make("div", "segments", "");
+    attribute(&segments, "id", &place(setting));
+    let chosen = setting.get(spec);
+    for word in words {
+        let on = chosen.iter().any(|c| c == word);
+        // A link may ask for what is not offered.
+        if control.unoffered.contains(word) && !on {
+            continue;
+        }
+        let label = make("label", "", "");
+        let input: HtmlInputElement = make("input", "", "").unchecked_into();
+        input.set_type(if setting.repeatable { "checkbox" } else { "radio" });
+        input.set_name(setting.name);
+        input.set_value(word);
+        input.set_checked(on);
+        fill(&label, [&input, &make("span", "", word)]);
+        fill(&segments, [&label]);
+    }
+    fill(&field, [&heading("legend", "", control), &segments]);
+    field
+}
+
+/// A line to type into.
+fn entry(setting: &Setting, control: &Control, spec: &Spec) -> Element {
+    let number = matches!(setting.values, Values::Number(_));
+    let field = heading("label", if number { "field short" } else { "field grow" }, control);
+    let input: HtmlInputElement = make("input", "", "").unchecked_into();
+    input.set_id(setting.name);
+    input.set_name(setting.name);
+    input.set_type(if number { "number" } else { "text" });
+    let more = match number {
+        true => [("min", "0"), ("step", "any"), ("inputmode", "decimal")],
+        false => [("spellcheck", "false"), ("autocapitalize", "off"), ("placeholder", control.example)],
+    };
+    more.iter().for_each(|(name, value)| attribute(&input, name, value));
+    input.set_value(&setting.get(spec).join(" "));
+    let line: &Element = &input;
+    fill(&field, [line]);
+    field
+}
+
+/// Title and hint of a control.
+fn heading(tag: &str, class: &str, control: &Control) -> Element {
+    let heading = make(tag, class, &format!("{} ", control.title));
+    if !control.hint.is_empty() {
+        fill(&heading, [&prose("span", "quiet", control.hint)]);
+    }
+    heading
+}
+
+/// What a setting's control says now.
+fn shown(setting: &Setting) -> Vec<String> {
+    match setting.values {
+        Values::Words(_) | Values::Switch => {
+            let Ok(chosen) = id(&place(setting)).query_selector_all("input:checked") else { return Vec::new() };
+            let inputs = (0..chosen.length()).filter_map(|i| chosen.get(i)?.dyn_into::<HtmlInputElement>().ok());
+            inputs.map(|input| input.value()).collect()
+        }
+        Values::Number(_) | Values::Text(_) => {
+            let text = typed::<HtmlInputElement>(setting.name).value();
+            if setting.repeatable { text.split_whitespace().map(str::to_owned).collect() } else { vec![text] }
+        }
     }
 }
