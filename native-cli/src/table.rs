@@ -31,17 +31,19 @@ pub fn run(run: &Run) -> String {
     text(&report::table(run))
 }
 
-/// What `verify` found: the comparison of each case.
+/// What `verify` found: the comparison of each case, and what was skipped by reason.
 pub fn checks(run: &Run) -> String {
     let mut table = table(&["case", "verdict", "comparison with the reference"].map(str::to_owned), 3);
-    for record in &run.records {
+    for record in run.records.iter().filter(|r| report::has_row(r)) {
         let said = match record.measured() {
             Some(measured) => measured.check.sentence(),
             None => report::row(record, run).note,
         };
         table.add_row([record.case.clone(), record.verdict().to_owned(), said]);
     }
-    format!("{}\n{table}\n{}", report::device_line(run), report::tally(run))
+    let below = report::skipped(run).into_iter().chain([report::tally(run)]);
+    let lines = [report::device_line(run), table.to_string()].into_iter().chain(below);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Any table with the lines above and below it.

@@ -106,6 +106,35 @@ pub fn tally(run: &Run) -> String {
     parts.join(", ")
 }
 
+/// Skips by reason, a line for each in the order in which the reasons first occur. A case alone with its reason is named.
+pub fn skips<'a>(skips: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (case, reason) in skips {
+        match groups.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, cases)) => cases.push(case),
+            None => groups.push((reason, vec![case])),
+        }
+    }
+    let line = |(reason, cases): (&str, Vec<&str>)| match cases[..] {
+        [case] => format!("1 skipped: {case}: {reason}"),
+        _ => format!("{} skipped: {reason}", cases.len()),
+    };
+    groups.into_iter().map(line).collect()
+}
+
+/// The skips among a run's records, by reason.
+pub fn skipped(run: &Run) -> Vec<String> {
+    skips(run.records.iter().filter_map(|record| match &record.outcome {
+        Outcome::Skipped { reason } => Some((record.case.as_str(), reason.as_str())),
+        _ => None,
+    }))
+}
+
+/// Whether a record has a row of its own in tables; skips are told by reason, below them.
+pub fn has_row(record: &Record) -> bool {
+    !matches!(record.outcome, Outcome::Skipped { .. })
+}
+
 /// A table ready to print, as text, Markdown or HTML alike.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
@@ -133,16 +162,18 @@ impl Table {
     }
 }
 
-/// A run as a table: where it ran, a line per case, and the reasons of everything that is not plainly right.
+/// A run as a table: where it ran, a line per case, and the reasons of everything that is not plainly right. What was
+/// skipped has a line per reason.
 pub fn table(run: &Run) -> Table {
     // As planned, which keeps variants together; records came in the order in which they were measured.
     let place: std::collections::HashMap<&str, usize> =
         run.planned.iter().enumerate().map(|(i, case)| (case.as_str(), i)).collect();
     let mut records: Vec<&Record> = run.records.iter().collect();
     records.sort_by_key(|r| place.get(r.case.as_str()).copied().unwrap_or(usize::MAX));
-    let rows: Vec<Row> = records.into_iter().map(|record| row(record, run)).collect();
+    let rows: Vec<Row> = records.into_iter().filter(|r| has_row(r)).map(|record| row(record, run)).collect();
     let reasons = rows.iter().filter(|r| !r.note.is_empty());
     let mut notes: Vec<String> = reasons.map(|r| format!("{}/{}: {}", r.problem, r.variant, r.note)).collect();
+    notes.extend(skipped(run));
     notes.push(tally(run));
     if let Some(why) = &run.interrupted {
         let missing: Vec<&str> = run.missing().collect();

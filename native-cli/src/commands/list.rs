@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::plan;
+use parallax_core::report::skips as skips_by_reason;
 
 use crate::args::Common;
 use crate::browser::{self, RemoteEvent};
@@ -59,8 +60,8 @@ pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
         for (case, actual) in &cases {
             println!("  {case}{}", actual.as_ref().map(|a| format!("  (runs as {a})")).unwrap_or_default());
         }
-        for (case, why) in &skips {
-            println!("  {case}  skip: {why}");
+        for line in skips_by_reason(skips.iter().map(|(case, why)| (case.as_str(), why.as_str()))) {
+            println!("  {line}");
         }
     }
     if common.json {
