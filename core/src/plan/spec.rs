@@ -33,7 +33,7 @@ impl Cache {
     }
 }
 
-/// What to run. Every field is a setting of [`SETTINGS`], which says how it is written.
+/// What to run. Every field is a setting of the one list, which says how it is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spec {
     /// Which shapes.
