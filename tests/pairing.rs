@@ -22,7 +22,7 @@ fn every_wgsl_text_agrees_with_its_form() {
 }
 
 fn reflect(case: &Case) {
-    let program = case.program(&roomy()).expect("a kernel variant");
+    let (program, _) = case.whole(&roomy()).expect("a kernel variant");
     let assembled = assemble_all(&embedded(), &program, case.problem.dtype);
     let (texts, places) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
     for (i, text) in texts.iter().enumerate() {
@@ -141,7 +141,10 @@ fn every_workload_has_kernels_in_both_dialects() {
 
 /// The files that the kernels of a target's cases are put together from, at awkward shapes.
 fn used(caps: &Caps, extension: &str, files: impl Fn(&str) -> BTreeSet<String>) -> BTreeSet<String> {
-    let programs = kernel_cases(awkward_problems(caps), caps).into_iter().filter_map(|case| case.program(caps));
+    let programs = kernel_cases(awkward_problems(caps), caps)
+        .into_iter()
+        .filter_map(|case| case.whole(caps))
+        .map(|(program, _)| program);
     let kernels: BTreeSet<String> =
         programs.flat_map(|p| p.kernels().map(|k| format!("{}.{extension}", k.text)).collect::<Vec<_>>()).collect();
     kernels.iter().flat_map(|kernel| files(kernel)).collect()

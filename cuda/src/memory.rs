@@ -106,11 +106,12 @@ impl Buffer {
             .doing(|| "copying inputs on the device".into())
     }
 
-    /// Set every bit, in stream order: NaN in every floating-point type.
-    pub(crate) fn poison(&self, stream: sys::CUstream) -> Result<(), BackendError> {
+    /// Set every byte to that of a word of four equal bytes, in stream order.
+    pub(crate) fn poison(&self, word: u32, stream: sys::CUstream) -> Result<(), BackendError> {
+        let [byte, ..] = word.to_le_bytes();
         // SAFETY: the pointer is alive, and the caller waits for the stream before the buffer can be dropped.
-        unsafe { result::memset_d8_async(self.pointer, 0xFF, self.bytes as usize, stream) }
-            .doing(|| "filling a buffer with NaN".into())
+        unsafe { result::memset_d8_async(self.pointer, byte, self.bytes as usize, stream) }
+            .doing(|| "poisoning a buffer".into())
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
-use parallax_core::device::{BackendError, Compiled, Step as CompileStep};
+use parallax_core::device::{BackendError, Compiled, POISON, Step as CompileStep};
 use parallax_core::suite::{BufferSpec, Case, DType, Inputs, Library, Program, Role, Stage, Work};
 use rayon::prelude::*;
 
@@ -27,17 +27,17 @@ impl Cuda {
         inputs: &Inputs,
         sets: u32,
     ) -> Result<PreparedCase, BackendError> {
-        let program = case.program(&self.device.info.caps).ok_or_else(|| {
+        let (program, first) = case.whole(&self.device.info.caps).ok_or_else(|| {
             BackendError::Unsupported(format!("{case} has no kernels of its own: prepare the variant that it selects"))
         })?;
-        self.prepare_program(case, &program, inputs, sets)
+        self.prepare_program(case, (&program, first), inputs, sets)
     }
 
-    /// The same with a program of the caller's own on the case's buffers.
+    /// The same with a program of the caller's own on the case's buffers, of which so many stages are the set-up.
     pub(crate) fn prepare_program(
         &mut self,
         case: &Case,
-        program: &Program,
+        (program, setup): (&Program, usize),
         inputs: &Inputs,
         sets: u32,
     ) -> Result<PreparedCase, BackendError> {
@@ -73,15 +73,18 @@ impl Cuda {
 
         let specs = case.problem.buffers();
         let sets = self.upload(case, program, &ledger, inputs, sets)?;
-        let executions =
+        let first = self.keep(&specs, &sets[0], &ledger)?;
+        let mut executions =
             sets.iter().map(|set| execution(program, &works, &specs, set)).collect::<Result<Vec<_>, _>>()?;
+        let timed: Vec<Vec<Step>> = executions.iter_mut().map(|steps| steps.split_off(setup)).collect();
         let prepared = PreparedCase {
-            executions,
+            executions: timed,
             rotation: Rotation::new(sets.len()),
             specs,
             begin: event(context)?,
             end: event(context)?,
             sets,
+            first,
             _workspace: workspace,
             _modules: modules,
             compiled,
@@ -93,14 +96,15 @@ impl Cuda {
             multiprocessors: self.multiprocessors(),
         };
         // Fresh memory may hold an earlier case's right answer.
-        prepared.poison_all()?;
+        prepared.poison_all(POISON)?;
+        prepared.set_up(&executions)?;
         Ok(prepared)
     }
 
     /// Compile what the cases need, on all processors: the compiler takes far longer than anything else on a first visit.
     pub(crate) fn compile_ahead(&mut self, cases: &[Case]) {
         let of_case = |case: &Case| {
-            let program = case.program(&self.device.info.caps)?;
+            let (program, _) = case.whole(&self.device.info.caps)?;
             Some(assemble_all(&self.options.texts, &program, case.problem.dtype).ok()?.0)
         };
         // Cases that differ in their launch only have the same text.
@@ -173,7 +177,7 @@ impl Cuda {
         let allocate_set = |_| specs.iter().map(allocate).collect::<Result<Set, _>>();
         let sets = (0..sets.max(1)).map(allocate_set).collect::<Result<Vec<_>, _>>()?;
 
-        let is_input = |(_, spec): &(usize, &BufferSpec)| matches!(spec.role, Role::Input(_));
+        let is_input = |(_, spec): &(usize, &BufferSpec)| spec.role.fill().is_some();
         for (index, spec) in specs.iter().enumerate().filter(is_input) {
             if let Some(buffer) = &sets[0][index] {
                 write(buffer, inputs, index, spec.elem.storage(dtype).bytes())?;
@@ -191,6 +195,20 @@ impl Cuda {
         // Wait also after a copy that failed: nothing may be in flight when the buffers are dropped.
         self.stream.synchronize().doing(|| "copying inputs".into()).and(copied)?;
         Ok(sets)
+    }
+
+    /// Copies of what executions change.
+    fn keep(&self, specs: &[BufferSpec], set: &Set, ledger: &Rc<Ledger>) -> Result<Vec<(usize, Buffer)>, BackendError> {
+        let changed = specs.iter().zip(set).enumerate().filter(|(_, (spec, _))| spec.role.restored());
+        let copy = |(index, (spec, buffer)): (usize, (&BufferSpec, &Option<Buffer>))| {
+            let buffer = buffer.as_ref()?;
+            let copy = Buffer::new(&self.device.context, ledger, spec.name, buffer.bytes());
+            Some(copy.and_then(|copy| copy.copy_from(buffer, self.stream.cu_stream()).map(|()| (index, copy))))
+        };
+        let kept = changed.filter_map(copy).collect::<Result<Vec<_>, _>>();
+        // Wait also after a copy that failed: nothing may be in flight when the buffers are dropped.
+        self.stream.synchronize().doing(|| "copying what executions change".into())?;
+        kept
     }
 
     fn multiprocessors(&self) -> Multiprocessors {

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
-use parallax_core::device::{BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Sample, Trace};
+use parallax_core::device::{BackendError, Batch, Compiled, Launch, MemoryStats, POISON, Prepared, Sample, Trace};
 use parallax_core::suite::{BufferSpec, Role};
 use parallax_core::units::Nanos;
 
@@ -30,6 +30,8 @@ pub(crate) struct PreparedCase {
     pub(crate) begin: CudaEvent,
     pub(crate) end: CudaEvent,
     pub(crate) sets: Vec<Set>,
+    /// What executions change, as it was before the first one: position and contents.
+    pub(crate) first: Vec<(usize, Buffer)>,
     /// What the library multiplies in, where it is called.
     pub(crate) _workspace: Option<Buffer>,
     pub(crate) _modules: Vec<Module>,
@@ -116,15 +118,51 @@ impl PreparedCase {
         self.stream.synchronize().doing(|| format!("running {}", labels()))
     }
 
-    /// Fill outputs and scratch of every set with NaN, and wait for that.
-    pub(crate) fn poison_all(&self) -> Result<(), BackendError> {
-        self.bind()?;
-        for (spec, buffer) in self.sets.iter().flat_map(|set| self.specs.iter().zip(set)) {
-            if let (Role::Output { .. } | Role::Scratch, Some(buffer)) = (spec.role, buffer) {
-                buffer.poison(self.stream.cu_stream())?;
+    /// Put back, in every set, what executions change; in stream order.
+    fn restore(&self) -> Result<(), BackendError> {
+        for (index, first) in &self.first {
+            for buffer in self.sets.iter().filter_map(|set| set[*index].as_ref()) {
+                buffer.copy_from(first, self.stream.cu_stream())?;
             }
         }
-        self.wait()
+        Ok(())
+    }
+
+    /// Run the set-up once on every set, on poisoned buffers, and wait for that.
+    pub(crate) fn set_up(&self, stages: &[Vec<Step>]) -> Result<(), BackendError> {
+        let run = || {
+            for (spec, buffer) in self.sets.iter().flat_map(|set| self.specs.iter().zip(set)) {
+                if let (Role::Setup { .. }, Some(buffer)) = (spec.role, buffer) {
+                    buffer.poison(POISON, self.stream.cu_stream())?;
+                }
+            }
+            stages.iter().flatten().try_for_each(|step| step.launch(&self.stream))
+        };
+        let launched = run();
+        // Wait also after a failed launch: nothing may be in flight when the buffers are dropped.
+        self.wait().and(launched)
+    }
+
+    /// The same before a clock starts.
+    fn restored(&self) -> Result<(), BackendError> {
+        if self.first.is_empty() {
+            return Ok(());
+        }
+        let restored = self.restore();
+        // Wait also after a copy that failed: nothing may be in flight when the buffers are dropped.
+        self.wait().and(restored)
+    }
+
+    /// Poison outputs and scratch of every set, put back what executions change, and wait for that.
+    pub(crate) fn poison_all(&self, word: u32) -> Result<(), BackendError> {
+        self.bind()?;
+        for (spec, buffer) in self.sets.iter().flat_map(|set| self.specs.iter().zip(set)) {
+            if let Some(buffer) = buffer.as_ref().filter(|_| spec.role.poisoned()) {
+                buffer.poison(word, self.stream.cu_stream())?;
+            }
+        }
+        let restored = self.restore();
+        self.wait().and(restored)
     }
 }
 
@@ -140,12 +178,13 @@ impl Prepared for PreparedCase {
         self.steps(0).iter().map(|step| step.describe(self.multiprocessors)).collect()
     }
 
-    async fn poison(&mut self) -> Result<(), BackendError> {
-        self.poison_all()
+    async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
+        self.poison_all(word)
     }
 
     async fn measure(&mut self, batch: Batch) -> Result<Sample, BackendError> {
         self.bind()?;
+        self.restored()?;
         let begin = Instant::now();
         let launched = self.launch_all(batch);
         // Wait also after a failed launch: nothing may be in flight when the buffers are dropped.
@@ -158,6 +197,7 @@ impl Prepared for PreparedCase {
 
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {
         self.bind()?;
+        self.restored()?;
         trace(self, stacks)
     }
 

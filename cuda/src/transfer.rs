@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cudarc::driver::{CudaContext, CudaStream, result};
-use parallax_core::device::{BackendError, Transfer};
+use parallax_core::device::{BackendError, POISON, Transfer};
 use parallax_core::units::Nanos;
 
 use crate::errors::Context;
@@ -27,7 +27,7 @@ pub(crate) fn transfer(
     let device = Buffer::new(context, &Rc::new(Ledger::default()), "transfer", bytes)?;
     let mut host = PageLocked::new(context, bytes)?;
     host.bytes_mut().fill(0x5A);
-    device.poison(stream.cu_stream())?;
+    device.poison(POISON, stream.cu_stream())?;
     stream.synchronize().doing(|| "waiting before a transfer".into())?;
 
     let began = Instant::now();

@@ -48,7 +48,8 @@ fn cases(workload: &'static Workload, form: &'static Form, shape: &str, arch: Ar
         for dtype in workload.dtypes {
             let problem = Problem::new(workload, form.direction, shape, *dtype).expect("a valid shape");
             if dialects.contains(&Dialect::Cuda) && available(&problem, &caps(arch)).is_ok() {
-                let program = program(&problem, &caps(arch));
+                let mut program = program(&problem, &caps(arch));
+                program.stages.extend(form.setup.into_iter().flat_map(|setup| setup(&problem, &caps(arch)).stages));
                 cases.push((Case { problem, variant: variant.name }, program));
             }
         }

@@ -1,6 +1,6 @@
 //! A case on a real device, through the whole contract. Where there is no device, opening must say so.
 
-use parallax_core::device::{Batch, Prepared, Profiler, Span, SpanKind, Transfer};
+use parallax_core::device::{Batch, POISON, Prepared, Profiler, Span, SpanKind, Transfer};
 use parallax_core::suite::{Case, DType, Role};
 use parallax_cuda::{Cuda, Options, open};
 use pollster::block_on;
@@ -50,7 +50,7 @@ fn every_set_gives_the_same_result() {
     assert_ne!(results[0], poisoned);
     assert!(results.iter().all(|result| *result == results[0]), "sets have the same inputs");
     // The execution above took the first set, so this one takes the second, and the third stays poisoned.
-    block_on(prepared.poison()).expect("poisons");
+    block_on(prepared.poison(POISON)).expect("poisons");
     block_on(prepared.measure(Batch { lead: 1, repeats: 0 })).expect("runs");
     assert_eq!(output(&case, &mut *prepared), results[0]);
 }

@@ -1,6 +1,7 @@
 //! The target `cpu`: each form's plain multi-threaded f32 code (or, without any, its reference), as a point of reference. It is not tuned, and its
 //! figures say nothing about what the processor could do.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -10,7 +11,9 @@ use parallax_core::device::{
     BackendError, Batch, Clock, ClockInfo, Compiled, DeviceInfo, DeviceKind, Launch, MemoryStats, Prepared, Profiler,
     Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
-use parallax_core::suite::{Caps, Case, DType, Dialect, HostBuffer, Inputs, Problem, Role, bytes_of};
+use parallax_core::suite::{
+    BufferSpec, Caps, Case, DType, Dialect, HostBuffer, Inputs, Problem, Role, Storage, bytes_of, load, round_to,
+};
 use parallax_core::units::{Bytes, Nanos};
 use rayon::prelude::*;
 
@@ -114,11 +117,14 @@ impl Profiler for Cpu {
             return Err(BackendError::Unsupported("cold caches: the host computes in one place".to_owned()));
         }
         let specs = problem.buffers();
-        let host = |(index, spec): (usize, &parallax_core::suite::BufferSpec)| {
-            matches!(spec.role, Role::Input(_)).then(|| inputs.host(index))
+        let setup = set_up(&problem, inputs);
+        let host = |(index, spec): (usize, &BufferSpec)| match spec.role {
+            Role::Setup { .. } => setup.get(&index).map(|values| array(spec.elem.storage(problem.dtype), values)),
+            role => role.fill().map(|_| inputs.host(index)),
         };
         let arrays: Vec<HostBuffer> = specs.iter().enumerate().filter_map(host).collect();
-        let lengths = problem.outputs().into_iter().map(|index| specs[index].len as usize);
+        let written: Vec<usize> = problem.outputs().into_iter().filter(|index| !setup.contains_key(index)).collect();
+        let lengths = written.iter().map(|index| specs[*index].len as usize);
         let (outputs, options) = match problem.form().host {
             Some(_) => (Outputs::Host(lengths.map(|len| vec![f32::NAN; len]).collect()), Vec::new()),
             None => {
@@ -126,7 +132,7 @@ impl Profiler for Cpu {
                 (Outputs::Reference(lengths.map(|len| vec![f64::NAN; len]).collect()), vec![note])
             }
         };
-        let held = |spec: &parallax_core::suite::BufferSpec| match (spec.role, &outputs) {
+        let held = |spec: &BufferSpec| match (spec.role, &outputs) {
             (Role::Scratch, _) => 0,
             (Role::Output { .. }, Outputs::Reference(_)) => spec.len * 8,
             _ => spec.len * 4,
@@ -136,11 +142,39 @@ impl Profiler for Cpu {
             problem,
             inputs: inputs.clone(),
             arrays,
+            setup,
+            written,
             outputs,
             held,
             opened: self.opened,
             compiled: Compiled { options, ..Compiled::default() },
         }))
+    }
+}
+
+/// What the set-up computes, by position in the buffer list: with the reference, once and untimed.
+fn set_up(problem: &Problem, inputs: &Inputs) -> BTreeMap<usize, Vec<f64>> {
+    let specs = problem.buffers();
+    let row_of = (problem.form().reference.rows)(problem, inputs);
+    let computed = problem.outputs().into_iter().enumerate().filter_map(|(output, buffer)| {
+        let Role::Setup { row_len } = specs[buffer].role else { return None };
+        let storage = specs[buffer].elem.storage(problem.dtype);
+        let mut values = vec![0.0; specs[buffer].len as usize];
+        let rows = values.par_chunks_mut(row_len as usize).enumerate();
+        rows.for_each(|(row, out)| {
+            row_of(output, row as u64, out);
+            out.iter_mut().for_each(|x| *x = round_to(storage, *x));
+        });
+        Some((buffer, values))
+    });
+    computed.collect()
+}
+
+/// Values as a host implementation takes them.
+fn array(storage: Storage, values: &[f64]) -> HostBuffer {
+    match storage.is_integer() {
+        true => HostBuffer::U32(values.iter().map(|x| *x as u32).collect()),
+        false => HostBuffer::F32(values.iter().map(|x| *x as f32).collect()),
     }
 }
 
@@ -157,6 +191,10 @@ struct CpuCase {
     inputs: Inputs,
     /// The inputs as the host implementation takes them.
     arrays: Vec<HostBuffer>,
+    /// What the set-up computed, by position in the buffer list.
+    setup: BTreeMap<usize, Vec<f64>>,
+    /// Positions in the buffer list of `outputs`.
+    written: Vec<usize>,
     outputs: Outputs,
     held: Bytes,
     opened: Instant,
@@ -174,8 +212,10 @@ impl CpuCase {
             Outputs::Reference(outputs) => {
                 let specs = self.problem.buffers();
                 let row_of = (form.reference.rows)(&self.problem, &self.inputs);
-                for (output, (buffer, values)) in self.problem.outputs().into_iter().zip(outputs).enumerate() {
-                    let Role::Output { row_len } = specs[buffer].role else { continue };
+                let checked = self.problem.outputs();
+                for (buffer, values) in self.written.iter().zip(outputs) {
+                    let Some(row_len) = specs[*buffer].role.row_len() else { continue };
+                    let Some(output) = checked.iter().position(|other| other == buffer) else { continue };
                     let rows = values.par_chunks_mut(row_len as usize).enumerate();
                     rows.for_each(|(row, out)| row_of(output, row as u64, out));
                 }
@@ -190,10 +230,17 @@ impl Prepared for CpuCase {
         &self.compiled
     }
 
-    async fn poison(&mut self) -> Result<(), BackendError> {
+    async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
+        // Every output is written anew from inputs that stay as they are, so there is nothing to put back.
         match &mut self.outputs {
-            Outputs::Host(outputs) => outputs.iter_mut().for_each(|output| output.fill(f32::NAN)),
-            Outputs::Reference(outputs) => outputs.iter_mut().for_each(|output| output.fill(f64::NAN)),
+            Outputs::Host(outputs) => outputs.iter_mut().for_each(|output| output.fill(f32::from_bits(word))),
+            Outputs::Reference(outputs) => {
+                let specs = self.problem.buffers();
+                for (buffer, values) in self.written.iter().zip(outputs) {
+                    let storage = specs[*buffer].elem.storage(self.problem.dtype);
+                    values.fill(load(storage, &word.to_le_bytes()[..storage.bytes() as usize]));
+                }
+            }
         }
         Ok(())
     }
@@ -236,10 +283,13 @@ impl Prepared for CpuCase {
     }
 
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
-        let which = self.problem.outputs().iter().position(|o| *o == buffer);
-        let which = which.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is no output")))?;
         let storage = self.problem.buffers()[buffer].elem.storage(self.problem.dtype);
         let elements = (bytes.start / storage.bytes()) as usize..(bytes.end / storage.bytes()) as usize;
+        if let Some(values) = self.setup.get(&buffer) {
+            return Ok(bytes_of(storage, values[elements].iter().copied()));
+        }
+        let which = self.written.iter().position(|o| *o == buffer);
+        let which = which.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is no output")))?;
         Ok(match &self.outputs {
             Outputs::Host(outputs) => bytes_of(storage, outputs[which][elements].iter().map(|x| f64::from(*x))),
             Outputs::Reference(outputs) => bytes_of(storage, outputs[which][elements].iter().copied()),
@@ -254,6 +304,7 @@ impl Prepared for CpuCase {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_core::device::POISON;
     use parallax_core::measure::check::check_once;
     use parallax_core::suite::{CPU_VARIANT, Direction, Workload, find, hash_embedding};
 
@@ -270,7 +321,7 @@ mod tests {
             let check = pollster::block_on(async {
                 let mut prepared = cpu.prepare(&case, &inputs, 1).await?;
                 assert_eq!(prepared.compiled().options.iter().any(|o| o.contains("the f64 reference")), says_so);
-                prepared.poison().await?;
+                prepared.poison(POISON).await?;
                 let poisoned = check_once(&cpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await?;
                 assert!(!poisoned.right, "nothing has been computed yet");
                 prepared.measure(Batch::of(2)).await?;

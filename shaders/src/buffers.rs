@@ -20,6 +20,8 @@ const COPY: u64 = 1 << 30;
 /// Every buffer of a case, once per set; `None` for buffers that the variant does not use.
 pub struct Buffers {
     sets: Vec<Vec<Option<Held>>>,
+    /// What executions change, as it was before the first one: position and contents.
+    first: Vec<(usize, Held)>,
     /// Index of a buffer that the last stage writes.
     written_last: usize,
 }
@@ -37,7 +39,9 @@ impl Buffers {
         let last = program.stages.iter().flat_map(|s| &s.args).rfind(|arg| arg.access == Access::Write);
         let name = last.expect("a program writes something").buffer;
         let written_last = specs.iter().position(|b| b.name == name).expect("stages use buffers of the workload");
-        Buffers { written_last, sets: (0..sets).map(|_| specs.iter().map(one).collect()).collect() }
+        let changed = specs.iter().enumerate().filter(|(_, spec)| spec.role.restored());
+        let first = changed.filter_map(|(index, spec)| one(spec).map(|held| (index, held))).collect();
+        Buffers { written_last, first, sets: (0..sets).map(|_| specs.iter().map(one).collect()).collect() }
     }
 
     /// Buffer `index` of one set.
@@ -82,12 +86,25 @@ impl Buffers {
         Launched::new(stage, pipeline, groups, order.map(|o| o.group().clone()))
     }
 
-    /// What fills outputs and scratch of every set with NaN.
-    pub fn poison(&self, gpu: &Gpu, case: &Case, poison: &Poison) -> Vec<Fill> {
+    /// Whether executions change any input.
+    pub fn changes(&self) -> bool {
+        !self.first.is_empty()
+    }
+
+    /// Put back, in every set, what executions change.
+    pub fn restore(&self, encoder: &mut wgpu::CommandEncoder) {
+        for (index, first) in &self.first {
+            for held in self.sets.iter().filter_map(|set| set[*index].as_ref()) {
+                encoder.copy_buffer_to_buffer(&first.buffer, 0, &held.buffer, 0, first.buffer.size());
+            }
+        }
+    }
+
+    /// What poisons buffers of these roles in every set.
+    pub fn poison(&self, gpu: &Gpu, case: &Case, poison: &Poison, which: impl Fn(Role) -> bool) -> Vec<Fill> {
         let specs = case.problem.buffers();
         let written = |set: &&Vec<Option<Held>>, index: usize| {
-            let written = !matches!(specs[index].role, Role::Input(_));
-            set[index].as_ref().filter(|_| written).map(|held| poison.fill(gpu, &held.buffer))
+            set[index].as_ref().filter(|_| which(specs[index].role)).map(|held| poison.fill(gpu, &held.buffer))
         };
         self.sets.iter().flat_map(|set| (0..specs.len()).filter_map(move |i| written(&set, i))).collect()
     }
@@ -96,7 +113,7 @@ impl Buffers {
     pub async fn fill(&self, gpu: &Gpu, case: &Case, inputs: &Inputs) -> Result<(), BackendError> {
         let mut given = Vec::new();
         for (index, spec) in case.problem.buffers().iter().enumerate() {
-            let Some(held) = self.sets[0][index].as_ref().filter(|_| matches!(spec.role, Role::Input(_))) else {
+            let Some(held) = self.sets[0][index].as_ref().filter(|_| spec.role.fill().is_some()) else {
                 continue;
             };
             let size = spec.elem.storage(case.problem.dtype).bytes();
@@ -104,6 +121,12 @@ impl Buffers {
             given.push(index);
         }
         self.copy(gpu, &given).await?;
+        let mut encoder = gpu.device.create_command_encoder(&Default::default());
+        for (index, first) in &self.first {
+            let Some(held) = &self.sets[0][*index] else { continue };
+            encoder.copy_buffer_to_buffer(&held.buffer, 0, &first.buffer, 0, first.buffer.size());
+        }
+        gpu.queue.submit([encoder.finish()]);
         gpu.done().await
     }
 

@@ -54,7 +54,7 @@ mod tests {
             let bytes = case.problem.buffers()[1].bytes(case.problem.dtype).0;
             let run = |stages: &[Stage], sets| {
                 let program = Program { stages: stages.to_vec() };
-                let mut prepared = block_on(wgpu.program(&case, program, &inputs, sets)).expect("a small case");
+                let mut prepared = block_on(wgpu.program(&case, (program, 0), &inputs, sets)).expect("a small case");
                 let sample = block_on(prepared.measure(Batch { lead: 2, repeats: 3 })).expect("runs");
                 assert!(sample.time.0 > 0.0, "the clock covers it: {sample:?}");
                 let told: Vec<String> = prepared.launches().iter().map(|l| l.label().to_owned()).collect();

@@ -1,13 +1,14 @@
-//! Outputs and scratch start as NaN, so that an element nobody writes is seen.
+//! Outputs and scratch start as a word that an element keeps when nobody writes it.
 
 use parallax_core::suite::spread;
 
 use crate::gpu::Gpu;
 use crate::launch::Pass;
 
-/// Fills buffers with set bits: NaN in every floating-point type.
+/// Fills buffers with a word.
 pub struct Poison {
     pipeline: wgpu::ComputePipeline,
+    word: wgpu::Buffer,
 }
 
 /// The launch that fills one buffer.
@@ -25,17 +26,23 @@ impl Fill {
 }
 
 impl Poison {
+    /// Fills of later submissions are with this word.
+    pub fn set(&self, gpu: &Gpu, word: u32) {
+        gpu.queue.write_buffer(&self.word, 0, &word.to_le_bytes());
+    }
+
     /// Make the pipeline.
     pub fn new(gpu: &Gpu) -> Poison {
         let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor {
             label: Some("poison"),
             source: wgpu::ShaderSource::Wgsl(
                 "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
+                 @group(0) @binding(1) var<uniform> word: u32;
                  @compute @workgroup_size(256)
                  fn poison(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
                            @builtin(local_invocation_index) lane: u32) {
                      let i = (group.y * groups.x + group.x) * 256u + lane;
-                     if i < arrayLength(&data) { data[i] = 0xffffffffu; }
+                     if i < arrayLength(&data) { data[i] = word; }
                  }"
                 .into(),
             ),
@@ -48,7 +55,13 @@ impl Poison {
             compilation_options: Default::default(),
             cache: None,
         });
-        Poison { pipeline }
+        let word = gpu.device.create_buffer(&wgpu::BufferDescriptor {
+            label: Some("poison"),
+            size: 4,
+            usage: wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        });
+        Poison { pipeline, word }
     }
 
     /// What fills this buffer.
@@ -56,7 +69,10 @@ impl Poison {
         let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: Some("poison"),
             layout: &self.pipeline.get_bind_group_layout(0),
-            entries: &[wgpu::BindGroupEntry { binding: 0, resource: buffer.as_entire_binding() }],
+            entries: &[
+                wgpu::BindGroupEntry { binding: 0, resource: buffer.as_entire_binding() },
+                wgpu::BindGroupEntry { binding: 1, resource: self.word.as_entire_binding() },
+            ],
         });
         let grid = spread((buffer.size() / 4).div_ceil(256));
         Fill { pipeline: self.pipeline.clone(), group, grid }

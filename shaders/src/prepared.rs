@@ -12,7 +12,7 @@ use crate::buffers::Buffers;
 use crate::gpu::Gpu;
 use crate::launch::{Launched, Pass, Rotation, batch};
 use crate::memory::Account;
-use crate::poison::Fill;
+use crate::poison::{Fill, Poison};
 use crate::timing::Timestamps;
 use crate::trace::trace;
 
@@ -24,8 +24,22 @@ pub struct WgpuCase {
     pub account: Rc<Account>,
     pub buffers: Buffers,
     pub kernels: Vec<Launched>,
-    pub poison: Vec<Fill>,
+    pub poison: Rc<Poison>,
+    /// What is poisoned.
+    pub fills: Vec<Fill>,
     pub rotation: Rotation,
+}
+
+impl WgpuCase {
+    /// Put back what executions change, before any clock starts.
+    async fn restore(&self) -> Result<(), BackendError> {
+        if !self.buffers.changes() {
+            return Ok(());
+        }
+        let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
+        self.buffers.restore(&mut encoder);
+        self.gpu.finish(encoder).await
+    }
 }
 
 #[async_trait(?Send)]
@@ -38,15 +52,18 @@ impl Prepared for WgpuCase {
         self.kernels.iter().map(Launched::launch).collect()
     }
 
-    async fn poison(&mut self) -> Result<(), BackendError> {
+    async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
+        self.poison.set(&self.gpu, word);
         let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
         let mut pass = Pass::begin(&mut encoder, Some("poison"), None);
-        self.poison.iter().for_each(|fill| fill.encode(&mut pass));
+        self.fills.iter().for_each(|fill| fill.encode(&mut pass));
         drop(pass);
+        self.buffers.restore(&mut encoder);
         self.gpu.finish(encoder).await
     }
 
     async fn measure(&mut self, asked: Batch) -> Result<Sample, BackendError> {
+        self.restore().await?;
         let timestamps = self.timestamps.as_deref();
         let commands =
             batch(&self.gpu, &self.kernels, self.rotation, asked, timestamps, |set| self.buffers.written_last(set));
@@ -66,6 +83,7 @@ impl Prepared for WgpuCase {
     }
 
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {
+        self.restore().await?;
         let set = self.rotation.ahead(0);
         self.rotation.advance(1);
         trace(&self.gpu, self.timestamps.as_deref(), &self.kernels, set, stacks).await

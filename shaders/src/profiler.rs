@@ -3,8 +3,10 @@
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use parallax_core::device::{BackendError, Clock, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
-use parallax_core::suite::{Case, Inputs, Program, Stage, Texts};
+use parallax_core::device::{
+    BackendError, Clock, ClockInfo, Conditions, DeviceInfo, POISON, Prepared, Profiler, Transfer,
+};
+use parallax_core::suite::{Case, Inputs, Program, Role, Stage, Texts};
 use parallax_core::units::Nanos;
 use web_time::Instant;
 
@@ -12,11 +14,11 @@ use crate::buffers::Buffers;
 use crate::compile::compile;
 use crate::device::Options;
 use crate::gpu::Gpu;
-use crate::launch::Rotation;
+use crate::launch::{Launched, Pass, Rotation};
 use crate::lower::lower;
 use crate::memory::Account;
 use crate::order::Order;
-use crate::poison::Poison;
+use crate::poison::{Fill, Poison};
 use crate::prepared::WgpuCase;
 use crate::text::assemble_all;
 use crate::timing::Timestamps;
@@ -32,7 +34,7 @@ pub struct Wgpu {
     device: DeviceInfo,
     checked: bool,
     texts: Texts,
-    poison: Poison,
+    poison: Rc<Poison>,
     order: Order,
     visibility: Visibility,
 }
@@ -47,7 +49,7 @@ impl Wgpu {
     ) -> Wgpu {
         // A clock that was found wanting is not used for anything.
         let timestamps = timestamps.filter(|_| clock.clock == Clock::GpuTimestamps).map(Rc::new);
-        let poison = Poison::new(&gpu);
+        let poison = Rc::new(Poison::new(&gpu));
         let order = Order::new(&gpu);
         let (checked, texts) = (options.checked, options.texts.clone());
         Wgpu { gpu, timestamps, clock, device, checked, texts, poison, order, visibility: Visibility::watch() }
@@ -62,15 +64,15 @@ impl Wgpu {
     /// Compile, allocate, bind and fill.
     pub(crate) async fn case(&self, case: &Case, inputs: &Inputs, sets: u32) -> Result<WgpuCase, BackendError> {
         let missing = || BackendError::Unsupported(format!("{case} has no WGSL kernel"));
-        let program = case.program(&self.device.caps).ok_or_else(missing)?;
-        self.program(case, program, inputs, sets).await
+        let whole = case.whole(&self.device.caps).ok_or_else(missing)?;
+        self.program(case, whole, inputs, sets).await
     }
 
-    /// The same with a program of the caller's own on the case's buffers.
+    /// The same with a program of the caller's own on the case's buffers, of which so many stages are the set-up.
     pub(crate) async fn program(
         &self,
         case: &Case,
-        program: Program,
+        (program, first): (Program, usize),
         inputs: &Inputs,
         sets: u32,
     ) -> Result<WgpuCase, BackendError> {
@@ -93,10 +95,14 @@ impl Wgpu {
         let bind = || {
             let stages = pipelines.into_iter().zip(&program.stages);
             let kernels: Vec<_> = stages.map(|(p, stage)| buffers.bind(gpu, case, stage, p, order)).collect();
-            (kernels, buffers.poison(gpu, case, &self.poison))
+            let fills = buffers.poison(gpu, case, &self.poison, |role| role.poisoned());
+            let fresh = buffers.poison(gpu, case, &self.poison, |role| matches!(role, Role::Setup { .. }));
+            (kernels, fills, fresh)
         };
-        let (kernels, poison) = gpu.make(bind).await?;
+        let (mut setup, fills, fresh) = gpu.make(bind).await?;
         buffers.fill(gpu, case, inputs).await?;
+        let kernels = setup.split_off(first);
+        self.set_up(&setup, fresh.iter().chain(&fills), sets).await?;
         Ok(WgpuCase {
             gpu: gpu.clone(),
             timestamps: self.timestamps.clone(),
@@ -104,9 +110,31 @@ impl Wgpu {
             account,
             buffers,
             kernels,
-            poison,
+            poison: self.poison.clone(),
+            fills,
             rotation: Rotation::new(sets),
         })
+    }
+}
+
+impl Wgpu {
+    /// Run the set-up once on every set, on poisoned buffers.
+    async fn set_up<'a>(
+        &self,
+        setup: &'a [Launched],
+        fills: impl Iterator<Item = &'a Fill>,
+        sets: usize,
+    ) -> Result<(), BackendError> {
+        if setup.is_empty() {
+            return Ok(());
+        }
+        self.poison.set(&self.gpu, POISON);
+        let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
+        let mut pass = Pass::begin(&mut encoder, Some("set-up"), None);
+        fills.for_each(|fill| fill.encode(&mut pass));
+        (0..sets).for_each(|set| setup.iter().for_each(|kernel| kernel.encode(&mut pass, set)));
+        drop(pass);
+        self.gpu.finish(encoder).await
     }
 }
 
@@ -173,7 +201,7 @@ mod tests {
         assert!(matches!(read, Err(BackendError::Lost(_))), "{read:?}");
         let traced = block_on(prepared.trace(false));
         assert!(matches!(traced, Err(BackendError::Lost(_))), "{traced:?}");
-        let poisoned = block_on(prepared.poison());
+        let poisoned = block_on(prepared.poison(POISON));
         assert!(matches!(poisoned, Err(BackendError::Lost(_))), "{poisoned:?}");
         let empty = block_on(wgpu.empty());
         assert!(matches!(empty, Err(BackendError::Lost(_))), "{empty:?}");

@@ -1,6 +1,6 @@
 //! The contract of a backend, held against a real device (a software adapter will do).
 
-use parallax_core::device::{BackendError, Batch, Clock, Prepared, Profiler, SpanKind, Track, Transfer};
+use parallax_core::device::{BackendError, Batch, Clock, POISON, Prepared, Profiler, SpanKind, Track, Transfer};
 use parallax_core::measure::check::{WORK, check_once};
 use parallax_core::suite::{Case, Inputs, Role, all};
 use parallax_core::units::Bytes;
@@ -46,7 +46,7 @@ fn any_number_of_executions_on_any_number_of_sets_gives_the_same_outputs() {
             // Only the set of the last execution is sure to hold the result: a cursor that is off reads poison.
             for (lead, repeats) in [(0, 1), (0, 1), (2, 3), (1, 1), (0, 4), (5, 2)] {
                 block_on(async {
-                    prepared.poison().await?;
+                    prepared.poison(POISON).await?;
                     let poisoned = outputs(&case, &mut *prepared).await?;
                     assert!(poisoned.iter().flatten().all(|b| *b == 0xFF), "{case}: poison is there to be read");
                     prepared.measure(Batch { lead, repeats }).await?;
@@ -93,7 +93,7 @@ fn a_traced_execution_takes_the_next_set_like_any_other() {
     let mut prepared = block_on(wgpu.prepare(&case, &inputs, 3)).expect("a small case");
     for _ in 0..4 {
         block_on(async {
-            prepared.poison().await?;
+            prepared.poison(POISON).await?;
             prepared.trace(false).await?;
             let result = check_once(&wgpu, &mut *prepared, &case.problem, &inputs, WORK).await?;
             assert!(result.right, "{}", result.sentence());
@@ -121,7 +121,7 @@ fn a_batch_longer_than_one_pass_is_one_sample() {
     let mut prepared = block_on(wgpu.prepare(&case, &inputs, 3)).expect("a small case");
     block_on(prepared.measure(Batch::of(100))).expect("warm");
     let short = block_on(prepared.measure(Batch::of(1_000))).expect("a sample");
-    block_on(prepared.poison()).expect("poison");
+    block_on(prepared.poison(POISON)).expect("poison");
     let long = block_on(prepared.measure(Batch { lead: 20_000, repeats: 20_000 })).expect("a sample");
     assert!(long.time.0 > short.time.0, "{long:?} {short:?}: stamps at both ends of all its passes");
     assert!(long.time.0 < long.host.0, "{long:?}");

@@ -188,12 +188,19 @@ pub trait Profiler {
     /// fails; preparing the case will.
     async fn expect(&mut self, cases: &[Case]);
 
-    /// Compile a case, allocate its buffers and upload its inputs. Dropping the result frees everything.
+    /// Compile a case, allocate its buffers, upload its inputs, and run the form's set-up once on each set. Dropping the
+    /// result frees everything.
     ///
     /// `sets` copies of every buffer are made, all with the same inputs, and executions go around them: with enough
     /// sets to exceed the caches, each execution finds its data in device memory only. One set leaves data where it is.
     async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError>;
 }
+
+/// Every bit set: NaN in every floating-point type.
+pub const POISON: u32 = u32::MAX;
+
+/// Another word of four equal bytes, so that integers of any width show which of the two poisoned them.
+pub const OTHER_POISON: u32 = 0x5A5A_5A5A;
 
 /// A case on a device.
 #[async_trait(?Send)]
@@ -204,11 +211,13 @@ pub trait Prepared {
     /// Its kernel launches, in order.
     fn launches(&self) -> Vec<Launch>;
 
-    /// Fill outputs and scratch of every set with NaN (all bits set), so that an element nobody writes is seen.
-    async fn poison(&mut self) -> Result<(), BackendError>;
+    /// Fill outputs and scratch of every set with a word of 32 bits, so that an element that nobody writes is seen, and
+    /// put back what executions change. What the set-up wrote stays.
+    async fn poison(&mut self, word: u32) -> Result<(), BackendError>;
 
     /// Run the case so many times back to back in one submission, and time that. Each execution takes the buffer set
-    /// after the last one's, across calls.
+    /// after the last one's, across calls. Before the clock starts, buffers of role [`crate::suite::Role::InOut`] get
+    /// their first contents back.
     async fn measure(&mut self, batch: Batch) -> Result<Sample, BackendError>;
 
     /// Run the case once, with every stage seen; with the host's call stacks if asked for.

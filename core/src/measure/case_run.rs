@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::device::{BackendError, Batch, Prepared, Profiler, Span, SpanKind, Step, Trace, Track};
+use crate::device::{BackendError, Batch, POISON, Prepared, Profiler, Span, SpanKind, Step, Trace, Track};
 use crate::measure::check;
 use crate::measure::check::{Expected, check};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
@@ -105,7 +105,7 @@ impl<'p> Live<'p> {
         let mut phases = Phases::begin(profiler.now());
         let mut prepared = profiler.prepare(&case, &reference.inputs, sets).await?;
         phases.end("prepare", profiler.now());
-        prepared.poison().await?;
+        prepared.poison(POISON).await?;
         let first_launch = prepared.measure(Batch::of(1)).await?.host;
         let check = check(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
         phases.end("check", profiler.now());
@@ -194,7 +194,7 @@ impl<'p> Live<'p> {
         self.phases.begin_again(profiler.now());
         let trace = follow(&mut *self.prepared, spec).await?;
         self.phases.end("trace", profiler.now());
-        self.prepared.poison().await?;
+        self.prepared.poison(POISON).await?;
         self.prepared.measure(Batch::of(1)).await?;
         let problem = &self.case.problem;
         let again = check(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;

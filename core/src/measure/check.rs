@@ -1,15 +1,18 @@
 //! Outputs against the reference.
 //!
-//! Every output element is read and must have been written (outputs are poisoned with NaN before the run). Of large
-//! outputs, whole rows are compared with the f64 reference: the first, the last, and a seeded choice between them, as
+//! Every output element is read and must have been written: outputs are poisoned before the run, with NaN, which no float
+//! may be unless the reference is. Every pattern of bits is an integer, so an integer that holds the poison is looked at
+//! again after an execution on another poison, and was not written when it holds that one too. Of large outputs, whole rows are compared with the f64 reference: the first, the last, and a seeded choice between them, as
 //! many as the budget of reference work allows. Small outputs are compared in full. The reference is computed once for a
 //! problem and serves all its variants, before and after sampling.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
-use crate::device::{BackendError, Prepared, Profiler};
+use crate::device::{BackendError, Batch, OTHER_POISON, POISON, Prepared, Profiler};
 use crate::record::{CheckResult, Mismatch};
-use crate::suite::{Inputs, Problem, Role, Tolerance, load};
+use crate::suite::{Inputs, Problem, Storage, Tolerance, load, round_to};
 
 /// How much reference work a problem may take, in multiply-adds; a fraction of a second on one core.
 pub const WORK: u64 = 100_000_000;
@@ -29,6 +32,7 @@ pub struct Expected {
 }
 
 struct ExpectedOutput {
+    tolerance: Tolerance,
     rows: Sampled,
     /// In the order of the rows.
     values: Vec<f64>,
@@ -45,7 +49,7 @@ impl Expected {
         let work = work / positions.len().max(1) as u64;
         for (output, buffer) in positions.into_iter().enumerate() {
             let spec = &specs[buffer];
-            let Role::Output { row_len } = spec.role else { continue };
+            let Some(row_len) = spec.role.row_len() else { continue };
             let total = spec.len / row_len;
             let cost = (reference.row_cost)(problem, output).max(1);
             let rows =
@@ -59,25 +63,28 @@ impl Expected {
                 each.for_each(|(r, row)| row_of(output, *r, row));
                 profiler.breathe().await;
             }
-            outputs.push(ExpectedOutput { rows, values });
+            let tolerance = inputs.tolerance(problem, output);
+            outputs.push(ExpectedOutput { tolerance, rows, values });
         }
         Expected { outputs }
     }
 }
 
-/// Compare what a prepared case has computed with what is expected.
+/// Compare what a prepared case has computed with what is expected: one execution after [`Prepared::poison`] with
+/// [`POISON`]. Where integers still hold the poison, the case is executed once more.
 pub async fn check(
     profiler: &dyn Profiler,
     prepared: &mut dyn Prepared,
     problem: &Problem,
     expected: &Expected,
 ) -> Result<CheckResult, BackendError> {
-    let mut comparison = Comparison::new((problem.form().tolerance)(problem, 0));
+    let mut comparison = Comparison::default();
+    // Runs of integers that hold the poison: the position of the buffer, and elements.
+    let mut suspects: Vec<(usize, Range<u64>)> = Vec::new();
     let specs = problem.buffers();
-    for (output, (buffer, expected)) in problem.outputs().into_iter().zip(&expected.outputs).enumerate() {
+    for (buffer, expected) in problem.outputs().into_iter().zip(&expected.outputs) {
         let spec = &specs[buffer];
-        comparison.tolerance = (problem.form().tolerance)(problem, output);
-        let Role::Output { row_len } = spec.role else { continue };
+        let Some(row_len) = spec.role.row_len() else { continue };
         let storage = spec.elem.storage(problem.dtype);
         let rows = &expected.rows;
         let mut wanted = expected.values.chunks_exact(row_len as usize);
@@ -88,17 +95,41 @@ pub async fn check(
             let size = storage.bytes();
             let bytes = prepared.read_back(buffer, row * row_len * size..end * row_len * size).await?;
             for (r, line) in (row..end).zip(bytes.chunks_exact((row_len * size) as usize)) {
-                let values = line.chunks_exact(size as usize).map(|b| load(storage, b));
+                let line = Line { output: spec.name, first: r * row_len, storage, bytes: line };
                 match rows.contains(r).then(|| wanted.next()).flatten() {
-                    Some(want) => comparison.row(spec.name, r * row_len, values, want),
-                    None => comparison.written(spec.name, r * row_len, values),
+                    Some(want) => comparison.row(&line, want, &expected.tolerance),
+                    None => comparison.written(&line),
+                }
+                if storage.is_integer() && spec.role.poisoned() {
+                    for at in line.holding(POISON) {
+                        match suspects.last_mut() {
+                            Some((known, run)) if *known == buffer && run.end == at => run.end += 1,
+                            _ => suspects.push((buffer, at..at + 1)),
+                        }
+                    }
                 }
             }
             profiler.breathe().await;
             row = end;
         }
     }
-    Ok(comparison.result)
+    if comparison.result.right && !suspects.is_empty() {
+        prepared.poison(OTHER_POISON).await?;
+        prepared.measure(Batch::of(1)).await?;
+        for (buffer, run) in suspects {
+            let spec = &specs[buffer];
+            let storage = spec.elem.storage(problem.dtype);
+            let mut first = run.start;
+            while first < run.end {
+                let end = (first + CHUNK / storage.bytes()).min(run.end);
+                let bytes = prepared.read_back(buffer, first * storage.bytes()..end * storage.bytes()).await?;
+                let line = Line { output: spec.name, first, storage, bytes: &bytes };
+                line.holding(OTHER_POISON).for_each(|at| comparison.wrong(spec.name, at, None, 0.0));
+                first = end;
+            }
+        }
+    }
+    Ok(comparison.result())
 }
 
 /// Compute the reference for `work` multiply-adds and compare with it, for whoever checks a problem only once.
@@ -135,31 +166,69 @@ impl Sampled {
     }
 }
 
+/// A row as it was read back.
+struct Line<'a> {
+    output: &'a str,
+    /// Position of its first element in the output.
+    first: u64,
+    storage: Storage,
+    bytes: &'a [u8],
+}
+
+impl Line<'_> {
+    fn elements(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        (self.first..).zip(self.bytes.chunks_exact(self.storage.bytes() as usize))
+    }
+
+    /// Positions of the elements that hold a word of four equal bytes.
+    fn holding(&self, word: u32) -> impl Iterator<Item = u64> {
+        let byte = word.to_le_bytes()[0];
+        self.elements().filter(move |(_, bytes)| bytes.iter().all(|b| *b == byte)).map(|(at, _)| at)
+    }
+}
+
+/// Whether two values that are not both finite are the same: NaN is NaN, and an infinity is itself. What the storage
+/// type cannot hold is infinite there.
+fn same_class(storage: Storage, got: f64, want: f64) -> bool {
+    let want = round_to(storage, want);
+    (got.is_nan() && want.is_nan()) || (got.is_infinite() && got == want)
+}
+
 struct Comparison {
-    tolerance: Tolerance,
     result: CheckResult,
 }
 
-impl Comparison {
-    fn new(tolerance: Tolerance) -> Comparison {
+impl Default for Comparison {
+    fn default() -> Comparison {
         let result = CheckResult {
             right: true,
             compared: 0,
             elements: 0,
             worst_error: 0.0,
-            bound: tolerance.abs,
+            bound: 0.0,
             worst_ratio: 0.0,
             mismatch: None,
         };
-        Comparison { tolerance, result }
+        Comparison { result }
     }
+}
 
-    fn row(&mut self, output: &str, first: u64, got: impl Iterator<Item = f64>, want: &[f64]) {
-        for (i, (got, want)) in got.zip(want).enumerate() {
-            let bound = self.tolerance.abs + self.tolerance.rel * want.abs();
+impl Comparison {
+    fn row(&mut self, line: &Line<'_>, want: &[f64], tolerance: &Tolerance) {
+        if self.result.compared == 0 {
+            self.result.bound = tolerance.abs;
+        }
+        for ((at, bytes), want) in line.elements().zip(want) {
+            let got = load(line.storage, bytes);
+            let bound = tolerance.abs + tolerance.rel * want.abs();
             let error = (got - want).abs();
             self.result.compared += 1;
             self.result.elements += 1;
+            // Also where NaN is right, the poison's own bits are not.
+            let unwritten = got.is_nan() && bytes.iter().all(|b| *b == POISON.to_le_bytes()[0]);
+            if same_class(line.storage, got, *want) && !unwritten {
+                continue;
+            }
             if error.is_finite() {
                 self.result.worst_error = self.result.worst_error.max(error);
                 if error / bound > self.result.worst_ratio {
@@ -167,25 +236,32 @@ impl Comparison {
                     self.result.bound = bound;
                 }
             }
-            if error.is_nan() || error > bound {
-                self.wrong(output, first + i as u64, got, *want);
+            if !error.is_finite() || error > bound {
+                self.wrong(line.output, at, Some(got), *want);
             }
         }
     }
 
-    fn written(&mut self, output: &str, first: u64, got: impl Iterator<Item = f64>) {
-        for (i, got) in got.enumerate() {
+    fn written(&mut self, line: &Line<'_>) {
+        for (at, bytes) in line.elements() {
             self.result.elements += 1;
+            let got = load(line.storage, bytes);
             if got.is_nan() {
-                self.wrong(output, first + i as u64, got, 0.0);
+                self.wrong(line.output, at, None, 0.0);
             }
         }
     }
 
-    fn wrong(&mut self, output: &str, index: u64, got: f64, want: f64) {
+    fn wrong(&mut self, output: &str, index: u64, got: Option<f64>, want: f64) {
         self.result.right = false;
-        let got = got.is_finite().then_some(got);
+        let (got, want) = (got.filter(|got| got.is_finite()), Some(want).filter(|want| want.is_finite()));
         self.result.mismatch.get_or_insert(Mismatch { output: output.to_owned(), index, got, want });
+    }
+
+    /// What was found; a check that compared nothing has shown nothing.
+    fn result(mut self) -> CheckResult {
+        self.result.right &= self.result.compared > 0;
+        self.result
     }
 }
 
@@ -193,6 +269,7 @@ impl CheckResult {
     /// One sentence for people.
     pub fn sentence(&self) -> String {
         match &self.mismatch {
+            None if self.compared == 0 => "nothing was compared".to_owned(),
             None => format!(
                 "{} of {} elements compared, worst error {:.2e} ({:.0} % of its bound)",
                 self.compared,
@@ -200,8 +277,11 @@ impl CheckResult {
                 self.worst_error,
                 self.worst_ratio * 100.0
             ),
-            Some(Mismatch { output, index, got: Some(got), want }) => {
+            Some(Mismatch { output, index, got: Some(got), want: Some(want) }) => {
                 format!("{output}[{index}] is {got}, should be {want} (bound {:.2e})", self.bound)
+            }
+            Some(Mismatch { output, index, got: Some(got), want: None }) => {
+                format!("{output}[{index}] is {got}, should be an infinity or NaN")
             }
             Some(Mismatch { output, index, got: None, .. }) => {
                 format!("{output}[{index}] is not a finite number: wrong, or never written")
@@ -213,6 +293,7 @@ impl CheckResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite::bytes_of;
 
     #[test]
     fn small_outputs_are_compared_in_full_and_large_ones_in_part() {
@@ -230,13 +311,54 @@ mod tests {
     fn errors_are_held_against_their_bound() {
         let tolerance = Tolerance { abs: 0.1, rel: 0.01, reason: "" };
         for (got, right) in [(10.0, true), (10.19, true), (10.21, false), (f64::NAN, false), (f64::INFINITY, false)] {
-            let mut c = Comparison::new(tolerance);
-            c.row("out", 5, [10.0, got].into_iter(), &[10.0, 10.0]);
-            assert_eq!(c.result.right, right, "{got}");
-            assert_eq!(c.result.mismatch.map(|m| m.index), (!right).then_some(6), "{got}");
+            let mut c = Comparison::default();
+            let bytes = bytes_of(Storage::F32, [10.0, got].into_iter());
+            c.row(&line(5, Storage::F32, &bytes), &[10.0, 10.0], &tolerance);
+            let result = c.result();
+            assert_eq!(result.right, right, "{got}");
+            assert_eq!(result.mismatch.map(|m| m.index), (!right).then_some(6), "{got}");
         }
-        let mut c = Comparison::new(tolerance);
-        c.written("out", 0, [0.0, f64::NAN].into_iter());
-        assert!(!c.result.right && c.result.sentence().contains("never written"));
+        let mut c = Comparison::default();
+        c.written(&line(0, Storage::F32, &bytes_of(Storage::F32, [0.0, f64::NAN].into_iter())));
+        let result = c.result();
+        assert!(!result.right && result.sentence().contains("never written"));
+    }
+
+    fn line(first: u64, storage: Storage, bytes: &[u8]) -> Line<'_> {
+        Line { output: "out", first, storage, bytes }
+    }
+
+    #[test]
+    fn what_is_not_finite_is_right_where_the_reference_is_the_same() {
+        let tolerance = Tolerance { abs: 0.1, rel: 0.01, reason: "" };
+        for (storage, got, want, right) in [
+            (Storage::F32, f64::INFINITY, f64::INFINITY, true),
+            (Storage::F32, f64::INFINITY, f64::NEG_INFINITY, false),
+            (Storage::F32, f64::NAN, f64::NAN, true),
+            (Storage::F32, 1.0, f64::NAN, false),
+            (Storage::F32, 1.0, f64::INFINITY, false),
+            (Storage::F32, f64::NAN, f64::INFINITY, false),
+            (Storage::F32, f64::INFINITY, 1e60, true),
+            (Storage::F32, f64::INFINITY, 1e30, false),
+            (Storage::F16, f64::INFINITY, 1e30, true),
+            (Storage::F16, f64::INFINITY, 6e4, false),
+        ] {
+            let mut c = Comparison::default();
+            c.row(&line(0, storage, &bytes_of(storage, [got].into_iter())), &[want], &tolerance);
+            assert_eq!(c.result().right, right, "{storage:?}: {got} for {want}");
+        }
+        for storage in [Storage::F32, Storage::F16, Storage::BF16] {
+            let mut c = Comparison::default();
+            let poison = POISON.to_le_bytes();
+            c.row(&line(0, storage, &poison[..storage.bytes() as usize]), &[f64::NAN], &tolerance);
+            assert!(!c.result().right, "{storage:?}: the poison is no NaN that anyone computed");
+        }
+    }
+
+    #[test]
+    fn a_check_that_compared_nothing_is_not_right() {
+        let result = Comparison::default().result();
+        assert!(!result.right);
+        assert_eq!(result.sentence(), "nothing was compared");
     }
 }

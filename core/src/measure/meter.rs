@@ -120,9 +120,9 @@ impl Prepared for MeteredCase {
         self.inner.launches()
     }
 
-    async fn poison(&mut self) -> Result<(), BackendError> {
+    async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
         let began = Instant::now();
-        self.inner.poison().await?;
+        self.inner.poison(word).await?;
         self.count.wait_since(began);
         Ok(())
     }

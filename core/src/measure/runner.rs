@@ -381,8 +381,8 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
 /// Bytes of one buffer set of a case.
 fn bytes(planned: &Planned, caps: &Caps) -> u64 {
     let case = planned.runs();
-    let program = case.program(caps);
-    case.problem.bytes(|b| program.as_ref().is_none_or(|p| p.uses(b.name))).0
+    let program = case.whole(caps);
+    case.problem.bytes(|b| program.as_ref().is_none_or(|(p, _)| p.uses(b.name))).0
 }
 
 /// How many buffer sets a case needs for the cache state that was asked for, or why that cannot be had.

@@ -195,6 +195,9 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
         return Err(format!("`{variant}` has no kernel for this target"));
     }
     available(problem, caps)?;
+    if let Some(setup) = form.setup {
+        within_limits(problem, &setup(problem, caps), caps)?;
+    }
     within_limits(problem, &program(problem, caps), caps)
 }
 
@@ -279,11 +282,15 @@ mod tests {
 
     #[test]
     fn a_preset_plans_every_variant_and_each_skip_has_a_reason() {
-        for preset in ["quick", "standard", "full"] {
+        for (preset, reason) in [
+            ("quick", "`mma` has no kernel for this target"),
+            ("standard", "owner needs rows sorted by group"),
+            ("full", "owner needs rows sorted by group"),
+        ] {
             let plan = planned(&[("preset", preset)], &caps());
             assert!(plan.cases.len() > 10, "{preset}");
             assert!(plan.skips.iter().all(|s| !s.reason.is_empty()));
-            assert!(plan.skips.iter().any(|s| s.reason == "owner needs rows sorted by group"));
+            assert!(plan.skips.iter().any(|s| s.reason == reason), "{preset}: {:?}", plan.skips);
             let mut strings: Vec<String> = plan.cases.iter().map(|p| p.case.to_string()).collect();
             let all = strings.len();
             strings.sort();

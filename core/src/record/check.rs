@@ -31,6 +31,6 @@ pub struct Mismatch {
     pub index: u64,
     /// What the device gave; absent when it is not a number.
     pub got: Option<f64>,
-    /// What is right.
-    pub want: f64,
+    /// What is right; absent when that is not a finite number either.
+    pub want: Option<f64>,
 }

@@ -29,14 +29,17 @@ pub struct Record {
 }
 
 /// The parts of a case string.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Parts {
     /// Operation.
     pub workload: String,
-    /// `fwd` or `bwd`.
+    /// `fwd`, `bwd` or `fwd+bwd`.
     pub direction: String,
     /// Extents in elements, defaults filled in.
     pub shape: BTreeMap<String, u64>,
+    /// Numbers with decimal places, such as a dropped share, defaults filled in.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub decimals: BTreeMap<String, f64>,
     /// Options chosen, such as `causal` or `nhwc`.
     pub options: Vec<String>,
     /// Element type.
@@ -138,6 +141,7 @@ impl Parts {
             workload: workload.name.to_owned(),
             direction: direction.name().to_owned(),
             shape: shape.extents().iter().map(|(k, v)| ((*k).to_owned(), *v)).collect(),
+            decimals: shape.decimals().map(|(k, v)| (k.to_owned(), v)).collect(),
             options: shape.words().map(str::to_owned).collect(),
             dtype: *dtype,
             variant: case.variant.to_owned(),

@@ -71,8 +71,8 @@ pub fn components(record: &Record, run: &Run) -> Vec<Component> {
 /// Bytes of all inputs and of all outputs.
 fn sizes(record: &Record) -> Option<(Bytes, Bytes)> {
     let problem = record.case.parse::<Case>().ok()?.problem;
-    let inputs = problem.bytes(|b| matches!(b.role, Role::Input(_)));
-    Some((inputs, problem.bytes(|b| matches!(b.role, Role::Output { .. }))))
+    let inputs = problem.bytes(|b| b.role.fill().is_some());
+    Some((inputs, problem.bytes(|b| matches!(b.role, Role::Output { .. } | Role::InOut { .. }))))
 }
 
 fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {

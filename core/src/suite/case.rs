@@ -38,6 +38,23 @@ impl Case {
         self.problem.form().variant(self.variant)
     }
 
+    /// The stages that run once for each set of buffers before the first execution, where the form has any.
+    pub fn setup(&self, caps: &crate::suite::Caps) -> Option<Program> {
+        self.problem.form().setup.map(|setup| setup(&self.problem, caps))
+    }
+
+    /// Every stage that this case ever runs on a device, those of the set-up first, and how many those are.
+    pub fn whole(&self, caps: &crate::suite::Caps) -> Option<(Program, usize)> {
+        let execution = self.program(caps)?;
+        let Some(mut whole) = self.setup(caps) else { return Some((execution, 0)) };
+        let first = whole.stages.len();
+        whole.stages.extend(execution.stages.into_iter().map(|mut stage| {
+            stage.after.iter_mut().for_each(|earlier| *earlier += first);
+            stage
+        }));
+        Some((whole, first))
+    }
+
     /// The launches of this case on a device.
     ///
     /// `None` for the host implementation and for selections, which have none of their own.

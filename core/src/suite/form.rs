@@ -3,7 +3,7 @@
 //! A form is data and pure functions, never an object with state: what problems exist, which buffers they need, what
 //! they cost at least, what the right answer is, how far off is still right, and in which ways it can be computed.
 
-use super::{BufferSpec, Caps, Cost, Dialect, Direction, HostBuffer, Inputs, Problem, Program};
+use super::{BufferSpec, Caps, Cost, Dialect, Direction, Hard, HostBuffer, Inputs, Precondition, Problem, Program};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,9 @@ pub struct Form {
     pub direction: Direction,
     /// What its speed is told in.
     pub rate: Rate,
+    /// The shape that stands for all others: the preset `quick`. At most 50 ms an execution on a phone's GPU. Probes, which
+    /// every run measures as ceilings anyway, have none.
+    pub headline: Option<&'static str>,
     /// Shapes to measure, each as the shape part of a case string; asked for the presets that are meant for figures.
     pub shapes: fn(Preset) -> &'static [&'static str],
     /// Small shapes that are awkward for every tile: ones, primes, non-multiples.
@@ -27,10 +30,17 @@ pub struct Form {
     pub reference: Reference,
     /// A plain multi-threaded f32 implementation. Without one the target `cpu` computes with the reference itself.
     pub host: Option<HostFn>,
+    /// Stages that run once for each set of buffers after the upload: untimed, and what they write (role
+    /// [`super::Role::Setup`]) is checked. A backward pass has its forward pass here.
+    pub setup: Option<fn(&Problem, &Caps) -> Program>,
     /// Ways to compute it on a GPU, naive first.
     pub variants: Vec<Variant>,
     /// Order in which to fall back when a requested variant cannot run, best first.
     pub fallback: &'static [&'static str],
+    /// What the contents of inputs must keep.
+    pub preconditions: Vec<Precondition>,
+    /// Hard inputs beside the seeded ones.
+    pub hard: Vec<Hard>,
     /// The only dialects in which it exists, with the reason; every dialect where absent.
     pub only: Option<(&'static [Dialect], &'static str)>,
 }
@@ -131,8 +141,9 @@ pub enum How {
 
 impl Form {
     /// The shapes of a preset.
-    pub fn preset(&self, preset: Preset) -> &'static [&'static str] {
+    pub fn preset(&self, preset: Preset) -> &[&'static str] {
         match preset {
+            Preset::Quick => self.headline.as_slice(),
             Preset::Awkward => self.awkward,
             figures => (self.shapes)(figures),
         }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use half::{bf16, f16};
 
-use super::{BufferSpec, DType, Draw, Fill, HostBuffer, Role, Shape, Storage, splitmix64};
+use super::{BufferSpec, DType, Draw, Fill, Hard, HostBuffer, Problem, Shape, Storage, Tolerance, splitmix64};
 
 /// The random stream of one buffer: depends on the seed and on the buffer's name, not on its position.
 fn stream(seed: u64, name: &str) -> u64 {
@@ -22,6 +22,8 @@ pub struct Inputs {
     dtype: DType,
     /// One entry per buffer of the problem; `None` for outputs and scratch.
     sources: Vec<Option<Input>>,
+    /// The hard set that they are, where they are one.
+    hard: Option<&'static Hard>,
 }
 
 #[derive(Clone)]
@@ -62,16 +64,13 @@ pub struct WrongLength {
 }
 
 impl Inputs {
-    /// Inputs from a seed, one for each buffer of role [`Role::Input`].
+    /// Inputs from a seed, one for each buffer that is filled before the first stage.
     pub fn seeded(shape: &Shape, dtype: DType, buffers: Vec<BufferSpec>, seed: u64) -> Inputs {
-        let input = |spec: BufferSpec| match spec.role {
-            Role::Input(fill) => {
-                let source = Source::Seeded { stream: stream(seed, spec.name), fill };
-                Some(Input { spec, source, kept: OnceLock::new() })
-            }
-            _ => None,
+        let input = |spec: BufferSpec| {
+            let source = Source::Seeded { stream: stream(seed, spec.name), fill: spec.role.fill()? };
+            Some(Input { spec, source, kept: OnceLock::new() })
         };
-        Inputs { shape: shape.clone(), dtype, sources: buffers.into_iter().map(input).collect() }
+        Inputs { shape: shape.clone(), dtype, sources: buffers.into_iter().map(input).collect(), hard: None }
     }
 
     /// Inputs whose first 65 537 elements are those of the seed and repeat from there on: made in no time, for probes of
@@ -88,6 +87,25 @@ impl Inputs {
             inputs.sources[buffer].as_mut().expect("just seen").source = Source::Repeated(block);
         }
         inputs
+    }
+
+    /// With what a hard set fills.
+    pub(super) fn harder(mut self, problem: &Problem, hard: &'static Hard) -> Inputs {
+        for (name, with) in (hard.fills)(problem) {
+            let of_that_name = |input: &&mut Input| input.spec.name == name;
+            let input =
+                self.sources.iter_mut().flatten().find(of_that_name).expect("a hard set fills inputs of the form");
+            if let Source::Seeded { fill, .. } = &mut input.source {
+                *fill = with;
+            }
+        }
+        self.hard = Some(hard);
+        self
+    }
+
+    /// How far an output computed from these inputs may be from the reference.
+    pub fn tolerance(&self, problem: &Problem, output: usize) -> Tolerance {
+        self.hard.map_or(problem.form().tolerance, |hard| hard.tolerance)(problem, output)
     }
 
     /// Replace one input by the caller's own little-endian bytes, in the buffer's storage type.

@@ -2,8 +2,13 @@
 
 use std::fmt;
 
-use super::{Axis, BufferSpec, CaseError, Cost, DType, Direction, Form, Inputs, Probe, Role, Shape, form, named};
+use super::{
+    Axis, BufferSpec, CaseError, Cost, DType, Direction, Form, Hard, Inputs, Probe, Shape, form, named, times,
+};
 use crate::units::Bytes;
+
+/// Bytes that no buffer reaches: sums of a few stay within 64 bits.
+const MOST_BYTES: u64 = 1 << 60;
 
 /// A workload at one shape, direction and element type: what there is to compute, whatever the way.
 #[derive(Clone)]
@@ -48,12 +53,17 @@ impl Problem {
     ) -> Result<Problem, CaseError> {
         named("direction", direction.name(), workload.forms.iter().map(|f| (f.direction.name(), ())))?;
         let parsed = Shape::parse(workload.axes, shape)?;
-        (workload.validate)(&parsed).map_err(|why| CaseError::Shape {
-            shape: shape.to_owned(),
-            why,
-            form: form(workload.axes),
-        })?;
-        Ok(Problem { workload, direction, shape: parsed, dtype })
+        let bad = |why| CaseError::Shape { shape: shape.to_owned(), why, form: form(workload.axes) };
+        (workload.validate)(&parsed).map_err(bad)?;
+        let problem = Problem { workload, direction, shape: parsed, dtype };
+        if let Some(spec) = problem.buffers().iter().find(|b| b.bytes(dtype).0 >= MOST_BYTES) {
+            return Err(bad(format!(
+                "buffer `{}` of {} elements cannot be counted in 64 bits",
+                spec.name,
+                times(&spec.dims)
+            )));
+        }
+        Ok(problem)
     }
 
     /// The form of its direction.
@@ -79,6 +89,11 @@ impl Problem {
         Inputs::seeded(&self.shape, self.dtype, self.buffers(), seed)
     }
 
+    /// Its inputs from a seed, with those of a hard set in their place.
+    pub fn hard_inputs(&self, seed: u64, hard: &'static Hard) -> Inputs {
+        self.inputs(seed).harder(self, hard)
+    }
+
     /// Its inputs, the first elements over and over: see [`Inputs::repeated`].
     pub fn repeated_inputs(&self, seed: u64) -> Inputs {
         Inputs::repeated(&self.shape, self.dtype, self.buffers(), seed)
@@ -89,10 +104,9 @@ impl Problem {
         Bytes(self.buffers().iter().filter(|b| wanted(b)).map(|b| b.bytes(self.dtype).0).sum())
     }
 
-    /// Positions, in the buffer list, of the outputs.
+    /// Positions, in the buffer list, of what is checked: outputs, changed inputs, and what the set-up computes.
     pub fn outputs(&self) -> Vec<usize> {
-        let is_output = |role: &Role| matches!(role, Role::Output { .. });
-        self.buffers().iter().enumerate().filter(|(_, b)| is_output(&b.role)).map(|(i, _)| i).collect()
+        self.buffers().iter().enumerate().filter(|(_, b)| b.role.row_len().is_some()).map(|(i, _)| i).collect()
     }
 }
 

@@ -76,6 +76,7 @@ pub fn record(case: &str, timing: Timing) -> Record {
         workload: part(),
         direction: part(),
         shape: BTreeMap::new(),
+        decimals: BTreeMap::new(),
         options: vec![part()],
         dtype: DType::F32,
         variant: case.rsplit('/').next().unwrap_or_default().to_owned(),

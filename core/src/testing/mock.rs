@@ -7,10 +7,10 @@ use std::rc::Rc;
 use async_trait::async_trait;
 
 use crate::device::{
-    BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, MemoryStats, Prepared,
-    Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
+    BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, MemoryStats, POISON,
+    Prepared, Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
-use crate::suite::{Caps, Case, DType, Dialect, Inputs, Problem, Role};
+use crate::suite::{Caps, Case, DType, Dialect, Inputs, Problem, Role, bytes_of, load};
 use crate::units::{Bytes, Nanos};
 
 /// Time of one execution as a function of the execution's number.
@@ -25,6 +25,10 @@ pub enum Fault {
     WrongElement,
     /// One element is never written.
     UnwrittenElement,
+    /// One element of what the set-up computes is off.
+    WrongSetup,
+    /// What an execution changes is not put back.
+    NotRestored,
     /// The device is lost at this execution.
     LostAt(u64),
 }
@@ -196,17 +200,19 @@ impl Profiler for Mock {
             inputs: inputs.clone(),
             problem,
             results: OnceCell::new(),
-            poisoned: true,
+            poison: Some(POISON),
+            word: POISON,
+            since_restored: 0,
         }))
     }
 }
 
-/// Bytes of every buffer after the case ran.
+/// Bytes of every buffer after the case ran once.
 fn compute(problem: &Problem, inputs: &Inputs, fault: Fault) -> Vec<Vec<u8>> {
     let mut output = 0;
     let rows = (problem.form().reference.rows)(problem, inputs);
     let outcome = problem.buffers().into_iter().map(|spec| {
-        let Role::Output { row_len } = spec.role else { return Vec::new() };
+        let Some(row_len) = spec.role.row_len() else { return Vec::new() };
         let mut row = vec![0.0; row_len as usize];
         let mut values = Vec::new();
         for r in 0..spec.len / row_len {
@@ -214,12 +220,11 @@ fn compute(problem: &Problem, inputs: &Inputs, fault: Fault) -> Vec<Vec<u8>> {
             values.extend(&row);
         }
         output += 1;
-        match fault {
-            Fault::WrongElement => values[0] += 1.0,
-            Fault::UnwrittenElement => values[0] = f64::NAN,
+        match (fault, spec.role) {
+            (Fault::WrongElement, Role::Output { .. }) | (Fault::WrongSetup, Role::Setup { .. }) => values[0] += 1.0,
             _ => {}
         }
-        crate::suite::bytes_of(spec.elem.storage(problem.dtype), values.into_iter())
+        bytes_of(spec.elem.storage(problem.dtype), values.into_iter())
     });
     outcome.collect()
 }
@@ -238,7 +243,12 @@ struct MockCase {
     inputs: Inputs,
     /// Computed when they are first asked for.
     results: OnceCell<Vec<Vec<u8>>>,
-    poisoned: bool,
+    /// The word that outputs hold, until the case runs.
+    poison: Option<u32>,
+    /// The last such word, which an element that nobody writes still holds.
+    word: u32,
+    /// Executions since what they change was put back.
+    since_restored: u32,
 }
 
 impl Drop for MockCase {
@@ -248,6 +258,12 @@ impl Drop for MockCase {
 }
 
 impl MockCase {
+    fn restore(&mut self) {
+        if self.world.fault != Fault::NotRestored {
+            self.since_restored = 0;
+        }
+    }
+
     /// One execution's time, begun at `at`; the device may be lost in it.
     fn execute(&self, at: f64) -> Result<f64, BackendError> {
         let i = self.executions.get();
@@ -270,8 +286,9 @@ impl Prepared for MockCase {
         &self.compiled
     }
 
-    async fn poison(&mut self) -> Result<(), BackendError> {
-        self.poisoned = true;
+    async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
+        (self.poison, self.word) = (Some(word), word);
+        self.restore();
         Ok(())
     }
 
@@ -286,7 +303,9 @@ impl Prepared for MockCase {
     }
 
     async fn measure(&mut self, Batch { lead, repeats }: Batch) -> Result<Sample, BackendError> {
-        self.poisoned = false;
+        self.poison = None;
+        self.restore();
+        self.since_restored += lead + repeats;
         let begun = self.now.get();
         let mut at = begun + FIXED / 2.0;
         let mut stamp = self.stamp(at);
@@ -328,9 +347,25 @@ impl Prepared for MockCase {
 
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
         let results = self.results.get_or_init(|| compute(&self.problem, &self.inputs, self.world.fault));
-        let all = &results[buffer];
-        let part = &all[bytes.start as usize..bytes.end as usize];
-        Ok(if self.poisoned { vec![0xFF; part.len()] } else { part.to_vec() })
+        let spec = &self.problem.buffers()[buffer];
+        let size = spec.elem.storage(self.problem.dtype).bytes() as usize;
+        let mut all = results[buffer].clone();
+        let word = |bytes: &mut [u8], word: u32| bytes.iter_mut().for_each(|b| *b = word.to_le_bytes()[0]);
+        match (spec.role, self.poison) {
+            (Role::Output { .. }, Some(poison)) => word(&mut all, poison),
+            (Role::Output { .. }, None) if self.world.fault == Fault::UnwrittenElement => {
+                word(&mut all[..size], self.word);
+            }
+            (Role::InOut { .. }, Some(_)) => self.inputs.write(buffer, 0, &mut all),
+            (Role::InOut { .. }, None) => {
+                // An execution that builds on the one before shows in the result.
+                let first = load(spec.elem.storage(self.problem.dtype), &all[..size]);
+                let built = first + f64::from(self.since_restored.saturating_sub(1));
+                all[..size].copy_from_slice(&bytes_of(spec.elem.storage(self.problem.dtype), [built].into_iter()));
+            }
+            _ => {}
+        }
+        Ok(all[bytes.start as usize..bytes.end as usize].to_vec())
     }
 
     fn memory(&self) -> MemoryStats {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::device::{DeviceInfo, Launch, TraceSource};
 use crate::record::{Measured, Record};
-use crate::suite::{Caps, Case, Dialect, Role, Storage};
+use crate::suite::{Caps, Case, Dialect, Storage};
 use crate::trace::{DEVICE, STREAM};
 use crate::units::{Bytes, Nanos};
 
@@ -50,7 +50,7 @@ pub(super) fn case(record: &Record, measured: &Measured, shapes: bool) -> Map<St
 pub(super) fn inputs(record: &Record) -> Map<String, Value> {
     let Ok(case) = record.case.parse::<Case>() else { return Map::new() };
     let dtype = case.problem.dtype;
-    let inputs: Vec<_> = case.problem.buffers().into_iter().filter(|b| matches!(b.role, Role::Input(_))).collect();
+    let inputs: Vec<_> = case.problem.buffers().into_iter().filter(|b| b.role.fill().is_some()).collect();
     let name = |storage| match storage {
         Storage::F32 => "float",
         Storage::F16 => "c10::Half",

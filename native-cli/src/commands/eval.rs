@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use parallax_core::device::{Batch, Profiler};
+use parallax_core::device::{Batch, POISON, Profiler};
 use parallax_core::plan::{Planned, Spec, plan};
-use parallax_core::suite::{BufferSpec, Case, Inputs, Role, Storage};
+use parallax_core::suite::{BufferSpec, Case, Inputs, Storage};
 
 use crate::args::Device;
 use crate::output::writable_folder;
@@ -37,6 +37,8 @@ pub struct Eval {
 pub fn eval(args: &Eval) -> anyhow::Result<()> {
     let case: Case = args.case.parse()?;
     let inputs = inputs(&case, &args.input)?;
+    // Kernels index with what they are given: nothing is launched on arrays that would lead them astray.
+    case.problem.accepts(&inputs)?;
     writable_folder(&args.output_dir)?;
     let (name, opened) = choose(args.target.as_deref(), &args.device, |_, _| {})?.remove(0);
     let Opened::Here(mut profiler) = opened else { bail!("eval runs on cpu, wgpu or cuda, not on {name}") };
@@ -65,7 +67,7 @@ async fn compute(
 ) -> anyhow::Result<Vec<(BufferSpec, Vec<u8>)>> {
     let case = planned.runs();
     let mut prepared = profiler.prepare(&case, inputs, 1).await?;
-    prepared.poison().await?;
+    prepared.poison(POISON).await?;
     prepared.measure(Batch::of(1)).await?;
     let mut outputs = Vec::new();
     let specs = case.problem.buffers();
@@ -79,8 +81,7 @@ async fn compute(
 fn inputs(case: &Case, given: &[String]) -> anyhow::Result<Inputs> {
     let mut inputs = case.problem.inputs(0);
     let specs = case.problem.buffers();
-    let wanted: Vec<(usize, &BufferSpec)> =
-        specs.iter().enumerate().filter(|(_, s)| matches!(s.role, Role::Input(_))).collect();
+    let wanted: Vec<(usize, &BufferSpec)> = specs.iter().enumerate().filter(|(_, s)| s.role.fill().is_some()).collect();
     let names = wanted.iter().map(|(_, s)| s.name).collect::<Vec<_>>().join(", ");
     let mut seen = Vec::new();
     for pair in given {

@@ -8,8 +8,9 @@
 //! Operations are counted by the rule that FlashAttention's benchmarks use: `4·b·h·s·t·d`, halved when causal.
 
 use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, How, Inputs, Preset,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs, Preset,
     Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
@@ -40,6 +41,7 @@ pub fn workload() -> Workload {
         forms: vec![Form {
             direction: Direction::Fwd,
             rate: Rate::Flops,
+            headline: Some("b1,h8,s512,d64"),
             shapes,
             awkward: &[
                 "b1,h1,s1,d1",
@@ -60,6 +62,7 @@ pub fn workload() -> Workload {
                 row_cost,
                 rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
             },
+            setup: None,
             host: Some(host),
             variants: vec![
                 Variant {
@@ -87,6 +90,8 @@ pub fn workload() -> Workload {
                 },
             ],
             fallback: &["flash", "manual"],
+            preconditions: Vec::new(),
+            hard: hard_sets(),
             only: None,
         }],
     }
@@ -94,7 +99,6 @@ pub fn workload() -> Workload {
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Quick => &["b1,h8,s512,d64", "b1,h4,s256,d72", "b1,h4,s512,d128,causal"],
         Preset::Standard => &[
             "b1,h8,s512,d64",
             "b1,h16,s2048,d64",
@@ -162,6 +166,77 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
 fn visible(p: &Problem, i: u64) -> u64 {
     let (s, t) = (p["s"], p["t"]);
     if p.shape.has("causal") { (i + 1 + t).saturating_sub(s).min(t) } else { t }
+}
+
+/// The largest value of the set `huge`. Sums of it over all keys stay within f32, in which they are kept.
+fn huge(p: &Problem) -> f64 {
+    if p.dtype == DType::F16 { 6e4 } else { 1e30 }
+}
+
+/// Queries and keys whose products, scaled, are ±1000: by row, so that all keys of a sign are the same to the last bit.
+fn saturated(shape: &Shape, draw: Draw, signed: bool) -> f64 {
+    let d = shape["d"];
+    let row = draw.index / d;
+    let sign = if signed && row.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 == 1 { -1.0 } else { 1.0 };
+    sign * (1000.0 / (d as f64).sqrt()).sqrt()
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "all zero: equal weights, and a result of zero",
+            applies: any,
+            fills: |_| vec![("q", zero), ("k", zero), ("v", zero)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "equal",
+            about: "all one: equal weights, whose sum is one",
+            applies: any,
+            fills: |_| vec![("q", one), ("k", one), ("v", one)],
+            tolerance: |p, _| Tolerance {
+                abs: 0.0,
+                rel: 2.0 * p.dtype.unit_roundoff() + (p["t"] as f64 + 4.0) * 2f64.powi(-24),
+                reason: "each of t weights is rounded in f32, so is each sum of them, and the result once more",
+            },
+        },
+        Hard {
+            name: "saturating",
+            about: "scores of ±1000: keys of the lesser sign weigh nothing, those of the greater all the same",
+            applies: any,
+            fills: |_| vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))],
+            tolerance,
+        },
+        Hard {
+            name: "huge",
+            about: "values of up to 60 000 in f16 and 1e30 otherwise: sums over keys stay within f32, the result is finite",
+            applies: any,
+            fills: |p| match p.dtype {
+                DType::F16 => vec![("v", |_, draw| 6e4 * (0.5 + 0.5 * draw.uniform()))],
+                _ => vec![("v", |_, draw| 1e30 * (0.5 + 0.5 * draw.uniform()))],
+            },
+            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * huge(p) / 3.47, ..tolerance(p, 0) },
+        },
+        Hard {
+            name: "subnormal",
+            about: "values too small to be normal: the result is such a number, or zero where the device flushes them",
+            applies: any,
+            fills: |p| vec![("v", subnormal(p))],
+            tolerance: |p, _| Tolerance {
+                abs: 2.0 * smallest_normal(p),
+                rel: 0.0,
+                reason: "a device may take what is below the smallest normal number for zero, before and after the sum",
+            },
+        },
+        Hard {
+            name: "masked",
+            about: "more queries than keys under a causal mask: rows that see no key are zero",
+            applies: |p| p.shape.has("causal") && p["s"] > p["t"],
+            fills: |_| Vec::new(),
+            tolerance,
+        },
+    ]
 }
 
 /// A row's scores and its weighted sum.

@@ -4,8 +4,9 @@
 //! everything that reads as much as it writes. Bytes are counted as STREAM counts its copy: once read, once written.
 
 use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, exact, subnormal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, How, Inputs, Preset, Probe,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, Hard, How, Inputs, Preset, Probe,
     Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
@@ -37,6 +38,7 @@ pub fn workload() -> Workload {
         forms: vec![Form {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
+            headline: Some("n16777216"),
             shapes,
             // The last is more than `stride` moves in one turn where the number of multiprocessors is not known.
             awkward: &["n1", "n3", "n4", "n7", "n8", "n1009", "n2051", "n5003", "n9437184"],
@@ -51,6 +53,7 @@ pub fn workload() -> Workload {
                 row_cost,
                 rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
             },
+            setup: None,
             host: Some(|_, inputs, outputs| {
                 const PIECE: usize = 1 << 16;
                 let pieces = inputs[X].f32().par_chunks(PIECE);
@@ -71,6 +74,8 @@ pub fn workload() -> Workload {
                 },
             ],
             fallback: &["stride", "vec4", "scalar"],
+            preconditions: Vec::new(),
+            hard: hard_sets(),
             only: None,
         }],
     }
@@ -81,7 +86,6 @@ const MOST: u64 = 1 << 31;
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Quick => &["n16777216"],
         Preset::Standard => &["n16777216", "n67108864"],
         _ => &["n16777216", "n67108864", "n268435456"],
     }
@@ -105,6 +109,33 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 fn cost(p: &Problem) -> Cost {
     let bytes = Bytes(p["n"] * Elem::Real.storage(p.dtype).bytes());
     Cost { flops: Flops(0), read: bytes, written: bytes }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance: exact };
+    vec![
+        set("zeros", "all zero", |_| vec![("x", zero)]),
+        set("subnormal", "numbers too small to be normal: moved like any other, not flushed", |p| {
+            vec![("x", subnormal(p))]
+        }),
+        set("huge", "the largest numbers of either sign", |p| {
+            vec![(
+                "x",
+                match p.dtype {
+                    DType::F16 => |_, draw| if draw.index.is_multiple_of(3) { -65_504.0 } else { 65_504.0 },
+                    _ => |_, draw| if draw.index.is_multiple_of(3) { -3.38e38 } else { 3.38e38 },
+                },
+            )]
+        }),
+        set("not finite", "infinities and NaN among numbers: each arrives as what it was", |_| {
+            vec![("x", |_, draw| match draw.index % 5 {
+                0 => f64::INFINITY,
+                1 => f64::NEG_INFINITY,
+                2 => f64::NAN,
+                _ => draw.normal(),
+            })]
+        }),
+    ]
 }
 
 fn row_cost(p: &Problem, _output: usize) -> u64 {

@@ -9,8 +9,9 @@
 //! Operations: `2·k·kw` per output element, border included.
 
 use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, How, Inputs, Preset,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs, Preset,
     Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
@@ -49,6 +50,7 @@ pub fn workload() -> Workload {
         forms: vec![Form {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
+            headline: Some("n8,c8,h128,k3,p1,nchw"),
             shapes,
             awkward: &[
                 "n1,c1,h1,k1,nchw",
@@ -70,6 +72,7 @@ pub fn workload() -> Workload {
                 row_cost,
                 rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
             },
+            setup: None,
             host: Some(host),
             variants: vec![
                 Variant {
@@ -84,6 +87,8 @@ pub fn workload() -> Workload {
                 },
             ],
             fallback: &["tiled", "direct"],
+            preconditions: Vec::new(),
+            hard: hard_sets(),
             only: None,
         }],
     }
@@ -91,7 +96,6 @@ pub fn workload() -> Workload {
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Quick => &["n8,c8,h128,k3,p1,nchw", "n8,c8,h128,k3,p1,nhwc"],
         Preset::Standard => &[
             "n8,c8,h128,k3,p1,nchw",
             "n8,c8,h128,k3,p1,nhwc",
@@ -167,6 +171,54 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
         reason: "products of values of at most 3.47 are summed in f32 (n·u times the sum of magnitudes), and the result \
                  is rounded once to the element type",
     }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "an image of zeros gives zeros",
+            applies: any,
+            fills: |_| vec![("x", zero)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "equal",
+            about: "all one: the number of taps inside the image",
+            applies: any,
+            fills: |_| vec![("x", one), ("w", one)],
+            tolerance: |p, _| Tolerance {
+                abs: 0.0,
+                rel: 2.0 * p.dtype.unit_roundoff(),
+                reason: "the sum of ones is exact in f32, and rounded once to the element type",
+            },
+        },
+        Hard {
+            name: "huge",
+            about: "products of 1e36, whose sums stay within f32; f16 has no such numbers",
+            applies: |p| wide(p) && p["k"] * p["kw"] <= 100,
+            fills: |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
+            tolerance: |p, _| {
+                let taps = (p["k"] * p["kw"]) as f64;
+                Tolerance {
+                    abs: taps * taps * 2f64.powi(-24) * 1e36,
+                    rel: 2.0 * p.dtype.unit_roundoff(),
+                    reason: "n·u times the sum of magnitudes of at most 1e36 each; the result is rounded once",
+                }
+            },
+        },
+        Hard {
+            name: "subnormal",
+            about: "pixels too small to be normal: the result is small, or zero where the device flushes them",
+            applies: any,
+            fills: |p| vec![("x", subnormal(p))],
+            tolerance: |p, _| Tolerance {
+                abs: (3.47 * (p["k"] * p["kw"]) as f64 + 1.0) * smallest_normal(p),
+                rel: 0.0,
+                reason: "each tap of at most 3.47 times such a number may be taken for zero, and so may the sum",
+            },
+        },
+    ]
 }
 
 fn row_cost(p: &Problem, _output: usize) -> u64 {

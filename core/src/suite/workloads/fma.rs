@@ -8,8 +8,9 @@
 //! becomes subnormal, nothing cancels. Operations: `2·8·k` per thread.
 
 use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, exact, smallest_normal, subnormal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, HostBuffer, How, Inputs, Probe,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, How, Inputs, Probe,
     Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
@@ -55,6 +56,7 @@ pub fn workload() -> Workload {
         forms: vec![Form {
             direction: Direction::Fwd,
             rate: Rate::Flops,
+            headline: None,
             shapes: |_| &[],
             awkward: &["n1,k1", "n1,k16", "n3,k15", "n257,k17", "n1009,k5", "n640,k100"],
             buffers,
@@ -64,6 +66,7 @@ pub fn workload() -> Workload {
                 row_cost,
                 rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
             },
+            setup: None,
             host: Some(host),
             variants: vec![
                 Variant {
@@ -78,6 +81,8 @@ pub fn workload() -> Workload {
                 },
             ],
             fallback: &["vec2", "scalar"],
+            preconditions: Vec::new(),
+            hard: hard_sets(),
             only: None,
         }],
     }
@@ -125,6 +130,46 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
         reason: "a round adds at most 2u of the accumulator (WGSL may round product and sum apart) and shrinks what was \
                  there by a < 1/2, a geometric series of sum 4u for rising positive values; eight are summed in f32",
     }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "zero times zero plus zero, over and over",
+            applies: any,
+            fills: |_| vec![("a", zero), ("b", zero)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "equal",
+            about: "a = 1/4 and b = 1/2 everywhere: all accumulators rise alike",
+            applies: any,
+            fills: |_| vec![("a", |_, _| 0.25), ("b", |_, _| 0.5)],
+            tolerance,
+        },
+        Hard {
+            name: "huge",
+            about: "terms near the end of the range: accumulators stay below twice that, their sum within f32",
+            applies: any,
+            fills: |p| match p.dtype {
+                DType::F16 => vec![("b", |_, draw| 3e4 * (0.25 + 0.7425 * draw.uniform()))],
+                _ => vec![("b", |_, draw| 1e37 * (0.25 + 0.7425 * draw.uniform()))],
+            },
+            tolerance,
+        },
+        Hard {
+            name: "subnormal",
+            about: "terms too small to be normal: the sum is small, or zero where the device flushes them",
+            applies: any,
+            fills: |p| vec![("b", subnormal(p))],
+            tolerance: |p, _| Tolerance {
+                abs: 4.0 * ACCUMULATORS as f64 * smallest_normal(p),
+                rel: 0.0,
+                reason: "each of eight accumulators stays below twice such a number, and may be taken for zero",
+            },
+        },
+    ]
 }
 
 fn row_cost(p: &Problem, _output: usize) -> u64 {

@@ -7,9 +7,10 @@
 //! With `sorted`, rows come in ascending order of group. Operations: one addition per row.
 
 use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, How, Inputs, Preset,
-    Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs,
+    Precondition, Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -38,6 +39,7 @@ pub fn workload() -> Workload {
         forms: vec![Form {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
+            headline: Some("r100000,g8333,d64,sorted"),
             shapes,
             awkward: &[
                 "r1,g1,d1,sorted",
@@ -55,6 +57,7 @@ pub fn workload() -> Workload {
             cost,
             tolerance,
             reference: Reference { row_cost, rows: reference },
+            setup: None,
             host: Some(host),
             variants: vec![
                 Variant {
@@ -87,6 +90,11 @@ pub fn workload() -> Workload {
                 },
             ],
             fallback: &["owner", "basic"],
+            preconditions: vec![
+                Precondition::Below { buffer: "group", bound: |p| p["g"] },
+                Precondition::Ascending { buffer: "group", when: |p| p.shape.has("sorted") },
+            ],
+            hard: hard_sets(),
             only: None,
         }],
     }
@@ -94,7 +102,6 @@ pub fn workload() -> Workload {
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Quick => &["r10000,g100,d256,unsorted", "r100000,g8333,d64,sorted"],
         Preset::Standard => &[
             "r10000,g100,d256,unsorted",
             "r100000,g1000,d512,unsorted",
@@ -169,6 +176,78 @@ fn hash(id: u32) -> u32 {
 fn place(id: u32, dim: u32) -> (u32, f64) {
     let h = hash(id);
     ((h & 0x7FFF_FFFF) % dim, if h >> 31 == 1 { -1.0 } else { 1.0 })
+}
+
+/// A number in [0, 1) for a row: any where rows come in any order, rising where they are sorted.
+fn along(p: &Shape, draw: Draw) -> f64 {
+    if p.has("sorted") { (draw.index as f64 + draw.uniform()) / p["r"] as f64 } else { draw.uniform() }
+}
+
+/// All rows may fall on one element.
+fn crowded(p: &Problem, _output: usize) -> Tolerance {
+    let r = p["r"] as f64;
+    Tolerance {
+        abs: 8.0 * r.sqrt() * 2f64.powi(-24) * r.max(4.0),
+        rel: 0.0,
+        reason: "up to all r weights, on average below one, are summed in f32: 8·√r·u times the sum of magnitudes holds \
+                 for any order but with probability e^-32 (Higham and Mary 2019)",
+    }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "weights of zero, all in one element",
+            applies: any,
+            fills: |_| vec![("id", zero), ("group", zero), ("weight", zero)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "equal",
+            about: "ids, groups and weights all one or the last there is: one element counts the rows, exactly",
+            applies: any,
+            fills: |_| vec![("id", one), ("group", |p, _| (p["g"] - 1) as f64), ("weight", one)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "same index",
+            about: "every row in one column of one group: all atomics meet in one word",
+            applies: any,
+            fills: |_| vec![("id", zero), ("group", zero)],
+            tolerance: crowded,
+        },
+        Hard {
+            name: "zipf",
+            about: "groups and ids by Zipf's law with exponent 1.05: a few are met by most rows",
+            applies: any,
+            fills: |_| {
+                vec![
+                    ("id", |_, draw| zipf(1 << 20, draw.uniform()) as f64),
+                    ("group", |p, draw| zipf(p["g"], along(p, draw)) as f64),
+                ]
+            },
+            tolerance: crowded,
+        },
+        Hard {
+            name: "huge",
+            about: "weights of up to 1e33: sums of all rows stay within f32",
+            applies: |p| p["r"] <= 100_000,
+            fills: |_| vec![("weight", |_, draw| 1e33 * draw.uniform())],
+            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e33, ..tolerance(p, 0) },
+        },
+        Hard {
+            name: "subnormal",
+            about: "weights too small to be normal: a small sum, or zero where the device flushes them",
+            applies: any,
+            fills: |p| vec![("weight", subnormal(p))],
+            tolerance: |p, _| Tolerance {
+                abs: (p["r"] + 1) as f64 * smallest_normal(p),
+                rel: 0.0,
+                reason: "each term may be taken for zero, and so may the sum",
+            },
+        },
+    ]
 }
 
 /// A row's share of sorting the input rows by group, its own input rows, and its columns.

@@ -3,9 +3,10 @@
 //! Operations: `2·m·n·k`, as everybody counts them. Sums are kept in f32 for every element type.
 
 use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Finds, Form, HostBuffer, How,
-    Inputs, Library, Preset, Probe, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload,
+    Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer,
+    How, Inputs, Library, Preset, Probe, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload,
     spread,
 };
 use crate::units::{Bytes, Flops};
@@ -31,6 +32,7 @@ pub fn workload() -> Workload {
         forms: vec![Form {
             direction: Direction::Fwd,
             rate: Rate::Flops,
+            headline: Some("m1024,n1024,k1024"),
             shapes,
             awkward: &[
                 "m1,n1,k1",
@@ -54,6 +56,7 @@ pub fn workload() -> Workload {
                 row_cost,
                 rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
             },
+            setup: None,
             host: Some(host),
             variants: vec![
                 Variant {
@@ -93,6 +96,8 @@ pub fn workload() -> Workload {
             ],
             // Not `vendor`: a figure for the library must never be a kernel's of ours.
             fallback: &["coopmat", "mma", "tiled", "naive"],
+            preconditions: Vec::new(),
+            hard: hard_sets(),
             only: None,
         }],
     }
@@ -100,7 +105,6 @@ pub fn workload() -> Workload {
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Quick => &["m1024,n1024,k1024"],
         Preset::Standard => &["m1024,n1024,k1024", "m4096,n4096,k4096"],
         _ => &["m1024,n1024,k1024", "m4096,n4096,k4096", "m8192,n8192,k8192"],
     }
@@ -135,6 +139,59 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
         reason: "k products are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with \
                  probability e^-32 (Higham and Mary 2019); the result is rounded once to the element type",
     }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "zero times anything finite is zero",
+            applies: any,
+            fills: |_| vec![("a", zero)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "equal",
+            about: "all one: the depth",
+            applies: any,
+            fills: |_| vec![("a", one), ("b", one)],
+            tolerance: |p, _| Tolerance {
+                abs: 0.0,
+                rel: 2.0 * p.dtype.unit_roundoff(),
+                reason: "the sum of ones is exact in f32, and rounded once to the element type",
+            },
+        },
+        Hard {
+            name: "saturating",
+            about: "±1000 times ±1000: sums that f16 cannot hold, so it has no such set",
+            applies: wide,
+            fills: |_| vec![("a", plus_minus), ("b", plus_minus)],
+            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e6, ..tolerance(p, 0) },
+        },
+        Hard {
+            name: "huge",
+            about: "products of up to 1e36, whose sums stay within f32; f16 has no such numbers",
+            applies: |p| wide(p) && p["k"] <= 256,
+            fills: |_| vec![("a", |_, draw| 1e18 * draw.uniform()), ("b", |_, draw| 1e18 * draw.uniform())],
+            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e36, ..tolerance(p, 0) },
+        },
+        Hard {
+            name: "subnormal",
+            about: "one factor too small to be normal: the sum is small, or zero where the device flushes them",
+            applies: any,
+            fills: |p| vec![("a", subnormal(p))],
+            tolerance: |p, _| Tolerance {
+                abs: (3.47 * p["k"] as f64 + 1.0) * smallest_normal(p),
+                rel: 0.0,
+                reason: "each product of at most 3.47 times such a number may be taken for zero, and so may the sum",
+            },
+        },
+    ]
+}
+
+/// Plus or minus a thousand.
+fn plus_minus(_: &Shape, draw: Draw) -> f64 {
+    if draw.bits() >> 63 == 1 { -1000.0 } else { 1000.0 }
 }
 
 fn row_cost(p: &Problem, _output: usize) -> u64 {

@@ -4,9 +4,10 @@
 //! kernels that reduce. It is a probe for that ceiling more than a workload, and appears in the preset `full` only.
 
 use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, HostBuffer, How, Inputs, Preset,
-    Probe, Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, How, Inputs,
+    Preset, Probe, Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -36,6 +37,7 @@ pub fn workload() -> Workload {
         forms: vec![Form {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
+            headline: None,
             shapes: |preset| match preset {
                 Preset::Full => &["n67108864"],
                 _ => &[],
@@ -48,6 +50,7 @@ pub fn workload() -> Workload {
                 row_cost,
                 rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
             },
+            setup: None,
             host: Some(host),
             variants: vec![
                 Variant {
@@ -62,6 +65,8 @@ pub fn workload() -> Workload {
                 },
             ],
             fallback: &["stride4", "vec4"],
+            preconditions: Vec::new(),
+            hard: hard_sets(),
             only: None,
         }],
     }
@@ -96,6 +101,56 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
         reason: "values of at most 3.47 are summed in f32, each passing through at most 40 additions: that many times \
                  u times the sum of magnitudes",
     }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard { name: "zeros", about: "sums of zeros", applies: any, fills: |_| vec![("x", zero)], tolerance: exact },
+        Hard {
+            name: "equal",
+            about: "all one: the length of the chunk, exactly",
+            applies: any,
+            fills: |_| vec![("x", one)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "huge",
+            about: "60 000 in f16 and 1e34 otherwise: sums of a chunk stay within f32",
+            applies: any,
+            fills: |p| match p.dtype {
+                DType::F16 => vec![("x", |_, draw| 6e4 * draw.uniform())],
+                _ => vec![("x", |_, draw| 1e34 * draw.uniform())],
+            },
+            tolerance: |p, _| Tolerance {
+                abs: DEPTH * 2f64.powi(-24) * p["n"].min(CHUNK) as f64 * if wide(p) { 1e34 } else { 6e4 },
+                ..tolerance(p, 0)
+            },
+        },
+        Hard {
+            name: "subnormal",
+            about: "numbers too small to be normal: a small sum, or zero where the device flushes them",
+            applies: any,
+            fills: |p| vec![("x", subnormal(p))],
+            tolerance: |p, _| Tolerance {
+                abs: (p["n"].min(CHUNK) + 1) as f64 * smallest_normal(p),
+                rel: 0.0,
+                reason: "each term may be taken for zero, and so may the sum",
+            },
+        },
+        Hard {
+            name: "not finite",
+            about: "an infinity in every second chunk and NaN in the others: so are their sums",
+            applies: any,
+            fills: |_| {
+                vec![("x", |_, draw| match (draw.index % 1000, draw.index / CHUNK % 2) {
+                    (0, 0) => f64::INFINITY,
+                    (0, _) => f64::NAN,
+                    _ => draw.normal(),
+                })]
+            },
+            tolerance,
+        },
+    ]
 }
 
 fn row_cost(p: &Problem, _output: usize) -> u64 {

@@ -1,0 +1,96 @@
+//! Hard inputs: sets with a name that a form has beside the seeded ones, and what they must give.
+
+use super::{DType, Draw, Fill, Problem, Shape, Tolerance};
+
+/// Inputs that are hard on a kernel: zeros, equal values, the ends of the number range, skewed indices.
+pub struct Hard {
+    /// Its name in tables.
+    pub name: &'static str,
+    /// What is in it, and what that must give.
+    pub about: &'static str,
+    /// Problems for which it is defined.
+    pub applies: fn(&Problem) -> bool,
+    /// What fills these inputs; the others are seeded as usual.
+    pub fills: fn(&Problem) -> Vec<(&'static str, Fill)>,
+    /// How far an output may be from the reference.
+    pub tolerance: fn(&Problem, usize) -> Tolerance,
+}
+
+/// Whether the case's type has the range of f32: what grows beyond f16 is defined for these only.
+pub fn wide(p: &Problem) -> bool {
+    matches!(p.dtype, DType::F32 | DType::BF16)
+}
+
+/// Every problem.
+pub fn any(_: &Problem) -> bool {
+    true
+}
+
+/// Zero everywhere.
+pub fn zero(_: &Shape, _: Draw) -> f64 {
+    0.0
+}
+
+/// One everywhere.
+pub fn one(_: &Shape, _: Draw) -> f64 {
+    1.0
+}
+
+/// What is filled with numbers too small for the case's type to be normal.
+pub fn subnormal(p: &Problem) -> Fill {
+    match p.dtype {
+        DType::F16 => |_, draw| 3e-5 * (1.0 + draw.uniform()) * 0.5,
+        DType::F32 | DType::BF16 => |_, draw| 1e-40 * (1.0 + draw.uniform()),
+    }
+}
+
+/// The smallest normal number of the case's type. A device may take anything smaller for zero, so that sums of so many
+/// terms are defined up to so many times this.
+pub fn smallest_normal(p: &Problem) -> f64 {
+    match p.dtype {
+        DType::F16 => 2f64.powi(-14),
+        DType::F32 | DType::BF16 => 2f64.powi(-126),
+    }
+}
+
+/// For results that are exact: half the smallest difference between two f32 numbers.
+pub fn exact(_: &Problem, _output: usize) -> Tolerance {
+    Tolerance { abs: 2f64.powi(-150), rel: 0.0, reason: "every step is exact in f32 and in the element type" }
+}
+
+/// Zipf's law with exponent 1.05 by octaves: the rank below `n` that a number in [0, 1) falls on, rising with it. Each
+/// octave of ranks has 2^-0.05 times the weight of the one before it; within one they are alike. Only multiplications,
+/// so that it is the same everywhere.
+pub fn zipf(n: u64, u: f64) -> u64 {
+    /// 2^-0.05.
+    const NEXT: f64 = 0.965_936_328_924_845_6;
+    let octaves = n.ilog2() + 1;
+    let total = (0..octaves).fold((0.0, 1.0), |(sum, weight), _| (sum + weight, weight * NEXT)).0;
+    let (mut left, mut weight) = (u * total, 1.0);
+    for octave in 0..octaves {
+        if left < weight || octave + 1 == octaves {
+            let width = 1u64 << octave;
+            let within = ((left / weight) * width as f64) as u64;
+            return (width - 1 + within.min(width - 1)).min(n - 1);
+        }
+        left -= weight;
+        weight *= NEXT;
+    }
+    0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skewed_ranks_rise_stay_below_and_favour_the_first() {
+        for n in [1, 2, 7, 1000, 1 << 20] {
+            let ranks: Vec<u64> = (0..10_000).map(|i| zipf(n, f64::from(i) / 10_000.0)).collect();
+            assert!(ranks.is_sorted() && ranks.iter().all(|r| *r < n), "{n}");
+            assert_eq!(ranks[0], 0);
+            let first = ranks.iter().filter(|r| **r == 0).count() as f64 / 1e4;
+            assert!(first >= 1.0 / f64::from(n.ilog2() + 1), "{n}: {first}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What the contents of inputs must keep. Kernels index with them and check nothing.
+
+use super::{Inputs, Problem};
+
+/// One condition on one input, as data.
+#[derive(Clone, Copy)]
+pub enum Precondition {
+    /// Every element is below a bound.
+    Below {
+        /// The input.
+        buffer: &'static str,
+        /// The bound.
+        bound: fn(&Problem) -> u64,
+    },
+    /// No element is below the one before it.
+    Ascending {
+        /// The input.
+        buffer: &'static str,
+        /// The problems that ask for it.
+        when: fn(&Problem) -> bool,
+    },
+}
+
+/// An input that breaks a precondition.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("input `{buffer}`[{index}] is {value}, and must be {must}")]
+pub struct Broken {
+    /// The input.
+    pub buffer: &'static str,
+    /// Position of the first element that breaks it.
+    pub index: u64,
+    /// What it is.
+    pub value: f64,
+    /// What it must be.
+    pub must: String,
+}
+
+impl Precondition {
+    fn holds(self, problem: &Problem, inputs: &Inputs) -> Result<(), Broken> {
+        let (Precondition::Below { buffer, .. } | Precondition::Ascending { buffer, .. }) = self;
+        let specs = problem.buffers();
+        let position = specs.iter().position(|b| b.name == buffer).expect("a precondition is on a buffer of the form");
+        let values = (0..specs[position].len).map(|i| (i, inputs.at(position, i)));
+        let broken = |(index, value): (u64, f64), must| Broken { buffer, index, value, must };
+        match self {
+            Precondition::Below { bound, .. } => {
+                let bound = bound(problem);
+                let mut values = values;
+                let above = values.find(|(_, value)| *value >= bound as f64);
+                above.map_or(Ok(()), |at| Err(broken(at, format!("below {bound}"))))
+            }
+            Precondition::Ascending { when, .. } if when(problem) => {
+                let mut last = f64::NEG_INFINITY;
+                for (index, value) in values {
+                    if value < last {
+                        return Err(broken((index, value), format!("no less than {last} before it")));
+                    }
+                    last = value;
+                }
+                Ok(())
+            }
+            Precondition::Ascending { .. } => Ok(()),
+        }
+    }
+}
+
+impl Problem {
+    /// Whether inputs keep every precondition of the form.
+    ///
+    /// # Errors
+    /// The first element that breaks one.
+    pub fn accepts(&self, inputs: &Inputs) -> Result<(), Broken> {
+        self.form().preconditions.iter().try_for_each(|condition| condition.holds(self, inputs))
+    }
+}
