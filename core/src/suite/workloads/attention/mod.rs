@@ -1,4 +1,4 @@
-//! Scaled dot-product attention, forward: `out = softmax(scale · Q Kᵀ) V` with `scale = 1/√d`, per batch and head.
+//! Scaled dot-product attention. Forward: `out = softmax(scale · Q Kᵀ) V` with `scale = 1/√d`, per batch and head.
 //!
 //! Formula: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.1. Q is `[b, h, s, d]`, K and V are
 //! `[b, h, t, d]`, the output is `[b, h, s, d]`, all dense and row-major. With `causal`, query `i` sees key `j` when
@@ -15,6 +15,8 @@ use crate::suite::{
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
+
+mod backward;
 
 const Q: usize = 0;
 const K: usize = 1;
@@ -38,62 +40,66 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |_| Ok(()),
-        forms: vec![Form {
-            direction: Direction::Fwd,
-            rate: Rate::Flops,
-            headline: Some("b1,h8,s512,d64"),
-            shapes,
-            awkward: &[
-                "b1,h1,s1,d1",
-                "b1,h1,s1,t5,d3",
-                "b2,h3,s7,d5",
-                "b1,h2,s31,t67,d72",
-                "b1,h2,s67,t31,d64",
-                "b1,h1,s65,d129",
-                "b2,h1,s13,d17,causal",
-                "b1,h2,s37,t101,d64,causal",
-                "b1,h2,s101,t37,d72,causal",
-                "b1,h1,s130,d128,causal",
-            ],
-            buffers,
-            cost,
-            tolerance,
-            reference: Reference {
-                row_cost,
-                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        forms: vec![forward(), backward::form()],
+    }
+}
+
+fn forward() -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Flops,
+        headline: Some("b1,h8,s512,d64"),
+        shapes,
+        awkward: &[
+            "b1,h1,s1,d1",
+            "b1,h1,s1,t5,d3",
+            "b2,h3,s7,d5",
+            "b1,h2,s31,t67,d72",
+            "b1,h2,s67,t31,d64",
+            "b1,h1,s65,d129",
+            "b2,h1,s13,d17,causal",
+            "b1,h2,s37,t101,d64,causal",
+            "b1,h2,s101,t37,d72,causal",
+            "b1,h1,s130,d128,causal",
+        ],
+        buffers,
+        cost,
+        tolerance,
+        reference: Reference {
+            row_cost,
+            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        },
+        setup: None,
+        host: Some(host),
+        variants: vec![
+            Variant {
+                name: "manual",
+                about: "three stages with the score matrix in device memory: scores, softmax, weighted sum",
+                how: How::Kernel {
+                    dialects: &[Dialect::Wgsl, Dialect::Cuda],
+                    available: |_, _| Ok(()),
+                    program: manual,
+                },
             },
-            setup: None,
-            host: Some(host),
-            variants: vec![
-                Variant {
-                    name: "manual",
-                    about: "three stages with the score matrix in device memory: scores, softmax, weighted sum",
-                    how: How::Kernel {
-                        dialects: &[Dialect::Wgsl, Dialect::Cuda],
-                        available: |_, _| Ok(()),
-                        program: manual,
+            Variant {
+                name: "flash",
+                about: "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
+                how: How::Kernel {
+                    dialects: &[Dialect::Wgsl, Dialect::Cuda],
+                    available: |p, _| match p["d"] {
+                        d if d <= MAX_FLASH_DIM => Ok(()),
+                        d => {
+                            Err(format!("flash keeps a row of the output in registers: head_dim {d} > {MAX_FLASH_DIM}"))
+                        }
                     },
+                    program: flash,
                 },
-                Variant {
-                    name: "flash",
-                    about: "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
-                    how: How::Kernel {
-                        dialects: &[Dialect::Wgsl, Dialect::Cuda],
-                        available: |p, _| match p["d"] {
-                            d if d <= MAX_FLASH_DIM => Ok(()),
-                            d => Err(format!(
-                                "flash keeps a row of the output in registers: head_dim {d} > {MAX_FLASH_DIM}"
-                            )),
-                        },
-                        program: flash,
-                    },
-                },
-            ],
-            fallback: &["flash", "manual"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            only: None,
-        }],
+            },
+        ],
+        fallback: &["flash", "manual"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
     }
 }
 

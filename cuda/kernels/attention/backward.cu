@@ -1,0 +1,88 @@
+// Scaled dot-product attention, backward, with the probabilities in device memory. The definition is in
+// core/src/suite/workloads/attention.rs.
+//
+// attention_log_sum   before the timing: the log-sum-exp of each row of scores
+// attention_delta     delta = dout . out, one block a row
+// attention_dscores   probabilities and gradients of the scores in 16 x 16 tiles: two products of depth D at once
+
+#include "attention/common.cuh"
+#include "lib/launch.cuh"
+#include "lib/reduce.cuh"
+
+extern "C" __global__ void attention_log_sum(float* __restrict__ raw_scores, float* __restrict__ row_lse) {
+    __shared__ float partial[ROW_THREADS / 32];
+    const u64 row = flat_workgroup();
+    if (row >= (u64)HEADS * S) return;
+    const float* const scores = raw_scores + row * T;
+    const unsigned seen = visible_keys((unsigned)(row % S));
+
+    float max = negative_infinity();
+    for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) max = fmaxf(max, scores[j]);
+    max = block_max(max, partial);
+    float sum = 0.0f;
+    for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) sum += expf(scores[j] - max);
+    sum = block_sum(sum, partial);
+    // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
+    if (threadIdx.x == 0) row_lse[row] = seen == 0 ? 0.0f : max + logf(sum);
+}
+
+extern "C" __global__ void attention_delta(float* __restrict__ delta, const elem* __restrict__ dout,
+                                           const elem* __restrict__ out) {
+    __shared__ float partial[ROW_THREADS / 32];
+    const u64 row = flat_workgroup();
+    if (row >= (u64)HEADS * S) return;
+    float sum = 0.0f;
+    for (unsigned x = threadIdx.x; x < D; x += ROW_THREADS) {
+        sum = fmaf(load(dout[row * D + x]), load(out[row * D + x]), sum);
+    }
+    sum = block_sum(sum, partial);
+    if (threadIdx.x == 0) delta[row] = sum;
+}
+
+extern "C" __global__ void attention_dscores(float* __restrict__ delta, const elem* __restrict__ dout,
+                                             float* __restrict__ probabilities, float* __restrict__ dscores,
+                                             const elem* __restrict__ q, const elem* __restrict__ k,
+                                             const elem* __restrict__ v, const float* __restrict__ lse) {
+    __shared__ float q_tile[TILE][TILE];
+    __shared__ float k_tile[TILE][TILE];
+    __shared__ float dout_tile[TILE][TILE];
+    __shared__ float v_tile[TILE][TILE];
+    constexpr unsigned across = (T + TILE - 1) / TILE;
+    constexpr unsigned down = (S + TILE - 1) / TILE;
+    const u64 tile = flat_workgroup();
+    if (tile >= (u64)HEADS * down * across) return;
+    const u64 head = tile / ((u64)down * across);
+    const unsigned row = (unsigned)(tile / across % down) * TILE + threadIdx.y;
+    const unsigned first_key = (unsigned)(tile % across) * TILE;
+    const unsigned key = first_key + threadIdx.x;
+
+    float score = 0.0f;
+    float dprobability = 0.0f;
+    for (unsigned d0 = 0; d0 < D; d0 += TILE) {
+        const unsigned d = d0 + threadIdx.x;
+        const unsigned staged_key = first_key + threadIdx.y;
+        const bool of_query = row < S && d < D;
+        const bool of_key = staged_key < T && d < D;
+        const u64 query_at = (head * S + row) * D + d;
+        const u64 key_at = (head * T + staged_key) * D + d;
+        q_tile[threadIdx.y][threadIdx.x] = of_query ? load(q[query_at]) : 0.0f;
+        dout_tile[threadIdx.y][threadIdx.x] = of_query ? load(dout[query_at]) : 0.0f;
+        // Transposed, so that in the products neighbouring threads read neighbouring words.
+        k_tile[threadIdx.x][threadIdx.y] = of_key ? load(k[key_at]) : 0.0f;
+        v_tile[threadIdx.x][threadIdx.y] = of_key ? load(v[key_at]) : 0.0f;
+        __syncthreads();
+#pragma unroll
+        for (unsigned x = 0; x < TILE; x++) {
+            score = fmaf(q_tile[threadIdx.y][x], k_tile[x][threadIdx.x], score);
+            dprobability = fmaf(dout_tile[threadIdx.y][x], v_tile[x][threadIdx.x], dprobability);
+        }
+        __syncthreads();
+    }
+    if (row < S && key < T) {
+        const float scale = 1.0f / sqrtf((float)D);
+        const float probability = key < visible_keys(row) ? expf(score * scale - lse[head * S + row]) : 0.0f;
+        const u64 at = (head * S + row) * T + key;
+        probabilities[at] = probability;
+        dscores[at] = probability * (dprobability - delta[head * S + row]) * scale;
+    }
+}

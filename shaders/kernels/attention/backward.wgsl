@@ -1,0 +1,160 @@
+// Scaled dot-product attention, backward, with the probabilities in device memory. The definition is in
+// core/src/suite/workloads/attention.rs.
+//
+// attention_log_sum   before the timing: the log-sum-exp of each row of scores
+// attention_delta     delta = dout · out, one workgroup a row
+// attention_dscores   probabilities and gradients of the scores in 16×16 tiles: two products of depth D at once
+
+#import attention/common
+#import lib/launch
+
+// Of attention_log_sum.
+@group(0) @binding(0) var<storage, read_write> raw_scores: array<f32>;
+@group(0) @binding(1) var<storage, read_write> row_lse: array<f32>;
+// Of attention_delta; the first two of attention_dscores as well.
+@group(0) @binding(0) var<storage, read_write> delta: array<f32>;
+@group(0) @binding(1) var<storage, read> dout: array<elem>;
+@group(0) @binding(2) var<storage, read> out: array<elem>;
+// The others of attention_dscores.
+@group(0) @binding(2) var<storage, read_write> probabilities: array<f32>;
+@group(0) @binding(3) var<storage, read_write> dscores: array<f32>;
+@group(0) @binding(4) var<storage, read> q: array<elem>;
+@group(0) @binding(5) var<storage, read> k: array<elem>;
+@group(0) @binding(6) var<storage, read> v: array<elem>;
+@group(0) @binding(7) var<storage, read> lse: array<f32>;
+
+var<workgroup> partial_row: array<f32, ROW_THREADS>;
+
+// The sum over a workgroup of one row, in all of its threads.
+fn row_sum(lane: u32, x: f32) -> f32 {
+    partial_row[lane] = x;
+    workgroupBarrier();
+    for (var half = ROW_THREADS / 2u; half > 0u; half /= 2u) {
+        if lane < half {
+            partial_row[lane] += partial_row[lane + half];
+        }
+        workgroupBarrier();
+    }
+    let sum = partial_row[0];
+    workgroupBarrier();
+    return sum;
+}
+
+@compute @workgroup_size(ROW_THREADS)
+fn attention_log_sum(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = flat_group(group, groups);
+    if row >= HEADS * S {
+        return;
+    }
+    let seen = visible(row % S);
+    let base = row * T;
+    var top = -1e30;
+    for (var j = lane; j < seen; j += ROW_THREADS) {
+        top = max(top, raw_scores[base + j]);
+    }
+    partial_row[lane] = top;
+    workgroupBarrier();
+    for (var half = ROW_THREADS / 2u; half > 0u; half /= 2u) {
+        if lane < half {
+            partial_row[lane] = max(partial_row[lane], partial_row[lane + half]);
+        }
+        workgroupBarrier();
+    }
+    top = partial_row[0];
+    workgroupBarrier();
+    var sum = 0.0;
+    for (var j = lane; j < seen; j += ROW_THREADS) {
+        sum += exp(raw_scores[base + j] - top);
+    }
+    sum = row_sum(lane, sum);
+    if lane == 0u {
+        // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
+        row_lse[row] = select(top + log(sum), 0.0, seen == 0u);
+    }
+}
+
+@compute @workgroup_size(ROW_THREADS)
+fn attention_delta(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = flat_group(group, groups);
+    if row >= HEADS * S {
+        return;
+    }
+    var sum = 0.0;
+    for (var x = lane; x < D; x += ROW_THREADS) {
+        sum += f32(dout[row * D + x]) * f32(out[row * D + x]);
+    }
+    sum = row_sum(lane, sum);
+    if lane == 0u {
+        delta[row] = sum;
+    }
+}
+
+var<workgroup> tile_q: array<f32, TILE * TILE>;
+var<workgroup> tile_k: array<f32, TILE * TILE>;
+var<workgroup> tile_dout: array<f32, TILE * TILE>;
+var<workgroup> tile_v: array<f32, TILE * TILE>;
+
+@compute @workgroup_size(TILE, TILE)
+fn attention_dscores(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_id) local: vec3<u32>,
+) {
+    let across = (T + TILE - 1u) / TILE;
+    let down = (S + TILE - 1u) / TILE;
+    let flat = flat_group(group, groups);
+    let head = flat / (across * down);
+    if head >= HEADS {
+        return;
+    }
+    let row = flat / across % down * TILE + local.y;
+    let first_col = flat % across * TILE;
+    let col = first_col + local.x;
+    let slot = local.y * TILE + local.x;
+    var score = 0.0;
+    var dprobability = 0.0;
+    for (var x = 0u; x < D; x += TILE) {
+        let inside = x + local.x < D;
+        // K and V are read along their rows too, so that neighbours read neighbours.
+        let key = first_col + local.y;
+        var staged = vec4<f32>();
+        if inside && row < S {
+            let at = (head * S + row) * D + x + local.x;
+            staged.x = f32(q[at]);
+            staged.z = f32(dout[at]);
+        }
+        if inside && key < T {
+            let at = (head * T + key) * D + x + local.x;
+            staged.y = f32(k[at]);
+            staged.w = f32(v[at]);
+        }
+        tile_q[slot] = staged.x;
+        tile_k[slot] = staged.y;
+        tile_dout[slot] = staged.z;
+        tile_v[slot] = staged.w;
+        workgroupBarrier();
+        for (var i = 0u; i < TILE; i++) {
+            score += tile_q[local.y * TILE + i] * tile_k[local.x * TILE + i];
+            dprobability += tile_dout[local.y * TILE + i] * tile_v[local.x * TILE + i];
+        }
+        workgroupBarrier();
+    }
+    if row < S && col < T {
+        let scale = inverseSqrt(f32(D));
+        var probability = 0.0;
+        if col < visible(row) {
+            probability = exp(score * scale - lse[head * S + row]);
+        }
+        let at = (head * S + row) * T + col;
+        probabilities[at] = probability;
+        dscores[at] = probability * (dprobability - delta[head * S + row]) * scale;
+    }
+}
