@@ -5,9 +5,10 @@
 mod made_runs;
 mod rules;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use made_runs::{KEPT, browser_run, cuda_run};
+use made_runs::{KEPT, browser_run, cuda_run, overlapped_run};
 use parallax_core::device::{Span, SpanKind, Track};
 use parallax_core::record::{Outcome, Run};
 use parallax_core::trace::text;
@@ -30,16 +31,22 @@ fn spans(run: &mut Run, record: usize) -> &mut Vec<Span> {
     }
 }
 
+fn device_spans(run: &Run) -> impl Iterator<Item = &Span> {
+    let traces = run.records.iter().filter_map(|record| record.measured()?.trace.as_ref());
+    traces.flat_map(|trace| &trace.spans).filter(|span| span.track == Track::Gpu)
+}
+
 fn keeps_the_rules(run: &Run, kernels: usize) {
     let trace = parsed(run);
-    assert_eq!(rules::slices_nest(&trace), 2, "host and device");
+    let streams: BTreeSet<_> = device_spans(run).map(|span| (span.device, span.stream)).collect();
+    assert_eq!(rules::slices_nest(&trace), 1 + streams.len(), "the host, and every stream of the device");
     assert_eq!(rules::analysable(&text(run)), kernels);
     assert!(rules::arrows_have_both_ends(&trace) > 0);
 }
 
 #[test]
 fn example_files_keep_their_form_and_the_rules() {
-    for (name, run) in [("cuda", cuda_run()), ("browser", browser_run())] {
+    for (name, run) in [("cuda", cuda_run()), ("browser", browser_run()), ("overlap", overlapped_run())] {
         keeps_the_rules(&run, KEPT * 6);
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../tests/trace/{name}.trace.json"));
         if std::env::var_os("PARALLAX_BLESS").is_some() {
@@ -72,6 +79,69 @@ fn device_work_that_overlaps_moves_back_and_keeps_its_length() {
     let after: f64 = kernels.iter().map(|k| k["dur"].as_f64().expect("number") * 1e3).sum();
     assert!((after - before).abs() < 1.0, "{after} ns of {before} ns");
     assert!(kernels.iter().any(|k| k["args"]["moved_ns"].as_f64().is_some_and(|ns| ns > 0.0)));
+}
+
+/// How long two lanes of a trace were busy at the same time, in nanoseconds.
+fn beside(trace: &Value, one: u64, other: u64) -> f64 {
+    let lane = |stream: u64| -> Vec<(f64, f64)> {
+        let on = |e: &&Value| e["ph"] == "X" && e["args"]["stream"].as_u64() == Some(stream);
+        let extent = |e: &Value| {
+            let (at, length) = (e["ts"].as_f64().expect("a time"), e["dur"].as_f64().expect("a length"));
+            (at, at + length)
+        };
+        rules::events(trace).iter().filter(on).map(extent).collect()
+    };
+    let (ones, others) = (lane(one), lane(other));
+    let both = |a: &(f64, f64)| others.iter().map(|b| (a.1.min(b.1) - a.0.max(b.0)).max(0.0)).sum::<f64>();
+    ones.iter().map(both).sum::<f64>() * 1e3
+}
+
+/// Two streams have a lane each, on which work lies beside each other for as long as it was told.
+#[test]
+fn work_of_two_streams_overlaps_as_it_did() {
+    let mut run = overlapped_run();
+    let (copies, kernels): (Vec<&Span>, Vec<&Span>) = device_spans(&run).partition(|s| s.kind == SpanKind::Memcpy);
+    let both = |a: &Span, b: &Span| (a.end.0.min(b.end.0) - a.start.0.max(b.start.0)).max(0.0);
+    let told: f64 = copies.iter().flat_map(|a| kernels.iter().map(|b| both(a, b))).sum();
+    assert!(told > 1e5, "{told} ns");
+    let trace = parsed(&run);
+    assert!((beside(&trace, 13, 14) - told).abs() < 100.0, "{} of {told} ns", beside(&trace, 13, 14));
+    let names: Vec<&Value> = named(&trace, "thread_name").iter().map(|e| &e["args"]["name"]).collect();
+    assert_eq!(names[1..], ["stream 14", "stream 13"], "named once, as they come");
+    let copy = named(&trace, "Memcpy HtoD (Pinned -> Device)")[1];
+    assert_eq!(
+        (&copy["tid"], &copy["args"]["stream"], &copy["args"]["stage"]),
+        (&json!(14), &json!(14), &json!("upload 1"))
+    );
+    assert!(named(&trace, "[").iter().all(|e| e["args"]["moved_ns"].is_null()), "nothing had to move");
+
+    // Where the device seems to be ahead of the host by more than the gap between two executions, lanes move together.
+    let mut late = 0.0;
+    for record in 0..run.records.len() {
+        for span in spans(&mut run, record) {
+            late += if span.kind == SpanKind::Annotation { 70_000.0 } else { 0.0 };
+            if span.track == Track::Gpu {
+                (span.start.0, span.end.0) = (span.start.0 - late, span.end.0 - late);
+            }
+        }
+    }
+    keeps_the_rules(&run, KEPT * 6);
+    let trace = parsed(&run);
+    assert!(rules::events(&trace).iter().any(|e| e["args"]["moved_ns"].as_f64().is_some_and(|ns| ns > 0.0)));
+    assert!((beside(&trace, 13, 14) - told).abs() < 100.0, "{} of {told} ns", beside(&trace, 13, 14));
+}
+
+/// What was recorded before spans knew their device and stream loads, and what has no number has none in the file.
+#[test]
+fn spans_without_device_and_stream_load_and_are_written_as_before() {
+    let old = json!({"name": "a", "kind": "kernel", "track": "gpu", "start": 1.0, "end": 2.0, "correlation": 1});
+    let span: Span = serde_json::from_value(old.clone()).expect("as it was written");
+    assert_eq!((span.device, span.stream), (0, None));
+    assert_eq!(serde_json::to_value(&span).expect("JSON"), old);
+    let second = Span { device: 1, stream: Some(14), ..span };
+    let text = serde_json::to_value(&second).expect("JSON");
+    assert_eq!((&text["device"], &text["stream"]), (&json!(1), &json!(14)));
+    assert_eq!(serde_json::from_value::<Span>(text).expect("its own text"), second);
 }
 
 /// Calls of the host that stick out of their phase or into each other, because another clock took them.

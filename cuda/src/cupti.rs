@@ -1,7 +1,8 @@
 //! What the hardware saw, from NVIDIA's profiling interface CUPTI, loaded at run time.
 //!
-//! CUPTI fills buffers with activity records: one for each kernel, with its begin and end on the device, and one for each
-//! call into the driver or the runtime, which carries the same correlation number as the kernel that it launched. It
+//! CUPTI fills buffers with activity records: one for each kernel, copy and fill, with its device, its stream, and its
+//! begin and end there, and one for each call into the driver or the runtime, which carries the same correlation number as
+//! the work that it launched. It
 //! records only between [`Recording::begin`] and the recording's end. Whatever fails here is no error of the case: the
 //! caller takes events instead.
 
@@ -12,6 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cudarc::cupti::sys::{
     CUpti_ActivityAPI as ApiRecord, CUpti_ActivityKernel9 as KernelRecord, CUpti_ActivityKind as Kind,
+    CUpti_ActivityMemcpy6 as CopyRecord, CUpti_ActivityMemset4 as FillRecord,
 };
 use libloading::Library;
 
@@ -21,10 +23,15 @@ use crate::libraries::Wanted;
 const WANTED: Wanted =
     Wanted { stem: "cupti", windows: &[], variable: None, toolkit: Some("extras/CUPTI/lib64"), wheel: "cuda_cupti" };
 
-/// What is recorded: kernels without serialising them, and calls that may have launched them. Libraries launch through
-/// the runtime, our own kernels through the driver.
-const KINDS: [Kind; 3] =
-    [Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, Kind::CUPTI_ACTIVITY_KIND_DRIVER, Kind::CUPTI_ACTIVITY_KIND_RUNTIME];
+/// What is recorded: kernels without serialising them, copies, fills, and calls that may have launched them. Libraries
+/// launch through the runtime, our own kernels through the driver.
+const KINDS: [Kind; 5] = [
+    Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+    Kind::CUPTI_ACTIVITY_KIND_MEMCPY,
+    Kind::CUPTI_ACTIVITY_KIND_MEMSET,
+    Kind::CUPTI_ACTIVITY_KIND_DRIVER,
+    Kind::CUPTI_ACTIVITY_KIND_RUNTIME,
+];
 
 type BufferRequested = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 type BufferCompleted = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
@@ -45,6 +52,10 @@ struct Api {
 pub(crate) enum What {
     /// A kernel ran on the device.
     Kernel,
+    /// Bytes were copied.
+    Copy,
+    /// Bytes were set.
+    Fill,
     /// The host called the driver or the runtime.
     Call,
 }
@@ -53,11 +64,16 @@ pub(crate) enum What {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Activity {
     pub(crate) what: What,
-    /// The name of a kernel.
+    /// The name of a kernel, or between which memories a copy went.
     pub(crate) name: Option<String>,
+    /// Where it ran; zeros for calls.
+    pub(crate) device: u32,
+    pub(crate) stream: u32,
+    /// Bytes that were copied or set.
+    pub(crate) bytes: Option<u64>,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// The same for a call and the kernel that it launched.
+    /// The same for a call and the work that it launched.
     pub(crate) correlation: u32,
 }
 
@@ -180,7 +196,8 @@ extern "C" fn buffer_completed(_context: *mut c_void, _stream: u32, buffer: *mut
             records().extend(parsed.map(|(activity, name)| {
                 // SAFETY: CUPTI's names end with a zero and stay where they are as long as it is loaded.
                 let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
-                Activity { name: name.map(|name| name.to_string_lossy().into_owned()), ..activity }
+                let name = name.map(|name| name.to_string_lossy().into_owned()).or(activity.name);
+                Activity { name, ..activity }
             }));
         }
     }
@@ -190,29 +207,56 @@ extern "C" fn buffer_completed(_context: *mut c_void, _stream: u32, buffer: *mut
 
 /// A record at the beginning of `bytes`, if it is of a kind that is asked for, and where its name is, if it has one.
 ///
-/// CUPTI appends fields to its kernel record from version to version; those that are read here have been in their places
-/// since version 9 of CUDA.
+/// CUPTI appends fields to its records from version to version; those that are read here have been in their places since
+/// version 9 of CUDA.
 fn parse(bytes: &[u8]) -> Option<(Activity, *const c_char)> {
     use std::mem::offset_of;
     let half = |offset: usize| Some(u32::from_ne_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?));
     let full = |offset: usize| Some(u64::from_ne_bytes(bytes.get(offset..offset + 8)?.try_into().ok()?));
     let kind = half(0)?;
     let is = |known: Kind| kind == known as u32;
-    if is(Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) || is(Kind::CUPTI_ACTIVITY_KIND_KERNEL) {
-        let activity = Activity {
-            what: What::Kernel,
+    // What every record of work on a device tells.
+    let work = |what, [start, end]: [usize; 2], [device, stream, correlation]: [usize; 3]| {
+        Some(Activity {
+            what,
             name: None,
-            start: full(offset_of!(KernelRecord, start))?,
-            end: full(offset_of!(KernelRecord, end))?,
-            correlation: half(offset_of!(KernelRecord, correlationId))?,
-        };
+            device: half(device)?,
+            stream: half(stream)?,
+            bytes: None,
+            start: full(start)?,
+            end: full(end)?,
+            correlation: half(correlation)?,
+        })
+    };
+    if is(Kind::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) || is(Kind::CUPTI_ACTIVITY_KIND_KERNEL) {
+        type R = KernelRecord;
+        let times = [offset_of!(R, start), offset_of!(R, end)];
+        let place = [offset_of!(R, deviceId), offset_of!(R, streamId), offset_of!(R, correlationId)];
+        let activity = work(What::Kernel, times, place)?;
         // CUPTI is native to machines whose addresses have 64 bits.
         let name = full(offset_of!(KernelRecord, name))? as usize;
         Some((activity, std::ptr::with_exposed_provenance(name)))
+    } else if is(Kind::CUPTI_ACTIVITY_KIND_MEMCPY) {
+        type R = CopyRecord;
+        let times = [offset_of!(R, start), offset_of!(R, end)];
+        let place = [offset_of!(R, deviceId), offset_of!(R, streamId), offset_of!(R, correlationId)];
+        let byte = |offset: usize| bytes.get(offset).copied();
+        let name = copied(byte(offset_of!(R, copyKind))?, [offset_of!(R, srcKind), offset_of!(R, dstKind)].map(byte));
+        let bytes = Some(full(offset_of!(R, bytes))?);
+        Some((Activity { name: Some(name), bytes, ..work(What::Copy, times, place)? }, std::ptr::null()))
+    } else if is(Kind::CUPTI_ACTIVITY_KIND_MEMSET) {
+        type R = FillRecord;
+        let times = [offset_of!(R, start), offset_of!(R, end)];
+        let place = [offset_of!(R, deviceId), offset_of!(R, streamId), offset_of!(R, correlationId)];
+        let bytes = Some(full(offset_of!(R, bytes))?);
+        Some((Activity { bytes, ..work(What::Fill, times, place)? }, std::ptr::null()))
     } else if is(Kind::CUPTI_ACTIVITY_KIND_DRIVER) || is(Kind::CUPTI_ACTIVITY_KIND_RUNTIME) {
         let activity = Activity {
             what: What::Call,
             name: None,
+            device: 0,
+            stream: 0,
+            bytes: None,
             start: full(offset_of!(ApiRecord, start))?,
             end: full(offset_of!(ApiRecord, end))?,
             correlation: half(offset_of!(ApiRecord, correlationId))?,
@@ -221,6 +265,27 @@ fn parse(bytes: &[u8]) -> Option<(Activity, *const c_char)> {
     } else {
         None
     }
+}
+
+/// What PyTorch's profiler calls a copy: its way, and the kinds of memory at both ends.
+fn copied(way: u8, memories: [Option<u8>; 2]) -> String {
+    let way = match way {
+        1 => "HtoD",
+        2 => "DtoH",
+        8 => "DtoD",
+        9 => "HtoH",
+        10 => "PtoP",
+        _ => "Unknown",
+    };
+    let [from, to] = memories.map(|memory| match memory {
+        Some(1) => "Pageable",
+        Some(2) => "Pinned",
+        Some(3 | 6) => "Device",
+        Some(4) => "Array",
+        Some(5 | 7) => "Managed",
+        _ => "Unknown",
+    });
+    format!("Memcpy {way} ({from} -> {to})")
 }
 
 #[cfg(test)]
@@ -241,7 +306,16 @@ mod tests {
     #[test]
     fn kernel_records_of_every_version_are_read() {
         let name = c"attention_flash";
-        let want = Activity { what: What::Kernel, name: None, start: 1 << 60, end: (1 << 60) + 7, correlation: 42 };
+        let want = Activity {
+            what: What::Kernel,
+            name: None,
+            device: 3,
+            stream: 17,
+            bytes: None,
+            start: 1 << 60,
+            end: (1 << 60) + 7,
+            correlation: 42,
+        };
         let want = Some((want, name.as_ptr()));
         macro_rules! check {
             ($($record:ty),*) => {$({
@@ -250,6 +324,8 @@ mod tests {
                 record.start = 1 << 60;
                 record.end = (1 << 60) + 7;
                 record.completed = 5;
+                record.deviceId = 3;
+                record.streamId = 17;
                 record.correlationId = 42;
                 record.name = name.as_ptr();
                 assert_eq!(parse(bytes_of(&record)), want);
@@ -266,10 +342,46 @@ mod tests {
         record.start = 10;
         record.end = 20;
         record.correlationId = 3;
-        let want = Activity { what: What::Call, name: None, start: 10, end: 20, correlation: 3 };
+        let want = Activity {
+            what: What::Call,
+            name: None,
+            device: 0,
+            stream: 0,
+            bytes: None,
+            start: 10,
+            end: 20,
+            correlation: 3,
+        };
         assert_eq!(parse(bytes_of(&record)), Some((want, std::ptr::null())));
-        record.kind = Kind::CUPTI_ACTIVITY_KIND_MEMCPY;
+        record.kind = Kind::CUPTI_ACTIVITY_KIND_NAME;
         assert_eq!(parse(bytes_of(&record)), None);
+    }
+
+    #[test]
+    fn copies_and_fills_say_where_and_how_much() {
+        let mut copy: CopyRecord = zeroed();
+        copy.kind = Kind::CUPTI_ACTIVITY_KIND_MEMCPY;
+        (copy.copyKind, copy.srcKind, copy.dstKind) = (1, 2, 3);
+        (copy.bytes, copy.start, copy.end) = (1 << 33, 10, 30);
+        (copy.deviceId, copy.streamId, copy.correlationId) = (1, 14, 9);
+        let want = Activity {
+            what: What::Copy,
+            name: Some("Memcpy HtoD (Pinned -> Device)".to_owned()),
+            device: 1,
+            stream: 14,
+            bytes: Some(1 << 33),
+            start: 10,
+            end: 30,
+            correlation: 9,
+        };
+        assert_eq!(parse(bytes_of(&copy)), Some((want.clone(), std::ptr::null())));
+        let mut fill: FillRecord = zeroed();
+        fill.kind = Kind::CUPTI_ACTIVITY_KIND_MEMSET;
+        (fill.bytes, fill.start, fill.end) = (1 << 33, 10, 30);
+        (fill.deviceId, fill.streamId, fill.correlationId) = (1, 14, 9);
+        let want = Activity { what: What::Fill, name: None, ..want };
+        assert_eq!(parse(bytes_of(&fill)), Some((want, std::ptr::null())));
+        assert_eq!(copied(2, [Some(3), Some(1)]), "Memcpy DtoH (Device -> Pageable)");
     }
 
     #[test]

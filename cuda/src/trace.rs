@@ -1,6 +1,7 @@
 //! One execution in detail: what the host called, what the device ran, and which call made which kernel run.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use parallax_core::device::{BackendError, Span, SpanKind, Trace, TraceSource, Track};
 use parallax_core::units::{Bytes, Nanos};
@@ -112,11 +113,10 @@ fn host_spans(submission: &Submission) -> Vec<Span> {
     submission.launches.iter().enumerate().map(launch).chain([wait]).collect()
 }
 
-fn device_span(submission: &Submission, launch: usize, symbol: Option<&str>, [start, end]: [Nanos; 2]) -> Span {
+fn device_span(submission: &Submission, launch: usize, [start, end]: [Nanos; 2]) -> Span {
     let Launched { label, kind, bytes, .. } = &submission.launches[launch];
     Span {
         name: label.to_string(),
-        symbol: symbol.filter(|symbol| symbol != label).map(str::to_owned),
         kind: *kind,
         bytes: *bytes,
         track: Track::Gpu,
@@ -124,6 +124,23 @@ fn device_span(submission: &Submission, launch: usize, symbol: Option<&str>, [st
         end,
         correlation: correlation(launch),
         ..Span::default()
+    }
+}
+
+/// What a record of CUPTI's tells beside its times.
+fn activity_span(submission: &Submission, launch: usize, activity: &Activity, times: [Nanos; 2]) -> Span {
+    let span = device_span(submission, launch, times);
+    Span {
+        symbol: activity.name.clone().filter(|symbol| *symbol != span.name),
+        kind: match activity.what {
+            What::Copy => SpanKind::Memcpy,
+            What::Fill => SpanKind::Memset,
+            What::Kernel | What::Call => SpanKind::Kernel,
+        },
+        device: activity.device,
+        stream: Some(activity.stream),
+        bytes: activity.bytes.map(Bytes),
+        ..span
     }
 }
 
@@ -141,7 +158,7 @@ fn from_events(submission: &Submission, times: &[Nanos]) -> Trace {
     let zero = if room.0 < 0.0 { begin } else { done - busy };
     let mut spans = host_spans(submission);
     let stages = times.windows(2).enumerate();
-    spans.extend(stages.map(|(i, mark)| device_span(submission, i, None, [zero + mark[0], zero + mark[1]])));
+    spans.extend(stages.map(|(i, mark)| device_span(submission, i, [zero + mark[0], zero + mark[1]])));
     Trace { spans, alignment_error: Some(Nanos(room.0.abs())), source: Some(TraceSource::Events) }
 }
 
@@ -173,43 +190,46 @@ impl Alignment {
     }
 }
 
-/// The kernels of the execution, each joined to the launch that called for it. `None` when that cannot be told, or when a
-/// launch has no kernel: half a story would be taken for a whole one.
+/// The kernels, copies and fills of the execution, each joined to the launch that called for it. `None` when that cannot be
+/// told, or when a launch has no work of its own: half a story would be taken for a whole one.
 fn from_activities(submission: &Submission, activities: &[Activity], aligned: Alignment) -> Option<Trace> {
     let begin = submission.launches.first()?.begin;
     let on_host = |activity: &Activity| [aligned.to_host(activity.start), aligned.to_host(activity.end)];
     // The execution before this one is in the records too; the stream was empty between them.
-    let of =
-        |what| activities.iter().filter(move |activity| activity.what == what && on_host(activity)[0].0 >= begin.0);
-    let mut kernels: Vec<&Activity> = of(What::Kernel).collect();
-    if kernels.iter().any(|kernel| kernel.start == 0 || kernel.end < kernel.start) {
+    let of = |calls: bool| {
+        let wanted = move |activity: &&Activity| (activity.what == What::Call) == calls;
+        activities.iter().filter(wanted).filter(|activity| on_host(activity)[0].0 >= begin.0)
+    };
+    let mut works: Vec<&Activity> = of(false).collect();
+    if works.iter().any(|work| work.start == 0 || work.end < work.start) {
         return None;
     }
-    kernels.sort_by_key(|kernel| kernel.start);
-    // The launch whose span on the host holds the call that the kernel is correlated with.
-    let launch_of = |kernel: &&Activity| {
-        let call = of(What::Call).find(|call| call.correlation == kernel.correlation)?;
+    works.sort_by_key(|work| work.start);
+    // The launch whose span on the host holds the call that the work is correlated with.
+    let launch_of = |work: &&Activity| {
+        let call = of(true).find(|call| call.correlation == work.correlation)?;
         let [start, end] = on_host(call);
         submission.launches.iter().position(|launch| launch.begin.0 <= start.0 && end.0 <= launch.end.0)
     };
-    let launches: Vec<usize> = match kernels.iter().map(launch_of).collect() {
+    let one_stream = || works.iter().all(|work| (work.device, work.stream) == (works[0].device, works[0].stream));
+    let launches: Vec<usize> = match works.iter().map(launch_of).collect() {
         Some(launches) => launches,
-        // One stream runs kernels in the order of their launches, so that as many of them as launches need no records
-        // of calls.
-        None if kernels.len() == submission.launches.len() => (0..kernels.len()).collect(),
+        // One stream works in the order of the launches, so that as many works as launches need no records of calls.
+        None if works.len() == submission.launches.len() && one_stream() => (0..works.len()).collect(),
         None => return None,
     };
     if (0..submission.launches.len()).any(|launch| !launches.contains(&launch)) {
         return None;
     }
     let mut spans = host_spans(submission);
-    let mut free = Nanos(f64::NEG_INFINITY);
-    for (launch, kernel) in launches.into_iter().zip(kernels) {
-        let [start, end] = on_host(kernel);
-        // A kernel may be let in while the last blocks of the one before it still run; a track shows one at a time.
+    let mut free = HashMap::new();
+    for (launch, work) in launches.into_iter().zip(works) {
+        let [start, end] = on_host(work);
+        // A kernel may be let in while the last blocks of the one before it still run; a stream shows one at a time.
+        let free = free.entry((work.device, work.stream)).or_insert(start);
         let start = Nanos(start.0.max(free.0));
-        free = Nanos(end.0.max(start.0));
-        spans.push(device_span(submission, launch, kernel.name.as_deref(), [start, free]));
+        *free = Nanos(end.0.max(start.0));
+        spans.push(activity_span(submission, launch, work, [start, *free]));
     }
     Some(Trace { spans, alignment_error: Some(aligned.error), source: Some(TraceSource::Cupti) })
 }
@@ -266,7 +286,8 @@ mod tests {
     const ALIGNED: Alignment = Alignment { host: Nanos(0.0), cupti: EPOCH, error: Nanos(4.0) };
 
     fn record(what: What, start: u64, end: u64, correlation: u32) -> Activity {
-        Activity { what, name: None, start: EPOCH + start, end: EPOCH + end, correlation }
+        let (start, end) = (EPOCH + start, EPOCH + end);
+        Activity { what, name: None, device: 0, stream: 13, bytes: None, start, end, correlation }
     }
 
     #[test]
@@ -303,6 +324,27 @@ mod tests {
         let trace = from_activities(&submission, &kernels, ALIGNED).expect("whole");
         assert_eq!(told(&trace)[3..], [("a", 125.0, 149.0, Some(1)), ("b", 149.0, 170.0, Some(2))], "no overlap");
         assert_eq!(from_activities(&submission, &kernels[..1], ALIGNED), None, "a launch without its kernel");
+    }
+
+    #[test]
+    fn what_overlaps_on_two_streams_still_does() {
+        let submission = submission(&TWO, [130.0, 200.0]);
+        let copy = Activity {
+            name: Some("Memcpy HtoD (Pinned -> Device)".to_owned()),
+            stream: 14,
+            bytes: Some(64),
+            ..record(What::Copy, 122, 160, 7)
+        };
+        let kernel = record(What::Kernel, 130, 170, 8);
+        let calls = [record(What::Call, 101, 109, 7), record(What::Call, 116, 118, 8)];
+        let both = [copy.clone(), kernel.clone(), calls[0].clone(), calls[1].clone()];
+        let trace = from_activities(&submission, &both, ALIGNED).expect("whole");
+        let spans = &trace.spans[3..];
+        assert_eq!(told(&trace)[3..], [("a", 122.0, 160.0, Some(1)), ("b", 130.0, 170.0, Some(2))]);
+        assert_eq!(spans.iter().map(|span| span.stream).collect::<Vec<_>>(), [Some(14), Some(13)]);
+        assert_eq!((spans[0].kind, spans[0].bytes), (SpanKind::Memcpy, Some(Bytes(64))));
+        assert_eq!(spans[0].symbol.as_deref(), Some("Memcpy HtoD (Pinned -> Device)"));
+        assert_eq!(from_activities(&submission, &both[..2], ALIGNED), None, "no order across streams");
     }
 
     #[test]

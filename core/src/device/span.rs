@@ -40,13 +40,19 @@ pub enum SpanKind {
 pub struct Span {
     /// What ran: the stage's label, or what the host did.
     pub name: String,
-    /// The driver's name for a kernel, where it is another than `name`: which one a library chose to run.
+    /// The driver's name, where it is another than `name`: which kernel a library chose to run, or which way a copy went.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symbol: Option<String>,
     /// What it is.
     pub kind: SpanKind,
     /// Where it ran.
     pub track: Track,
+    /// Which device of the run, for spans of the device.
+    #[serde(skip_serializing_if = "is_first")]
+    pub device: u32,
+    /// Which of the device's streams (queues), in the interface's own numbers; absent where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<u32>,
     /// Begin, on the host clock.
     pub start: Nanos,
     /// End, on the host clock.
@@ -59,6 +65,10 @@ pub struct Span {
     /// The host's call stack at this point, innermost frame first, where it was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<String>,
+}
+
+fn is_first(device: &u32) -> bool {
+    *device == 0
 }
 
 /// Where device spans come from.
@@ -78,7 +88,7 @@ pub enum TraceSource {
 /// One execution in detail.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Trace {
-    /// Host and device spans; spans of one track do not overlap.
+    /// Host and device spans. Spans of one stream of one device do not overlap; those of different streams may.
     pub spans: Vec<Span>,
     /// How far the device track may be shifted against the host track.
     pub alignment_error: Option<Nanos>,

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::device::{DeviceInfo, Launch, TraceSource};
 use crate::record::{Measured, Record};
 use crate::suite::{Caps, Case, Dialect, Storage};
-use crate::trace::{DEVICE, STREAM};
+use crate::trace::DEVICE;
+use crate::trace::event::Thread;
 use crate::units::{Bytes, Nanos};
 
 /// Threads of a warp on every CUDA device so far.
@@ -64,12 +65,12 @@ pub(super) fn inputs(record: &Record) -> Map<String, Value> {
 }
 
 /// What every event on the device carries.
-pub(super) fn device(external: u64, correlation: u64) -> Map<String, Value> {
+pub(super) fn device(external: u64, correlation: u64, (device, stream): Thread) -> Map<String, Value> {
     map([
         ("External id", json!(external)),
-        ("device", json!(DEVICE)),
+        ("device", json!(device)),
         ("context", json!(1)),
-        ("stream", json!(STREAM)),
+        ("stream", json!(stream)),
         ("correlation", json!(correlation)),
     ])
 }

@@ -11,10 +11,10 @@ use crate::trace::axis::Axis;
 use crate::trace::counters::Held;
 use crate::trace::event::{Event, Thread, whole};
 use crate::trace::execution::{Correlations, Execution, Nesting};
-use crate::trace::{DEVICE, HOST, HOST_THREAD, STREAM, args, counters};
+use crate::trace::lanes::{self, Lanes};
+use crate::trace::{DEVICE, HOST, HOST_THREAD, args, counters};
 
 const CALLS: Thread = (HOST, HOST_THREAD);
-const WORK: Thread = (DEVICE, STREAM);
 
 /// What has to be known of earlier records to lay out the next one. It grows with the number of records, not of spans.
 #[derive(Debug)]
@@ -22,8 +22,7 @@ pub struct Layout {
     caps: Caps,
     shapes: bool,
     axis: Axis,
-    /// The device's thread is free from here on.
-    free: i64,
+    lanes: Lanes,
     correlation: u64,
     external: u64,
     /// Memory of every case, where it was asked for.
@@ -68,7 +67,7 @@ impl Layout {
             caps: run.device.caps.clone(),
             shapes: run.spec.record_shapes,
             axis: Axis::default(),
-            free: 0,
+            lanes: Lanes::of(program(run)),
             correlation: 0,
             external: 0,
             held: run.spec.profile_memory.then(Vec::new),
@@ -77,28 +76,13 @@ impl Layout {
         }
     }
 
-    /// Names and order of processes and threads.
+    /// Names and order of processes and of the host's thread; the lanes of devices are named when their first work comes.
     pub(super) fn names(run: &Run) -> Vec<Event> {
-        let program = format!("parallax {} · {}", run.target, run.device.name);
-        let process = |pid: u32, label: String, order: u32| {
-            [
-                Event::fact("process_name", (pid, 0), "name", program.clone()),
-                Event::fact("process_labels", (pid, 0), "labels", label),
-                Event::fact("process_sort_index", (pid, 0), "sort_index", order),
-            ]
-        };
-        let thread = |thread: Thread, name: String| {
-            [
-                Event::fact("thread_name", thread, "name", name),
-                Event::fact("thread_sort_index", thread, "sort_index", thread.1),
-            ]
-        };
-        // Kineto's order: the host first, devices far behind.
+        let program = program(run);
         [
-            &process(HOST, "CPU".to_owned(), HOST)[..],
-            &thread(CALLS, format!("thread {HOST_THREAD} (parallax)")),
-            &process(DEVICE, format!("GPU {DEVICE}"), 5_000_000 + DEVICE),
-            &thread(WORK, format!("stream {STREAM}")),
+            &lanes::process(&program, HOST, "CPU".to_owned(), HOST)[..],
+            &lanes::thread(CALLS, format!("thread {HOST_THREAD} (parallax)")),
+            &lanes::device(&program, DEVICE),
         ]
         .concat()
     }
@@ -177,50 +161,25 @@ impl Layout {
 
         let mut arrows = numbers.joined;
         let mut launches = Launches::of(launches);
-        // Work of a stream comes one after the other. Where the clocks' difference is known too roughly to show it so,
-        // what comes later moves back, and keeps its length.
-        let mut moved = 0;
+        let mut placing = self.lanes.place(&execution.device, shift);
         for (span, number) in execution.device.iter().zip(&numbers.device) {
-            let mut start = whole(span.start) + shift + moved;
-            if start < self.free {
-                moved += self.free - start;
-                start = self.free;
-            }
-            let end = start + (whole(span.end) - whole(span.start)).max(0);
-            self.free = end;
+            let lane = lanes::of(span);
+            placing.lanes.names_of(lane).into_iter().try_for_each(&mut *emit)?;
+            let (start, end) = placing.next(span);
+            let moved = placing.moved;
             self.axis.reach(end);
-            let mut args = args::device(external, *number);
+            let mut args = args::device(external, *number, lane);
             if moved > 0 {
                 args.insert("moved_ns".to_owned(), json!(moved));
             }
             args.insert("case".to_owned(), json!(operator.case));
-            emit(self.work(span, (start, end), args, &mut launches))?;
+            emit(work(span, (start, end), args, &mut launches, &self.caps))?;
             // One arrow per launch, to the first that it launched.
             if arrows.remove(number) {
-                emit(Event::launched(*number, WORK, start))?;
+                emit(Event::launched(*number, lane, start))?;
             }
         }
         Ok(end.max(from))
-    }
-
-    /// One span of the device.
-    fn work(&self, span: &Span, at: (i64, i64), mut args: Map<String, Value>, launches: &mut Launches<'_>) -> Event {
-        match span.kind {
-            SpanKind::Memcpy | SpanKind::Memset => {
-                args.extend(args::moved(span.bytes, span.end - span.start));
-                let (category, word) =
-                    if span.kind == SpanKind::Memcpy { ("gpu_memcpy", "Memcpy") } else { ("gpu_memset", "Memset") };
-                // Scripts tell kernels from copies and fills by the first word of their names.
-                let name =
-                    if span.name.starts_with(word) { span.name.clone() } else { format!("{word} ({})", span.name) };
-                Event::slice(category, &name, WORK, at, args)
-            }
-            _ => {
-                args.extend(launches.next(&span.name).map(|l| args::launch(l, &self.caps)).unwrap_or_default());
-                args.extend(span.symbol.as_ref().map(|symbol| ("symbol".to_owned(), json!(symbol))));
-                Event::slice("kernel", &span.name, WORK, at, args)
-            }
-        }
     }
 
     /// The events that need the whole run: memory, and the canary.
@@ -242,6 +201,11 @@ impl Layout {
     pub(super) fn alignment_error(&self) -> Option<f64> {
         self.alignment_error
     }
+}
+
+/// What the processes of a run are called.
+fn program(run: &Run) -> String {
+    format!("parallax {} · {}", run.target, run.device.name)
 }
 
 /// What every execution of a case is called.
@@ -287,4 +251,28 @@ fn call(span: &Span, at: (i64, i64), external: u64, number: u64) -> Event {
     // CUDA's driver has names in `cu`, its runtime in `cuda`; Kineto keeps them apart.
     let driver = span.name.starts_with("cu") && !span.name.starts_with("cuda");
     Event::slice(if driver { "cuda_driver" } else { "cuda_runtime" }, &span.name, CALLS, at, args)
+}
+
+/// One span of the device.
+fn work(span: &Span, at: (i64, i64), mut args: Map<String, Value>, launches: &mut Launches<'_>, caps: &Caps) -> Event {
+    let lane = lanes::of(span);
+    match span.kind {
+        SpanKind::Memcpy | SpanKind::Memset => {
+            args.extend(args::moved(span.bytes, span.end - span.start));
+            let (category, word) =
+                if span.kind == SpanKind::Memcpy { ("gpu_memcpy", "Memcpy") } else { ("gpu_memset", "Memset") };
+            // Scripts tell kernels from copies and fills by the first word of their names.
+            if let Some(symbol) = span.symbol.as_deref().filter(|symbol| symbol.starts_with(word)) {
+                args.insert("stage".to_owned(), json!(span.name));
+                return Event::slice(category, symbol, lane, at, args);
+            }
+            let name = if span.name.starts_with(word) { span.name.clone() } else { format!("{word} ({})", span.name) };
+            Event::slice(category, &name, lane, at, args)
+        }
+        _ => {
+            args.extend(launches.next(&span.name).map(|l| args::launch(l, caps)).unwrap_or_default());
+            args.extend(span.symbol.as_ref().map(|symbol| ("symbol".to_owned(), json!(symbol))));
+            Event::slice("kernel", &span.name, lane, at, args)
+        }
+    }
 }

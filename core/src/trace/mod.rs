@@ -2,13 +2,15 @@
 //!
 //! The host is a process with one thread. On it lie, from the outside in: a case (once for each stretch of time that was
 //! spent on it), its phases, in the phase `trace` one `ProfilerStep#N` for each kept execution, the operator (`cpu_op`),
-//! and its calls into the interface (`cuda_runtime`, or `cuda_driver` for calls of CUDA's driver). The device is a process
-//! whose one thread is a stream; WebGPU's queue is shown as stream 7, CUDA's default. A call and the device work that it
+//! and its calls into the interface (`cuda_runtime`, or `cuda_driver` for calls of CUDA's driver). Each device is a process
+//! and each of its streams a thread of it, a lane; work whose stream has no number (WebGPU's queue) is shown on stream 7,
+//! CUDA's default. A call and the device work that it
 //! launched carry one `correlation`, unique in the file, and an arrow leads from one to the other (`ac2g`). Times are
 //! microseconds since the profiler was opened, with three digits of fraction.
 //!
-//! Slices of one thread nest or follow each other, always: where clocks disagree, device work is moved back as a whole
-//! (`moved_ns` says how far, durations stay), and host calls are cut to lie within their phase.
+//! Slices of one thread nest or follow each other, always: where clocks disagree, device work is moved back as a whole,
+//! all lanes together, so that what overlapped on different streams still does (`moved_ns` says how far, durations stay),
+//! and host calls are cut to lie within their phase.
 //!
 //! [`Layout`] makes the events of one record at a time, so that a file can be written while the run goes on; [`text`]
 //! makes the whole file of a run that is complete. The format is the Trace Event Format that Perfetto and
@@ -20,6 +22,7 @@ mod counters;
 mod event;
 mod execution;
 mod file;
+mod lanes;
 mod layout;
 
 pub use event::Event;
@@ -29,13 +32,13 @@ pub use layout::Layout;
 use crate::device::{Span, SpanKind, Track};
 use crate::record::Record;
 
-/// Process of the host.
-pub const HOST: u32 = 1;
+/// Process of the host: a number that no device's ordinal reaches.
+pub const HOST: u32 = 1000;
 /// Thread of the host.
 pub const HOST_THREAD: u32 = 1;
-/// Process of the device: its ordinal, as Kineto has it.
+/// Process of the first device. A device's process is its ordinal, as Kineto has it.
 pub const DEVICE: u32 = 0;
-/// Thread of the device: its stream.
+/// Thread of device work whose stream has no number of its own.
 pub const STREAM: u32 = 7;
 
 /// About how many bytes of text the trace of a record takes, before any compression.

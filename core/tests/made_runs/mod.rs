@@ -52,6 +52,34 @@ fn cuda(at: f64, stages: &[&str], nth: usize) -> (Vec<Span>, f64) {
     (spans, done)
 }
 
+/// Each stage's input is copied on a stream of its own while the stage before it computes on another.
+fn overlapped(at: f64, stages: &[&str], nth: usize) -> (Vec<Span>, f64) {
+    const COPIES: Option<u32> = Some(14);
+    const KERNELS: Option<u32> = Some(13);
+    let mut spans = Vec::new();
+    let (mut copied, mut computed) = (at + 9_000.0, at);
+    for (i, stage) in stages.iter().enumerate() {
+        let (copy, kernel) = (Some(2 * i as u32 + 1), Some(2 * i as u32 + 2));
+        let call = at + 5_000.0 * i as f64;
+        spans.push(span("cuMemcpyHtoDAsync_v2", SpanKind::Runtime, call, call + 2_100.0, copy));
+        spans.push(span("cuLaunchKernel", SpanKind::Runtime, call + 2_500.0, call + 4_650.5, kernel));
+        let length = 20_000.0 + 64.0 * nth as f64;
+        spans.push(Span {
+            stream: COPIES,
+            bytes: Some(Bytes(1 << 20)),
+            symbol: Some("Memcpy HtoD (Pinned -> Device)".to_owned()),
+            ..span(&format!("upload {i}"), SpanKind::Memcpy, copied, copied + length, copy)
+        });
+        copied += length + 1_000.0;
+        let start = copied.max(computed + 500.0);
+        computed = start + 31_500.0;
+        spans.push(Span { stream: KERNELS, ..span(stage, SpanKind::Kernel, start, computed, kernel) });
+    }
+    let (called, done) = (at + 5_000.0 * stages.len() as f64, computed + 9_000.0);
+    spans.push(span("cuStreamSynchronize", SpanKind::Wait, called, done, None));
+    (spans, done)
+}
+
 /// One submission for all stages, kernels from timestamps in steps of 65 536 ns.
 fn browser(at: f64, stages: &[&str], nth: usize) -> (Vec<Span>, f64) {
     const STEP: f64 = 65_536.0;
@@ -195,6 +223,11 @@ pub fn cuda_run() -> Run {
     }
     run.records = records(cuda, TraceSource::Cupti);
     run
+}
+
+/// As on the same GPU, with copies beside kernels.
+pub fn overlapped_run() -> Run {
+    Run { records: records(overlapped, TraceSource::Cupti), ..cuda_run() }
 }
 
 /// As in a browser.
