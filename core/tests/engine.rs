@@ -1,11 +1,12 @@
 //! The engine on scripted devices: what it makes of clocks that throttle, drift, lie or are coarse, of devices that fail,
 //! and of wrong results.
 
-use parallax_core::device::Clock;
+use parallax_core::device::{Clock, Launching};
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Ended, Event, Flow, Mode, SoFar};
 use parallax_core::plan::{Spec, plan};
 use parallax_core::record::{Method, Outcome, Record, Refusal, Run, Stopped, Suite};
+use parallax_core::suite::{Caps, Dialect};
 use parallax_core::testing::mock::{Fault, Mock, World, caps};
 
 const CASES: [&str; 3] = [
@@ -25,7 +26,7 @@ fn run_under_ceilings(cases: &[&str], world: World) -> Run {
 
 /// Run cases in a world; the edge's part of the bargain is done here as the edges do it.
 fn run_with(spec: &Spec, mode: Mode, world: World, mut flow: impl FnMut(&Event<'_>) -> Flow) -> (Ended, Run) {
-    let plan = plan(spec, &caps()).expect("cases");
+    let plan = plan(spec, &Caps { dialect: world.dialect, ..caps() }).expect("cases");
     let mut mock = Mock::of(world);
     let suite = Suite { version: String::new(), commit: String::new() };
     let mut run = Run::begin("mock", suite, &mock, spec, &plan);
@@ -301,4 +302,29 @@ fn cold_caches_take_copies_enough() {
         run_with(&Spec { case: vec![one.to_owned()], ..spec }, Mode::Measure, World::default(), |_| Flow::Continue);
     let Outcome::Skipped { reason } = &run.records[0].outcome else { panic!("{:?}", run.records) };
     assert!(reason.contains("copies of"), "{reason}");
+}
+
+/// A case that takes hardly longer than launching it: taken apart, it is timed as a graph too, by turns.
+#[test]
+fn a_case_that_launching_binds_is_timed_as_a_graph_beside() {
+    let one = CASES[0];
+    let told = |mode: Mode, dialect: Dialect, launch: Option<Launching>| {
+        let world = World { time: |_| 4_000.0, relaunching: -1_000.0, dialect, ..World::default() };
+        let spec = Spec { launch, ceilings: true, ..spec(&[one]) };
+        let (_, run) = run_with(&spec, mode, world, |_| Flow::Continue);
+        run.records[0].timing().unwrap_or_else(|| panic!("no figure: {:?}", run.records[0])).clone()
+    };
+    let cuda = told(Mode::TakeApart, Dialect::Cuda, None);
+    assert_eq!(cuda.launch, Some(Launching::Stream));
+    let relaunched = cuda.relaunched.expect("launching binds it");
+    assert_eq!(relaunched.launch, Launching::Graph);
+    let saved = relaunched.as_usual.median.0 - relaunched.summary.median.0;
+    assert!(near(saved, 1_000.0, 0.05), "{saved} ns");
+    assert!(near(relaunched.as_usual.median.0, cuda.summary.median.0, 0.01), "the usual way is as it was");
+
+    assert_eq!(told(Mode::Measure, Dialect::Cuda, None).relaunched, None, "only where it was asked for");
+    assert_eq!(told(Mode::TakeApart, Dialect::Wgsl, None).relaunched, None, "nothing cheaper is known there");
+    let graph = told(Mode::TakeApart, Dialect::Cuda, Some(Launching::Graph));
+    assert_eq!((graph.launch, graph.relaunched), (Some(Launching::Graph), None));
+    assert!(near(graph.summary.median.0 + 1_000.0, cuda.summary.median.0, 0.01));
 }

@@ -31,6 +31,10 @@ fn classify(code: CUresult, message: String) -> BackendError {
         CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES | CUresult::CUDA_ERROR_NOT_SUPPORTED => {
             BackendError::Unsupported(message)
         }
+        // A stage does what no graph can hold.
+        CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+        | CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+        | CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT => BackendError::Unsupported(message),
         // After one of these every later call fails too: the context must be rebuilt.
         CUresult::CUDA_ERROR_ILLEGAL_ADDRESS
         | CUresult::CUDA_ERROR_MISALIGNED_ADDRESS
@@ -60,6 +64,8 @@ mod tests {
         assert!(matches!(kind(CUresult::CUDA_ERROR_OUT_OF_MEMORY), BackendError::OutOfMemory(_)));
         assert!(matches!(kind(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS), BackendError::Lost(_)));
         assert!(matches!(kind(CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES), BackendError::Unsupported(_)));
+        let no_graph = kind(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        assert!(matches!(no_graph, BackendError::Unsupported(_)));
         assert!(matches!(kind(CUresult::CUDA_ERROR_INVALID_VALUE), BackendError::Device(_)));
     }
 }

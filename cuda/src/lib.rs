@@ -14,7 +14,8 @@
 //! * [`compile`]: text to a binary for one architecture, through a cache keyed by everything that goes in.
 //! * [`device`]: opens a device and describes it.
 //! * [`profiler`]: the [`Profiler`](parallax_core::device::Profiler) itself. Behind it, each a private module: `prepare`
-//!   (buffers, kernels and library calls put in place), `launch`, `prepared` (measuring), `trace`, and `transfer`.
+//!   (buffers, kernels and library calls put in place), `launch`, `graph` (many launches as one), `prepared` (measuring),
+//!   `trace`, and `transfer`.
 //! * `libraries`: where NVIDIA's libraries are found; `cublaslt` and `cupti` speak to two that may be missing.
 
 #[cfg(target_arch = "wasm32")]
@@ -26,6 +27,7 @@ mod cupti;
 pub mod device;
 mod errors;
 mod events;
+mod graph;
 mod launch;
 mod libraries;
 mod memory;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
-use parallax_core::device::{BackendError, Compiled, POISON, Step as CompileStep};
+use parallax_core::device::{BackendError, Compiled, Launching, POISON, Step as CompileStep};
 use parallax_core::suite::{BufferSpec, Case, DType, Inputs, Library, Program, Role, Stage, Work};
 use rayon::prelude::*;
 
@@ -78,6 +78,8 @@ impl Cuda {
             sets.iter().map(|set| execution(program, &works, &specs, set)).collect::<Result<Vec<_>, _>>()?;
         let timed: Vec<Vec<Step>> = executions.iter_mut().map(|steps| steps.split_off(setup)).collect();
         let prepared = PreparedCase {
+            launching: Launching::Stream,
+            graphs: Vec::new(),
             executions: timed,
             rotation: Rotation::new(sets.len()),
             specs,

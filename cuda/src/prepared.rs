@@ -7,12 +7,15 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
-use parallax_core::device::{BackendError, Batch, Compiled, Launch, MemoryStats, POISON, Prepared, Sample, Trace};
+use parallax_core::device::{
+    BackendError, Batch, Compiled, Launch, Launching, MemoryStats, POISON, Prepared, Sample, Trace,
+};
 use parallax_core::suite::{BufferSpec, Role};
 use parallax_core::units::Nanos;
 
 use crate::errors::Context;
 use crate::events::{elapsed, since};
+use crate::graph::Graph;
 use crate::launch::{Module, Step};
 use crate::memory::{Buffer, Ledger};
 use crate::occupancy::Multiprocessors;
@@ -23,6 +26,10 @@ pub(crate) type Set = Vec<Option<Buffer>>;
 
 /// A case on the device. Everything in it frees itself.
 pub(crate) struct PreparedCase {
+    /// How stages reach the device.
+    pub(crate) launching: Launching,
+    /// One execution on each set of buffers as a graph, once that was asked for.
+    pub(crate) graphs: Vec<Graph>,
     /// The launches of one execution, on each set of buffers.
     pub(crate) executions: Vec<Vec<Step>>,
     pub(crate) rotation: Rotation,
@@ -98,7 +105,32 @@ impl PreparedCase {
     fn execute(&mut self, times: u32) -> Result<(), BackendError> {
         for _ in 0..times {
             let set = self.advance();
-            self.steps(set).iter().try_for_each(|step| step.launch(&self.stream))?;
+            match self.launching {
+                Launching::Graph => self.graphs[set].launch(&self.stream)?,
+                _ => self.queue(set)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Queue the stages of one execution on a set, one by one.
+    pub(crate) fn queue(&self, set: usize) -> Result<(), BackendError> {
+        self.steps(set).iter().try_for_each(|step| step.launch(&self.stream))
+    }
+
+    /// One execution on a set as a graph, ready to be launched.
+    pub(crate) fn capture(&self, set: usize) -> Result<Graph, BackendError> {
+        Graph::capture(&self.context, &self.stream, || self.queue(set))
+    }
+
+    /// A graph for every set, unless they are there.
+    fn make_graphs(&mut self) -> Result<(), BackendError> {
+        if self.graphs.is_empty() {
+            self.bind()?;
+            // Once as ever, so that whatever loads at its first launch is there.
+            let warmed = self.queue(0);
+            self.wait().and(warmed)?;
+            self.graphs = (0..self.executions.len()).map(|set| self.capture(set)).collect::<Result<_, _>>()?;
         }
         Ok(())
     }
@@ -176,6 +208,20 @@ impl Prepared for PreparedCase {
         // Without a device the driver answers no question, and the answers are left out one by one.
         let _ = self.bind();
         self.steps(0).iter().map(|step| step.describe(self.multiprocessors)).collect()
+    }
+
+    fn launching(&self) -> Option<Launching> {
+        Some(self.launching)
+    }
+
+    async fn launch_as(&mut self, launching: Launching) -> Result<(), BackendError> {
+        match launching {
+            Launching::Stream => {}
+            Launching::Graph => self.make_graphs()?,
+            other => return Err(BackendError::Unsupported(format!("CUDA has no way `{}` to launch", other.name()))),
+        }
+        self.launching = launching;
+        Ok(())
     }
 
     async fn poison(&mut self, word: u32) -> Result<(), BackendError> {

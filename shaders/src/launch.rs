@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use parallax_core::device::{Batch, Launch};
+use parallax_core::device::{Batch, Launch, Launching};
 use parallax_core::suite::Stage;
 use parallax_core::units::Bytes;
 
@@ -150,7 +150,7 @@ impl Rotation {
 /// `written` gives the buffer of a set that the last stage writes.
 pub fn batch<'a>(
     gpu: &Gpu,
-    kernels: &[Launched],
+    (kernels, launching): (&[Launched], Launching),
     rotation: Rotation,
     Batch { lead, repeats }: Batch,
     timestamps: Option<&Timestamps>,
@@ -158,8 +158,8 @@ pub fn batch<'a>(
 ) -> Vec<wgpu::CommandBuffer> {
     let (lead, all) = (u64::from(lead), u64::from(lead) + u64::from(repeats));
     let each = u64::from(PASS) / kernels.len().max(1) as u64;
-    let mut commands: Vec<_> =
-        parts(0..lead, each).map(|part| command_buffer(gpu, kernels, rotation, part, Stamped::default())).collect();
+    let commands_of = |part, stamped| command_buffer(gpu, (kernels, launching), rotation, part, stamped);
+    let mut commands: Vec<_> = parts(0..lead, each).map(|part| commands_of(part, Stamped::default())).collect();
     if let Some(timestamps) = timestamps.filter(|_| lead > 0) {
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
         timestamps.wait_for(&mut encoder, written(rotation.ahead(lead - 1)));
@@ -169,7 +169,7 @@ pub fn batch<'a>(
     let mut begins = true;
     while let Some(part) = timed.next() {
         let stamped = Stamped { timestamps, begins, ends: timed.peek().is_none() };
-        commands.push(command_buffer(gpu, kernels, rotation, part, stamped));
+        commands.push(commands_of(part, stamped));
         begins = false;
     }
     commands
@@ -185,19 +185,24 @@ struct Stamped<'a> {
 
 fn command_buffer(
     gpu: &Gpu,
-    kernels: &[Launched],
+    (kernels, launching): (&[Launched], Launching),
     rotation: Rotation,
     executions: Range<u64>,
     stamped: Stamped<'_>,
 ) -> wgpu::CommandBuffer {
     let mut encoder = gpu.device.create_command_encoder(&Default::default());
-    let stamps = stamped.timestamps.and_then(|t| t.span(stamped.begins, stamped.ends));
-    let mut pass = Pass::begin(&mut encoder, None, stamps);
-    for execution in executions {
-        let set = rotation.ahead(execution);
-        kernels.iter().for_each(|kernel| kernel.encode(&mut pass, set));
+    let launches =
+        executions.flat_map(|execution| kernels.iter().map(move |kernel| (kernel, rotation.ahead(execution))));
+    let launches: Vec<(&Launched, usize)> = launches.collect();
+    let each = if launching == Launching::PassEach { 1 } else { launches.len().max(1) };
+    let passes = launches.len().div_ceil(each);
+    for (i, launches) in launches.chunks(each).enumerate() {
+        // The first pass begins what is timed, the last one ends it.
+        let (begins, ends) = (stamped.begins && i == 0, stamped.ends && i + 1 == passes);
+        let stamps = stamped.timestamps.and_then(|t| t.span(begins, ends));
+        let mut pass = Pass::begin(&mut encoder, None, stamps);
+        launches.iter().for_each(|(kernel, set)| kernel.encode(&mut pass, *set));
     }
-    drop(pass);
     if let Some(timestamps) = stamped.timestamps.filter(|_| stamped.ends) {
         timestamps.resolve(&mut encoder, 2);
     }

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use parallax_core::device::{BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Sample, Trace};
+use parallax_core::device::{BackendError, Batch, Compiled, Launch, Launching, MemoryStats, Prepared, Sample, Trace};
+use parallax_core::suite::Dialect;
 use parallax_core::units::{Bytes, Nanos};
 use web_time::Instant;
 
@@ -28,6 +29,7 @@ pub struct WgpuCase {
     /// What is poisoned.
     pub fills: Vec<Fill>,
     pub rotation: Rotation,
+    pub launching: Launching,
 }
 
 impl WgpuCase {
@@ -52,6 +54,18 @@ impl Prepared for WgpuCase {
         self.kernels.iter().map(Launched::launch).collect()
     }
 
+    fn launching(&self) -> Option<Launching> {
+        Some(self.launching)
+    }
+
+    async fn launch_as(&mut self, launching: Launching) -> Result<(), BackendError> {
+        if !Launching::choices(Dialect::Wgsl).contains(&launching) {
+            return Err(BackendError::Unsupported(format!("WebGPU has no way `{}` to launch", launching.name())));
+        }
+        self.launching = launching;
+        Ok(())
+    }
+
     async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
         self.poison.set(&self.gpu, word);
         let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
@@ -65,8 +79,9 @@ impl Prepared for WgpuCase {
     async fn measure(&mut self, asked: Batch) -> Result<Sample, BackendError> {
         self.restore().await?;
         let timestamps = self.timestamps.as_deref();
-        let commands =
-            batch(&self.gpu, &self.kernels, self.rotation, asked, timestamps, |set| self.buffers.written_last(set));
+        let commands = batch(&self.gpu, (&self.kernels, self.launching), self.rotation, asked, timestamps, |set| {
+            self.buffers.written_last(set)
+        });
         self.rotation.advance(u64::from(asked.lead) + u64::from(asked.repeats));
         let submitted = Instant::now();
         self.gpu.queue.submit(commands);

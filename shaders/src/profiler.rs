@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use async_trait::async_trait;
 use parallax_core::device::{
-    BackendError, Clock, ClockInfo, Conditions, DeviceInfo, POISON, Prepared, Profiler, Transfer,
+    BackendError, Clock, ClockInfo, Conditions, DeviceInfo, Launching, POISON, Prepared, Profiler, Transfer,
 };
 use parallax_core::suite::{Case, Inputs, Program, Role, Stage, Texts};
 use parallax_core::units::Nanos;
@@ -113,6 +113,7 @@ impl Wgpu {
             poison: self.poison.clone(),
             fills,
             rotation: Rotation::new(sets),
+            launching: Launching::OnePass,
         })
     }
 }

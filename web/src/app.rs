@@ -7,7 +7,7 @@ use std::rc::Rc;
 use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind, Profiler};
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Ended, Event, Flow, Mode, SoFar};
-use parallax_core::plan::{NothingMatches, PRECISION_PAGE, Plan, Spec};
+use parallax_core::plan::{PRECISION_PAGE, Plan, PlanError, Spec};
 use parallax_core::record::{Drift, Record, Run, Suite};
 use parallax_core::{plan, report};
 use parallax_shaders::{Options, Wgpu};
@@ -216,23 +216,27 @@ impl App {
     }
 
     /// Plan the spec for the device and show that.
-    fn make_plan(&self) -> Result<(), NothingMatches> {
+    fn make_plan(&self) -> Result<(), PlanError> {
         let spec = self.spec.borrow();
         let profiler = self.profiler.borrow();
         let Some(profiler) = &*profiler else { return Ok(()) };
         let planned = plan::plan(&spec, &profiler.device().caps);
-        if planned.is_ok() {
-            self.view.clear_notice("plan");
-        } else {
-            let advice = "Clear the filter, or choose other element types or another preset.";
-            self.view.notice("plan", Tone::Warn, "No case matches these settings.", advice);
+        match &planned {
+            Ok(_) => self.view.clear_notice("plan"),
+            Err(PlanError::NothingMatches(_)) => {
+                let advice = "Clear the filter, or choose other element types or another preset.";
+                self.view.notice("plan", Tone::Warn, "No case matches these settings.", advice);
+            }
+            Err(other) => self.view.notice("plan", Tone::Warn, "These settings do not work here.", &other.to_string()),
         }
         let (plan, planned) = match planned {
             Ok(plan) => (plan, Ok(())),
             Err(nothing) => (Plan::default(), Err(nothing)),
         };
         let time = match self.mode {
-            Mode::Measure => Some(rough(seconds_expected(&spec, plan.cases.len(), profiler.device().kind))),
+            Mode::Measure | Mode::TakeApart => {
+                Some(rough(seconds_expected(&spec, plan.cases.len(), profiler.device().kind)))
+            }
             Mode::Verify => None,
         };
         self.view.plan(&plan, time.as_deref());

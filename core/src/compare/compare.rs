@@ -7,8 +7,9 @@ use crate::compare::identity::same_device;
 use crate::compare::verdict::{
     Grounds, RESOLUTION, Ratio, Verdict, canary_disagreement, canary_wander, digits, launch_resolution,
 };
+use crate::device::Launching;
 use crate::record::roofline::Bound;
-use crate::record::{Record, Run};
+use crate::record::{Record, Run, Timing};
 use crate::units::{Nanos, percent};
 
 /// How to compare.
@@ -203,7 +204,18 @@ pub(crate) fn judge(
     let (a, b) = (base.timing()?, other.timing()?);
     let launch = launch_resolution(&base_run.clock, base).max(launch_resolution(&other_run.clock, other));
     let emulated = [base_run, other_run].iter().any(|run| run.device.kind.is_emulated());
-    (a.cache == b.cache).then(|| Ratio::of(a, b, Grounds { asked, canary, launch, emulated }))
+    (a.cache == b.cache).then(|| {
+        let ratio = Ratio::of(a, b, Grounds { asked, canary, launch, emulated });
+        Ratio { notes: ratio.notes.iter().cloned().chain(launched_otherwise(a, b)).collect(), ..ratio }
+    })
+}
+
+/// What is to be said where two figures differ in how stages reached the device, by more than the interface.
+fn launched_otherwise(base: &Timing, other: &Timing) -> Option<String> {
+    let unusual = |timing: &Timing| timing.launch.filter(|launch| !launch.is_usual());
+    let name = |timing: &Timing| timing.launch.map_or("the usual way", Launching::name);
+    (unusual(base) != unusual(other))
+        .then(|| format!("launched otherwise: {} against {} in the base", name(other), name(base)))
 }
 
 /// The first record of a case that has a time.
@@ -355,6 +367,26 @@ mod tests {
             run.records.retain(|r| r.case == CASE);
         }
         assert!(matches!(compare(&runs, &Options::default()), Err(CompareError::NothingInCommon { .. })));
+    }
+
+    #[test]
+    fn another_way_of_launching_is_a_pair_with_a_note() {
+        let pair = |base: Option<Launching>, other: Option<Launching>| {
+            let mut runs = [named("a", "cuda", "X", 100.0), named("b", "cuda", "X", 50.0)];
+            for ((_, run), launch) in runs.iter_mut().zip([base, other]) {
+                measured(run, CASE).timing.as_mut().expect("timed").launch = launch;
+            }
+            let comparison = compare(&runs, &Options::default()).expect("pairs");
+            (comparison_table(&comparison).notes.join("\n"), comparison.ratio(1, CASE).expect("a pair").verdict)
+        };
+        let (notes, verdict) = pair(Some(Launching::Stream), Some(Launching::Graph));
+        assert!(notes.contains("b: launched otherwise: graph against stream in the base"), "{notes}");
+        assert_eq!(verdict, Verdict::Faster, "it is judged all the same");
+        for usual in [None, Some(Launching::Stream)] {
+            let (notes, _) = pair(usual, Some(Launching::OnePass));
+            assert!(!notes.contains("launched otherwise"), "either target's usual way: {notes}");
+        }
+        assert!(pair(Some(Launching::PassEach), None).0.contains("the usual way against pass-each in the base"));
     }
 
     #[test]

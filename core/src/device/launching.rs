@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::suite::Dialect;
+
 /// How the stages of an execution reach the device: an axis of measuring, as hot and cold caches are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -26,6 +28,26 @@ impl Launching {
         ("pass-each", Launching::PassEach),
     ];
 
+    /// The ways that a target has, by what its kernels are written in; the first is the usual one. None where stages are
+    /// plain calls.
+    pub fn choices(dialect: Dialect) -> &'static [Launching] {
+        match dialect {
+            Dialect::Cuda => &[Launching::Stream, Launching::Graph],
+            Dialect::Wgsl => &[Launching::OnePass, Launching::PassEach],
+            Dialect::Vendor | Dialect::Cpu => &[],
+        }
+    }
+
+    /// Whether a target does so when nobody asks for anything else.
+    pub fn is_usual(self) -> bool {
+        matches!(self, Launching::Stream | Launching::OnePass)
+    }
+
+    /// The way that may launch the same stages for less.
+    pub fn cheaper(self) -> Option<Launching> {
+        (self == Launching::Stream).then_some(Launching::Graph)
+    }
+
     /// The name used in flags, URL queries and run files.
     pub fn name(self) -> &'static str {
         match self {
@@ -47,5 +69,16 @@ mod tests {
             assert_eq!(launching.name(), name);
             assert_eq!(serde_json::to_value(launching).expect("a word"), name);
         }
+    }
+
+    #[test]
+    fn every_way_belongs_to_one_target_whose_first_is_the_usual_one() {
+        let of = [Dialect::Cuda, Dialect::Wgsl, Dialect::Cpu].map(Launching::choices);
+        for (_, launching) in Launching::ALL {
+            assert_eq!(of.iter().filter(|choices| choices.contains(&launching)).count(), 1, "{launching:?}");
+            assert_eq!(of.iter().any(|choices| choices.first() == Some(&launching)), launching.is_usual());
+        }
+        let graph = Launching::Stream.cheaper().expect("a graph");
+        assert!(Launching::choices(Dialect::Cuda).contains(&graph) && graph.cheaper().is_none());
     }
 }

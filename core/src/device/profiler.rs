@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClockInfo, Conditions, DeviceInfo, Trace};
+use super::{ClockInfo, Conditions, DeviceInfo, Launching, Trace};
 use crate::suite::{Case, Inputs};
 use crate::units::{Bytes, Nanos};
 
@@ -210,6 +210,19 @@ pub trait Prepared {
 
     /// Its kernel launches, in order.
     fn launches(&self) -> Vec<Launch>;
+
+    /// How its stages reach the device; `None` where there is only one way, plain calls.
+    fn launching(&self) -> Option<Launching> {
+        None
+    }
+
+    /// From now on, let its stages reach the device so. What was measured before stays as it was.
+    ///
+    /// # Errors
+    /// [`BackendError::Unsupported`] when this backend, or this case on it, cannot be launched so.
+    async fn launch_as(&mut self, launching: Launching) -> Result<(), BackendError> {
+        Err(BackendError::Unsupported(format!("there is no way `{}` to launch here", launching.name())))
+    }
 
     /// Fill outputs and scratch of every set with a word of 32 bits, so that an element that nobody writes is seen, and
     /// put back what executions change. What the set-up wrote stays.

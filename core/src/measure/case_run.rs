@@ -5,13 +5,18 @@ use std::rc::Rc;
 use crate::device::{BackendError, Batch, POISON, Prepared, Profiler, Span, SpanKind, Step, Trace, Track};
 use crate::measure::check;
 use crate::measure::check::{Expected, check};
+use crate::measure::runner::{Mode, Setting};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::stop::Limits;
 use crate::plan::{Cache, Planned, Spec, schedule};
-use crate::record::roofline::Ceilings;
-use crate::record::{CheckResult, Measured, Outcome, Phase, Refusal, Stopped, Timing, roofline};
+use crate::record::roofline::{Analysis, Bound, Ceilings};
+use crate::record::stats::Summary;
+use crate::record::{CheckResult, Measured, Method, Outcome, Phase, Refusal, Relaunched, Stopped, Timing, roofline};
 use crate::suite::{Case, Inputs, Role};
 use crate::units::Nanos;
+
+/// Batches of either way, where two ways of launching are held against each other.
+const PAIRS: usize = 15;
 
 /// How a case ended, before it is a record.
 pub enum Ending {
@@ -95,15 +100,18 @@ impl<'p> Live<'p> {
     pub async fn begin(
         planned: &'p Planned,
         sets: u32,
-        seed: u64,
+        spec: &Spec,
         references: &mut References,
         profiler: &mut dyn Profiler,
     ) -> Result<Live<'p>, Ending> {
         profiler.breathe().await;
         let case = planned.runs();
-        let reference = references.of(&case, seed, profiler).await;
+        let reference = references.of(&case, spec.seed, profiler).await;
         let mut phases = Phases::begin(profiler.now());
         let mut prepared = profiler.prepare(&case, &reference.inputs, sets).await?;
+        if let Some(launching) = spec.launch {
+            prepared.launch_as(launching).await?;
+        }
         phases.end("prepare", profiler.now());
         prepared.poison(POISON).await?;
         let first_launch = prepared.measure(Batch::of(1)).await?.host;
@@ -170,7 +178,13 @@ impl<'p> Live<'p> {
     }
 
     /// After the last sample: trace, check again, and hold the time against what is possible.
-    pub async fn complete(mut self, spec: &Spec, ceilings: &Ceilings, profiler: &mut dyn Profiler) -> Ending {
+    pub(super) async fn complete(
+        mut self,
+        spec: &Spec,
+        mode: Mode,
+        setting: &Setting,
+        profiler: &mut dyn Profiler,
+    ) -> Ending {
         if let Some(ending) = self.ended.take() {
             return ending;
         }
@@ -181,13 +195,54 @@ impl<'p> Live<'p> {
             Ok(timing) => timing,
             Err(reason) => return Ending::Outcome(Outcome::Failed { reason }),
         };
+        let timing = Timing { launch: self.prepared.launching(), ..timing };
+        let relaunched = match mode {
+            Mode::TakeApart => self.relaunch(&timing, setting, profiler).await,
+            _ => Ok(None),
+        };
+        let timing = match relaunched {
+            Ok(relaunched) => Timing { relaunched, ..timing },
+            Err(error) => return error.into(),
+        };
         match self.after(spec, profiler).await {
             Ok((trace, again)) if again.right => {
-                Ending::Outcome(self.outcome(Some(timing), Some(trace), ceilings, Some(profiler)))
+                Ending::Outcome(self.outcome(Some(timing), Some(trace), &setting.ceilings, Some(profiler)))
             }
             Ok((_, check)) => Ending::Outcome(Outcome::Wrong { check }),
             Err(error) => error.into(),
         }
+    }
+
+    /// The stages in their usual way and in one that may launch them for less, by turns, where launching is what binds.
+    async fn relaunch(
+        &mut self,
+        timing: &Timing,
+        setting: &Setting,
+        profiler: &mut dyn Profiler,
+    ) -> Result<Option<Relaunched>, BackendError> {
+        let bound = self.analysis(timing, &setting.ceilings, profiler).map(|analysis| analysis.bound);
+        let usual = self.prepared.launching();
+        let (Some(Bound::Launch), Some(usual)) = (bound, usual) else { return Ok(None) };
+        let Some(other) = usual.cheaper().filter(|_| timing.method == Method::Batch) else { return Ok(None) };
+        let batch = Batch { lead: timing.lead, repeats: timing.repeats };
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..PAIRS {
+            for (way, times) in [usual, other].into_iter().zip(&mut times) {
+                match self.prepared.launch_as(way).await {
+                    Ok(()) => {}
+                    // What cannot be launched so has nothing to compare.
+                    Err(BackendError::Unsupported(_)) => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+                let sample = self.prepared.measure(batch).await?;
+                times.push(setting.clock.read(sample).0 / f64::from(batch.repeats));
+            }
+            profiler.breathe().await;
+        }
+        self.prepared.launch_as(usual).await?;
+        let [usual_times, other_times] = &times;
+        let both = Summary::of(usual_times).zip(Summary::of(other_times));
+        Ok(both.map(|(as_usual, summary)| Relaunched { launch: other, as_usual, summary }))
     }
 
     async fn after(&mut self, spec: &Spec, profiler: &mut dyn Profiler) -> Result<(Trace, CheckResult), BackendError> {
@@ -202,6 +257,16 @@ impl<'p> Live<'p> {
         Ok((trace, again))
     }
 
+    /// The case under the roofline.
+    fn analysis(&self, timing: &Timing, ceilings: &Ceilings, profiler: &dyn Profiler) -> Option<Analysis> {
+        let problem = &self.case.problem;
+        let cost = problem.cost();
+        let set = problem.bytes(|b| !matches!(b.role, Role::Scratch));
+        let caps = &profiler.device().caps;
+        let figure = (timing.summary.median, self.prepared.launches().len());
+        roofline::analyse(ceilings, caps, problem.dtype, cost, (set, timing.cache), figure)
+    }
+
     fn outcome(
         self,
         timing: Option<Timing>,
@@ -209,14 +274,9 @@ impl<'p> Live<'p> {
         ceilings: &Ceilings,
         profiler: Option<&dyn Profiler>,
     ) -> Outcome {
-        let problem = &self.case.problem;
-        let cost = problem.cost();
+        let cost = self.case.problem.cost();
         let launches = self.prepared.launches();
-        let analysis = timing.as_ref().zip(profiler).and_then(|(t, p)| {
-            let set = problem.bytes(|b| !matches!(b.role, Role::Scratch));
-            let caps = &p.device().caps;
-            roofline::analyse(ceilings, caps, problem.dtype, cost, (set, t.cache), (t.summary.median, launches.len()))
-        });
+        let analysis = timing.as_ref().zip(profiler).and_then(|(t, p)| self.analysis(t, ceilings, p));
         if let (Some(a), Some(t)) = (&analysis, &timing)
             && let Some(reason) = roofline::impossible(a, cost, t.summary.median)
         {

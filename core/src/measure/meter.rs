@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use web_time::Instant;
 
 use crate::device::{
-    BackendError, Batch, ClockInfo, Compiled, Conditions, DeviceInfo, Launch, MemoryStats, Prepared, Profiler, Sample,
-    Trace, Transfer,
+    BackendError, Batch, ClockInfo, Compiled, Conditions, DeviceInfo, Launch, Launching, MemoryStats, Prepared,
+    Profiler, Sample, Trace, Transfer,
 };
 use crate::record::Spent;
 use crate::suite::{Case, Inputs};
@@ -118,6 +118,14 @@ impl Prepared for MeteredCase {
 
     fn launches(&self) -> Vec<Launch> {
         self.inner.launches()
+    }
+
+    fn launching(&self) -> Option<Launching> {
+        self.inner.launching()
+    }
+
+    async fn launch_as(&mut self, launching: Launching) -> Result<(), BackendError> {
+        self.inner.launch_as(launching).await
     }
 
     async fn poison(&mut self, word: u32) -> Result<(), BackendError> {

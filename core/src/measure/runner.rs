@@ -28,6 +28,8 @@ pub enum Mode {
     Verify,
     /// Check it, time it, check it again.
     Measure,
+    /// The same, and time a case that is bound by launching in a way that may launch for less, side by side.
+    TakeApart,
 }
 
 /// Progress, for whoever wants to draw it.
@@ -116,9 +118,9 @@ struct Engine<'a, F> {
 }
 
 /// What every case of a run is measured with.
-struct Setting {
-    clock: TrustedClock,
-    ceilings: Ceilings,
+pub(super) struct Setting {
+    pub(super) clock: TrustedClock,
+    pub(super) ceilings: Ceilings,
     canary: Option<Canary>,
     /// Bytes that one group may hold on the device.
     room: u64,
@@ -159,7 +161,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
         profiler.expect(&coming).await;
         let ended = match self.mode {
             Mode::Verify => self.verify(&todo, profiler).await,
-            Mode::Measure => self.measure(&todo, profiler, so_far).await,
+            Mode::Measure | Mode::TakeApart => self.measure(&todo, profiler, so_far).await,
         };
         match ended {
             Ok(()) => Ended::Complete,
@@ -176,7 +178,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
             if self.stopping {
                 return Err(Left::Stopped);
             }
-            let ending = match Live::begin(planned, 1, self.spec.seed, &mut references, profiler).await {
+            let ending = match Live::begin(planned, 1, self.spec, &mut references, profiler).await {
                 Ok(live) => live.verified(),
                 Err(ending) => ending,
             };
@@ -272,7 +274,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
             if self.stopping {
                 break;
             }
-            match Live::begin(planned, sets, self.spec.seed, &mut references, profiler).await {
+            match Live::begin(planned, sets, self.spec, &mut references, profiler).await {
                 Ok(mut live) => match live.size(self.limits(total), &setting.clock, self.spec.cache).await {
                     Ok(()) => {
                         held += bytes;
@@ -297,7 +299,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
             if self.stopping && live.samples() < ENOUGH {
                 continue;
             }
-            let ending = live.complete(self.spec, &setting.ceilings, profiler).await;
+            let ending = live.complete(self.spec, self.mode, setting, profiler).await;
             self.end(planned, ending, &case)?;
         }
         Ok(())

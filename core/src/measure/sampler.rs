@@ -293,6 +293,7 @@ impl Sampler {
         Ok(Timing {
             method: self.method,
             launch: None,
+            relaunched: None,
             cache: self.cache,
             sets: self.sets,
             repeats: self.repeats,

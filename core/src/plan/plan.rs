@@ -2,6 +2,7 @@
 //!
 //! Planning is pure. `list`, `verify`, `run` and the page's preview are uses of one plan.
 
+use crate::device::Launching;
 use crate::plan::Spec;
 use crate::plan::settings::{Scope, setting};
 use crate::suite;
@@ -64,8 +65,37 @@ pub struct NothingMatches {
     what: String,
 }
 
+/// A spec that cannot be planned on a device.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Nothing to do.
+    #[error(transparent)]
+    NothingMatches(#[from] NothingMatches),
+    /// Stages cannot reach this device as asked.
+    #[error("launch `{wanted}` does not exist on this target: {choices}")]
+    Launch {
+        /// What was asked for.
+        wanted: &'static str,
+        /// What there is.
+        choices: String,
+    },
+}
+
 /// Decide what a spec means on a device.
-pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, NothingMatches> {
+///
+/// # Errors
+/// When no case is left, or the device cannot be launched on as asked.
+pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, PlanError> {
+    let ways = Launching::choices(caps.dialect);
+    if let Some(wanted) = spec.launch.filter(|wanted| !ways.contains(wanted)) {
+        let names: Vec<&str> = ways.iter().map(|way| way.name()).collect();
+        let choices = match names.is_empty() {
+            true => "stages are plain calls here, leave the setting out".to_owned(),
+            false => format!("choose one of {}", names.join(", ")),
+        };
+        return Err(PlanError::Launch { wanted: wanted.name(), choices });
+    }
     let asked = if spec.case.is_empty() { from_preset(spec, caps) } else { exactly(spec) };
     let mut plan = Plan::default();
     for case in asked {
@@ -82,7 +112,7 @@ pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, NothingMatches> {
         let chooses = |key: &str| setting(key).is_ok_and(|s| matches!(s.scope, Scope::Preset | Scope::Cases));
         let what =
             pairs.iter().filter(|(k, _)| chooses(k)).map(|(k, v)| format!("{k} `{v}`")).collect::<Vec<_>>().join(", ");
-        return Err(NothingMatches { what: if what.is_empty() { "the preset".to_owned() } else { what } });
+        return Err(NothingMatches { what: if what.is_empty() { "the preset".to_owned() } else { what } }.into());
     }
     Ok(plan)
 }
@@ -364,6 +394,24 @@ mod tests {
         let mentions = |plan: &Plan| plan.skips.iter().filter(|s| s.case.problem.dtype == DType::BF16).count();
         assert_eq!(mentions(&planned(&[], &caps())), 0);
         assert!(mentions(&planned(&[("dtype", "bf16")], &caps())) > 0);
+    }
+
+    #[test]
+    fn launching_as_the_target_cannot_is_refused_with_the_choices() {
+        let refusal = |launch: &str, dialect: Dialect| {
+            let spec = Spec::from_pairs([("launch", launch)]).expect("valid");
+            plan(&spec, &Caps { dialect, ..caps() }).err().map(|error| error.to_string())
+        };
+        assert_eq!(refusal("pass-each", Dialect::Wgsl), None);
+        assert_eq!(refusal("graph", Dialect::Cuda), None);
+        for (launch, dialect, part) in [
+            ("graph", Dialect::Wgsl, "`graph` does not exist on this target: choose one of one-pass, pass-each"),
+            ("one-pass", Dialect::Cuda, "choose one of stream, graph"),
+            ("stream", Dialect::Cpu, "leave the setting out"),
+        ] {
+            let said = refusal(launch, dialect).expect("refused");
+            assert!(said.contains(part), "{launch} on {dialect:?}: {said}");
+        }
     }
 
     #[test]

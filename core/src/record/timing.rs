@@ -45,6 +45,17 @@ pub enum Method {
     Slope,
 }
 
+/// One execution's time in two ways of launching, whose batches took turns.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Relaunched {
+    /// The other way.
+    pub launch: Launching,
+    /// In the usual way, for these turns.
+    pub as_usual: Summary,
+    /// In the other way.
+    pub summary: Summary,
+}
+
 /// Samples and what they say.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Timing {
@@ -57,6 +68,10 @@ pub struct Timing {
     /// How stages reached the device; absent where it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Launching>,
+    /// The same stages launched in a way that may cost less, side by side; only where launching binds, and it was asked
+    /// for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relaunched: Option<Relaunched>,
     /// Copies of all buffers that executions went around.
     #[serde(default = "one")]
     pub sets: u32,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::device::{SpanKind, Track};
 use crate::record::roofline::{Analysis, Bound, analyse};
 use crate::record::stats::Summary;
-use crate::record::{Measured, Record, Run};
+use crate::record::{Measured, Record, Relaunched, Run};
 use crate::suite::{Case, Role, Stage};
 use crate::units::{Bytes, Nanos, percent, three_digits};
 
@@ -136,6 +136,12 @@ pub fn advice(record: &Record, run: &Run) -> Option<String> {
     let faster =
         faster.map(|(variant, time)| format!("`{variant}` here is {}× faster", three_digits(median.0 / time.0)));
     let parts = stages(record, measured, run);
+    if let Some(relaunched) = measured.timing.as_ref().and_then(|t| t.relaunched) {
+        return Some(match faster {
+            Some(faster) => format!("{}; {faster}", saved(&relaunched)),
+            None => saved(&relaunched),
+        });
+    }
     if parts.len() > 1 {
         let worst = parts.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0))?;
         let bound = worst.bound.map_or(String::new(), |b| format!(" and is {}-bound", b.name()));
@@ -169,6 +175,21 @@ pub fn advice(record: &Record, run: &Run) -> Option<String> {
     })
 }
 
+/// What another way of launching saves of a case that is bound by launching.
+fn saved(relaunched: &Relaunched) -> String {
+    let Relaunched { launch, as_usual, summary } = relaunched;
+    let name = launch.name();
+    let both = format!("{} in place of {}, measured side by side", summary.median, as_usual.median);
+    // Intervals that touch say nothing.
+    match summary.high.0 < as_usual.low.0 {
+        true => {
+            let times = three_digits(as_usual.median.0 / summary.median.0);
+            format!("launching binds it: as a {name} it takes {both}, {times}× faster (`--launch {name}`)")
+        }
+        false => format!("launching binds it, and a {name} saves nothing: {both}; do more in one launch"),
+    }
+}
+
 /// Neither ceiling is near: the launch says why, where it can.
 fn latency(measured: &Measured, used: &str) -> String {
     let launch = measured.launches.first();
@@ -199,4 +220,32 @@ fn fastest_sibling<'r>(record: &Record, run: &'r Run) -> Option<(&'r str, Nanos)
         .filter(|r| problem(r) == problem(record) && r.actual.is_none() && r.parts.variant != *ours)
         .filter_map(|r| Some((r.parts.variant.as_str(), r.timing()?.summary.median)))
         .min_by(|a, b| a.1.0.total_cmp(&b.1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Launching;
+    use crate::testing::fixtures::{measured, run, spread};
+
+    #[test]
+    fn what_a_graph_saves_is_said_as_measured_or_not_at_all() {
+        const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
+        let said = |graph: Option<f64>| {
+            let mut run = run("cuda", "X", &[(CASE, spread(12_000.0, 0.002, 40))]);
+            let summary = |median: f64| Summary::of(&spread(median, 0.002, 15)).expect("samples");
+            measured(&mut run, CASE).timing.as_mut().expect("timed").relaunched = graph.map(|graph| Relaunched {
+                launch: Launching::Graph,
+                as_usual: summary(12_000.0),
+                summary: summary(graph),
+            });
+            advice(&run.records[0], &run)
+        };
+        let saves = said(Some(8_000.0)).expect("a figure");
+        assert!(saves.contains("8.00 µs in place of 12.0 µs") && saves.contains("1.50× faster"), "{saves}");
+        assert!(saves.contains("--launch graph"), "{saves}");
+        let nothing = said(Some(12_001.0)).expect("a figure");
+        assert!(nothing.contains("a graph saves nothing"), "{nothing}");
+        assert!(said(None).is_none_or(|other| !other.contains("graph")));
+    }
 }

@@ -191,6 +191,8 @@ pub fn table(run: &Run) -> Table {
 /// Device, clocks, ceilings: what stands above every table of a run.
 pub fn heading(run: &Run) -> Vec<String> {
     let mut lines = vec![device_line(run), clock_line(run)];
+    let unusual = run.spec.launch.filter(|launch| !launch.is_usual());
+    lines.extend(unusual.map(|launch| format!("launched as {}, which is not the usual way", launch.name())));
     if let Some(baseline) = &run.baseline {
         let test = crate::record::sentence(&baseline.timer);
         lines.extend((!test.is_empty()).then_some(test));

@@ -22,6 +22,7 @@ pub fn timing(samples: &[f64]) -> Timing {
         method: Method::Batch,
         cache: Cache::Hot,
         launch: None,
+        relaunched: None,
         sets: 1,
         repeats: 10,
         lead: 0,

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use async_trait::async_trait;
 
 use crate::device::{
-    BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, MemoryStats, POISON,
-    Prepared, Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
+    BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, Launching,
+    MemoryStats, POISON, Prepared, Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
 use crate::suite::{Caps, Case, DType, Dialect, Inputs, Problem, Role, bytes_of, load};
 use crate::units::{Bytes, Nanos};
@@ -39,6 +39,8 @@ pub struct World {
     /// Nanoseconds of one execution by the execution's number, on top of what its work takes: the device does a TFLOP/s
     /// and moves 100 GB/s.
     pub time: Script,
+    /// Nanoseconds that an execution takes more when it is not launched in the usual way.
+    pub relaunching: f64,
     /// Times are multiplied by this, a function of the host's time in nanoseconds.
     pub pace: fn(f64) -> f64,
     /// And by this, a function of the case.
@@ -51,6 +53,8 @@ pub struct World {
     pub clock_rate: f64,
     /// The page is out of sight at a time.
     pub hidden: fn(f64) -> bool,
+    /// What its kernels are written in.
+    pub dialect: Dialect,
     /// Device memory in bytes.
     pub memory: u64,
     /// What goes wrong.
@@ -61,12 +65,14 @@ impl Default for World {
     fn default() -> Self {
         World {
             time: |_| 1e5,
+            relaunching: 0.0,
             pace: |_| 1.0,
             of_case: |_| 1.0,
             throttle: |_| None,
             step: 1.0,
             clock_rate: 1.0,
             hidden: |_| false,
+            dialect: Dialect::Wgsl,
             memory: u64::MAX,
             fault: Fault::None,
         }
@@ -120,7 +126,7 @@ impl Mock {
                 kind: DeviceKind::Software,
                 api: "mock".to_owned(),
                 driver: String::new(),
-                caps: caps(),
+                caps: Caps { dialect: world.dialect, ..caps() },
                 limits: Default::default(),
                 features: Vec::new(),
             },
@@ -199,6 +205,7 @@ impl Profiler for Mock {
             held: self.held.clone(),
             inputs: inputs.clone(),
             problem,
+            launching: Launching::choices(self.device.caps.dialect).first().copied(),
             results: OnceCell::new(),
             poison: Some(POISON),
             word: POISON,
@@ -241,6 +248,7 @@ struct MockCase {
     held: Rc<Cell<u64>>,
     problem: Problem,
     inputs: Inputs,
+    launching: Option<Launching>,
     /// Computed when they are first asked for.
     results: OnceCell<Vec<Vec<u8>>>,
     /// The word that outputs hold, until the case runs.
@@ -271,7 +279,11 @@ impl MockCase {
             return Err(BackendError::Lost("scripted".to_owned()));
         }
         self.executions.set(i + 1);
-        Ok(((self.world.time)(i) + self.work) * self.factor * (self.world.pace)(at))
+        let launching = match self.launching {
+            Some(launching) if !launching.is_usual() => self.world.relaunching,
+            _ => 0.0,
+        };
+        Ok(((self.world.time)(i) + self.work + launching) * self.factor * (self.world.pace)(at))
     }
 
     /// What the device's clock shows at a true time.
@@ -284,6 +296,15 @@ impl MockCase {
 impl Prepared for MockCase {
     fn compiled(&self) -> &Compiled {
         &self.compiled
+    }
+
+    fn launching(&self) -> Option<Launching> {
+        self.launching
+    }
+
+    async fn launch_as(&mut self, launching: Launching) -> Result<(), BackendError> {
+        self.launching = Some(launching);
+        Ok(())
     }
 
     async fn poison(&mut self, word: u32) -> Result<(), BackendError> {

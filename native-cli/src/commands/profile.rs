@@ -37,7 +37,7 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     writable_folder(&common.out)?;
     let mut written = Vec::new();
     let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip };
-    let runs = each_target(common, &spec, Mode::Measure, &out, |done| {
+    let runs = each_target(common, &spec, Mode::TakeApart, &out, |done| {
         say(common, &tables(&done.run));
         written.push(format!("{}\n{}", done.json.display(), done.trace.display()));
     })?;
