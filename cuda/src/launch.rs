@@ -124,6 +124,11 @@ impl Step {
         }
     }
 
+    /// The name under which the driver knows its work: that of a kernel of ours.
+    pub(crate) fn symbol(&self) -> Option<&'static str> {
+        matches!(self.work, Ready::Kernel(_)).then_some(self.entry)
+    }
+
     /// What its span on the device is, and the bytes that it moves where that is all it does.
     pub(crate) fn kind(&self) -> (SpanKind, Option<Bytes>) {
         match self.work {

@@ -14,7 +14,7 @@
 //! * [`compile`]: text to a binary for one architecture, through a cache keyed by everything that goes in.
 //! * [`device`]: opens a device and describes it.
 //! * [`profiler`]: the [`Profiler`](parallax_core::device::Profiler) itself. Behind it, each a private module: `prepare`
-//!   (buffers, kernels and library calls put in place), `launch`, `graph` (many launches as one), `prepared` (measuring),
+//!   (buffers, kernels and library calls put in place), `launch`, `graph` (many launches as one), `streams` (several of them, and what waits for what), `prepared` (measuring),
 //!   `trace`, and `transfer`.
 //! * `libraries`: where NVIDIA's libraries are found; `cublaslt` and `cupti` speak to two that may be missing.
 
@@ -36,6 +36,7 @@ mod occupancy;
 mod prepare;
 mod prepared;
 pub mod profiler;
+mod streams;
 pub mod text;
 mod trace;
 mod transfer;

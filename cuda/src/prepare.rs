@@ -17,6 +17,7 @@ use crate::memory::{Buffer, Ledger};
 use crate::occupancy::Multiprocessors;
 use crate::prepared::{PreparedCase, Rotation, Set};
 use crate::profiler::Cuda;
+use crate::streams::Streams;
 use crate::text::{Text, assemble_all};
 
 impl Cuda {
@@ -77,6 +78,10 @@ impl Cuda {
         let mut executions =
             sets.iter().map(|set| execution(program, &works, &specs, set)).collect::<Result<Vec<_>, _>>()?;
         let timed: Vec<Vec<Step>> = executions.iter_mut().map(|steps| steps.split_off(setup)).collect();
+        let streams = Streams::new(context, &self.stream, &program.stages[setup..])?;
+        if streams.count() > 1 {
+            compiled.options.push(format!("{} streams", streams.count()));
+        }
         let prepared = PreparedCase {
             launching: Launching::Stream,
             graphs: Vec::new(),
@@ -92,6 +97,7 @@ impl Cuda {
             compiled,
             context: context.clone(),
             stream: self.stream.clone(),
+            streams,
             opened: self.opened,
             ledger,
             free_before: self.free_before,

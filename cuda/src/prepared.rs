@@ -19,6 +19,7 @@ use crate::graph::Graph;
 use crate::launch::{Module, Step};
 use crate::memory::{Buffer, Ledger};
 use crate::occupancy::Multiprocessors;
+use crate::streams::Streams;
 use crate::trace::trace;
 
 /// One set of buffers in the workload's order; `None` for scratch that no stage uses.
@@ -45,6 +46,8 @@ pub(crate) struct PreparedCase {
     pub(crate) compiled: Compiled,
     pub(crate) context: Arc<CudaContext>,
     pub(crate) stream: Arc<CudaStream>,
+    /// That stream and those beside it.
+    pub(crate) streams: Streams,
     pub(crate) opened: Instant,
     pub(crate) ledger: Rc<Ledger>,
     pub(crate) free_before: u64,
@@ -113,9 +116,10 @@ impl PreparedCase {
         Ok(())
     }
 
-    /// Queue the stages of one execution on a set, one by one.
+    /// Queue the stages of one execution on a set, one by one, each on its stream.
     pub(crate) fn queue(&self, set: usize) -> Result<(), BackendError> {
-        self.steps(set).iter().try_for_each(|step| step.launch(&self.stream))
+        let steps = self.steps(set);
+        self.streams.queue(|stage, stream| steps[stage].launch(stream))
     }
 
     /// One execution on a set as a graph, ready to be launched.
@@ -144,10 +148,10 @@ impl PreparedCase {
         self.record(&self.end)
     }
 
-    /// Wait for everything on the stream; this is where errors inside of kernels come to light.
+    /// Wait for everything on every stream; this is where errors inside of kernels come to light.
     pub(crate) fn wait(&self) -> Result<(), BackendError> {
         let labels = || self.steps(0).iter().map(|step| &*step.label).collect::<Vec<_>>().join(", ");
-        self.stream.synchronize().doing(|| format!("running {}", labels()))
+        self.streams.wait().doing(|| format!("running {}", labels()))
     }
 
     /// Put back, in every set, what executions change; in stream order.

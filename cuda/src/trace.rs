@@ -1,17 +1,20 @@
-//! One execution in detail: what the host called, what the device ran, and which call made which kernel run.
+//! One execution in detail: what the host called, what the device ran, and which call made which work run.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
-use parallax_core::device::{BackendError, Span, SpanKind, Trace, TraceSource, Track};
+use cudarc::driver::{CudaEvent, CudaStream};
+use parallax_core::device::stack::Stack;
+use parallax_core::device::{BackendError, Launching, Span, SpanKind, Trace, TraceSource, Track};
 use parallax_core::units::{Bytes, Nanos};
 
 use crate::cupti::{Activity, Recording, What};
+use crate::errors::Context;
 use crate::events::{elapsed, event};
 use crate::prepared::PreparedCase;
-use parallax_core::device::stack::Stack;
 
-/// Run the case once and look. Kernels come from CUPTI where it works, else from events.
+/// Run the case once and look. Device work comes from CUPTI where it works, else from events.
 pub(crate) fn trace(case: &mut PreparedCase, stacks: bool) -> Result<Trace, BackendError> {
     match by_cupti(case, stacks)? {
         Some(trace) => Ok(trace),
@@ -19,48 +22,77 @@ pub(crate) fn trace(case: &mut PreparedCase, stacks: bool) -> Result<Trace, Back
     }
 }
 
-/// One launch as the host saw it, on the host clock.
-struct Launched {
+/// What a stage is to be called, and how its work is known.
+#[derive(Debug, Clone)]
+struct Told {
     label: Cow<'static, str>,
     kind: SpanKind,
     bytes: Option<Bytes>,
-    call: &'static str,
+    /// The name under which the driver knows a kernel of ours; what a library runs has names of its own.
+    symbol: Option<&'static str>,
+}
+
+/// One call as the host saw it, on the host clock, and the stages that it handed over.
+struct Call {
+    name: &'static str,
     begin: Nanos,
     end: Nanos,
     stack: Option<Stack>,
+    stages: Range<usize>,
 }
 
 /// The host's side of an execution.
 struct Submission {
-    launches: Vec<Launched>,
+    stages: Vec<Told>,
+    calls: Vec<Call>,
     /// Begin and end of waiting for the device.
     wait: [Nanos; 2],
 }
 
-/// Launch the stages one by one and wait. `now` reads the clock; `after` is called behind each launch.
+/// Something to be done to a stream around what is put on it; calls are counted.
+type Around<'a> = &'a mut dyn FnMut(usize, &CudaStream) -> Result<(), BackendError>;
+
+/// Hand the stages over as the case does, and wait. `now` reads the clock; `before` and `after` are called around each
+/// call.
 fn submit(
     case: &mut PreparedCase,
     stacks: bool,
     now: impl Fn() -> Nanos,
-    mut after: impl FnMut(&PreparedCase, usize) -> Result<(), BackendError>,
+    [before, after]: [Around<'_>; 2],
 ) -> Result<Submission, BackendError> {
     let set = case.advance();
-    let mut launches = Vec::new();
-    let launched = case.steps(set).iter().enumerate().try_for_each(|(i, step)| {
+    let steps = case.steps(set);
+    let mut calls = Vec::new();
+    let mut call = |name, stages, stream: &CudaStream, launch: &dyn Fn() -> Result<(), BackendError>| {
+        before(calls.len(), stream)?;
         let stack = stacks.then(Stack::capture);
         let begin = now();
-        step.launch(&case.stream)?;
-        let end = now();
-        let (kind, bytes) = step.kind();
-        launches.push(Launched { label: step.label.clone(), kind, bytes, call: step.call(), begin, end, stack });
-        after(case, i)
-    });
+        launch()?;
+        calls.push(Call { name, begin, end: now(), stack, stages });
+        after(calls.len() - 1, stream)
+    };
+    // A graph that was made before CUPTI looked may not be told apart: this one is made for the occasion.
+    let graph = match case.launching {
+        Launching::Graph => Some(case.capture(set)?),
+        _ => None,
+    };
+    let launched = match &graph {
+        Some(graph) => call("cuGraphLaunch", 0..steps.len(), &case.stream, &|| graph.launch(&case.stream)),
+        None => case.streams.queue(|i, stream| {
+            let step = &steps[i];
+            call(step.call(), i..i + 1, stream, &|| step.launch(stream))
+        }),
+    };
     let wait = now();
     // Wait also after a failed launch: nothing may be in flight when the buffers are dropped.
     let waited = case.wait();
     let done = now();
     launched.and(waited)?;
-    Ok(Submission { launches, wait: [wait, done] })
+    let told = |step: &crate::launch::Step| {
+        let (kind, bytes) = step.kind();
+        Told { label: step.label.clone(), kind, bytes, symbol: step.symbol() }
+    };
+    Ok(Submission { stages: steps.iter().map(told).collect(), calls, wait: [wait, done] })
 }
 
 /// `None` where CUPTI is missing, refuses, or tells a story with holes.
@@ -68,37 +100,60 @@ fn by_cupti(case: &mut PreparedCase, stacks: bool) -> Result<Option<Trace>, Back
     let Some(recording) = Recording::begin() else { return Ok(None) };
     let Some(aligned) = Alignment::measure(|| case.now(), || recording.now()) else { return Ok(None) };
     let now = || recording.now().map_or(Nanos(f64::NAN), |now| aligned.to_host(now));
+    let mut nothing = |_: usize, _: &CudaStream| Ok(());
+    let mut as_little = nothing;
     // CUPTI prepares for a kernel when it first sees it; the second execution is like any other.
-    submit(case, false, now, |_, _| Ok(()))?;
-    let submission = submit(case, stacks, now, |_, _| Ok(()))?;
+    submit(case, false, now, [&mut nothing, &mut as_little])?;
+    let submission = submit(case, stacks, now, [&mut nothing, &mut as_little])?;
     let Some(activities) = recording.finish() else { return Ok(None) };
     Ok(from_activities(&submission, &activities, aligned))
 }
 
-/// Stages are timed by events between them, so that a stage's span includes the gap before its start.
+/// Calls are timed by events around what they put on a stream, so that a span includes the gap before its work. A graph
+/// is one call, whose stages cannot be told apart.
 fn by_events(case: &mut PreparedCase, stacks: bool) -> Result<Trace, BackendError> {
-    let marks = (0..=case.steps(0).len()).map(|_| event(&case.context)).collect::<Result<Vec<_>, _>>()?;
+    let calls = match case.launching {
+        Launching::Graph => 1,
+        _ => case.steps(0).len(),
+    };
+    let made = || (0..calls).map(|_| event(&case.context)).collect::<Result<Vec<CudaEvent>, _>>();
+    let (zero, begins, ends) = (event(&case.context)?, made()?, made()?);
     let opened = case.opened;
-    case.record(&marks[0])?;
-    let submission = submit(case, stacks, || crate::events::since(opened), |case, i| case.record(&marks[i + 1]))?;
-    let times = marks.iter().map(|mark| elapsed(&marks[0], mark)).collect::<Result<Vec<_>, _>>()?;
-    Ok(from_events(&submission, &times))
+    case.record(&zero)?;
+    let mut streams = Vec::new();
+    let submission = submit(
+        case,
+        stacks,
+        || crate::events::since(opened),
+        [
+            &mut |i, stream| {
+                streams.push(stream.cu_stream());
+                begins[i].record(stream).doing(|| "recording an event".into())
+            },
+            &mut |i, stream| ends[i].record(stream).doing(|| "recording an event".into()),
+        ],
+    )?;
+    let time = |(begin, end): (&CudaEvent, &CudaEvent)| Ok([elapsed(&zero, begin)?, elapsed(&zero, end)?]);
+    let times = begins.iter().zip(&ends).map(time).collect::<Result<Vec<_>, BackendError>>()?;
+    let lane = |stream: &_| case.streams.position(*stream);
+    let lanes: Vec<Option<u32>> = streams.iter().map(lane).collect();
+    Ok(from_events(&submission, &times, &lanes))
 }
 
-/// Numbers that join launches and kernels count from one, in order of the launches.
-fn correlation(launch: usize) -> Option<u32> {
-    u32::try_from(launch + 1).ok()
+/// Numbers that join calls and their work count from one, in order of the calls.
+fn correlation(call: usize) -> Option<u32> {
+    u32::try_from(call + 1).ok()
 }
 
 fn host_spans(submission: &Submission) -> Vec<Span> {
-    let launch = |(i, launched): (usize, &Launched)| Span {
-        name: launched.call.to_owned(),
+    let called = |(i, call): (usize, &Call)| Span {
+        name: call.name.to_owned(),
         kind: SpanKind::Runtime,
         track: Track::Host,
-        start: launched.begin,
-        end: launched.end,
+        start: call.begin,
+        end: call.end,
         correlation: correlation(i),
-        stack: launched.stack.as_ref().map(Stack::names).unwrap_or_default(),
+        stack: call.stack.as_ref().map(Stack::names).unwrap_or_default(),
         ..Span::default()
     };
     let [start, end] = submission.wait;
@@ -110,33 +165,58 @@ fn host_spans(submission: &Submission) -> Vec<Span> {
         end,
         ..Span::default()
     };
-    submission.launches.iter().enumerate().map(launch).chain([wait]).collect()
+    submission.calls.iter().enumerate().map(called).chain([wait]).collect()
 }
 
-fn device_span(submission: &Submission, launch: usize, [start, end]: [Nanos; 2]) -> Span {
-    let Launched { label, kind, bytes, .. } = &submission.launches[launch];
+/// `times` are begin and end of each call's work, from one moment on; `streams` say where it was, if there are several.
+///
+/// The events' clock has no common zero with the host's. The device's work lies somewhere between the begin of the
+/// submission and the end of the wait; it is laid so that it ends with the wait, the latest that it can have been, and
+/// the room that remains at the front is stated as the alignment error.
+fn from_events(submission: &Submission, times: &[[Nanos; 2]], streams: &[Option<u32>]) -> Trace {
+    let [wait, done] = submission.wait;
+    let begin = submission.calls.first().map_or(wait, |call| call.begin);
+    let busy = times.iter().map(|[_, end]| *end).fold(Nanos(0.0), |a, b| Nanos(a.0.max(b.0)));
+    let room = done - begin - busy;
+    // Two clocks may disagree by more than the room that there is; then the work begins with the submission.
+    let zero = if room.0 < 0.0 { begin } else { done - busy };
+    let mut spans = host_spans(submission);
+    for (i, (call, [start, end])) in submission.calls.iter().zip(times).enumerate() {
+        let stages = &submission.stages[call.stages.clone()];
+        let told = match stages {
+            [stage] => stage.clone(),
+            _ => Told {
+                label: format!("graph of {} stages", stages.len()).into(),
+                kind: SpanKind::Kernel,
+                bytes: None,
+                symbol: None,
+            },
+        };
+        let stream = streams.get(i).copied().flatten();
+        spans.push(Span { stream, ..device_span(&told, i, [zero + *start, zero + *end]) });
+    }
+    Trace { spans, alignment_error: Some(Nanos(room.0.abs())), source: Some(TraceSource::Events) }
+}
+
+fn device_span(told: &Told, call: usize, [start, end]: [Nanos; 2]) -> Span {
     Span {
-        name: label.to_string(),
-        kind: *kind,
-        bytes: *bytes,
+        name: told.label.to_string(),
+        kind: told.kind,
+        bytes: told.bytes,
         track: Track::Gpu,
         start,
         end,
-        correlation: correlation(launch),
+        correlation: correlation(call),
         ..Span::default()
     }
 }
 
 /// What a record of CUPTI's tells beside its times.
-fn activity_span(submission: &Submission, launch: usize, activity: &Activity, times: [Nanos; 2]) -> Span {
-    let span = device_span(submission, launch, times);
+fn activity_span(told: &Told, call: usize, activity: &Activity, times: [Nanos; 2]) -> Span {
+    let span = device_span(told, call, times);
     Span {
         symbol: activity.name.clone().filter(|symbol| *symbol != span.name),
-        kind: match activity.what {
-            What::Copy => SpanKind::Memcpy,
-            What::Fill => SpanKind::Memset,
-            What::Kernel | What::Call => SpanKind::Kernel,
-        },
+        kind: kind(activity.what),
         device: activity.device,
         stream: Some(activity.stream),
         bytes: activity.bytes.map(Bytes),
@@ -144,22 +224,12 @@ fn activity_span(submission: &Submission, launch: usize, activity: &Activity, ti
     }
 }
 
-/// `times` are the marks around the stages, from the first mark on.
-///
-/// The events' clock has no common zero with the host's. The device's work lies somewhere between the begin of the
-/// submission and the end of the wait; the track is laid so that it ends with the wait, the latest that it can have
-/// been, and the room that remains at the front is stated as the alignment error.
-fn from_events(submission: &Submission, times: &[Nanos]) -> Trace {
-    let [wait, done] = submission.wait;
-    let begin = submission.launches.first().map_or(wait, |launch| launch.begin);
-    let busy = times.last().copied().unwrap_or_default();
-    let room = done - begin - busy;
-    // Two clocks may disagree by more than the room that there is; then the track begins with the submission.
-    let zero = if room.0 < 0.0 { begin } else { done - busy };
-    let mut spans = host_spans(submission);
-    let stages = times.windows(2).enumerate();
-    spans.extend(stages.map(|(i, mark)| device_span(submission, i, [zero + mark[0], zero + mark[1]])));
-    Trace { spans, alignment_error: Some(Nanos(room.0.abs())), source: Some(TraceSource::Events) }
+fn kind(what: What) -> SpanKind {
+    match what {
+        What::Copy => SpanKind::Memcpy,
+        What::Fill => SpanKind::Memset,
+        What::Kernel | What::Call => SpanKind::Kernel,
+    }
 }
 
 /// Where two clocks stood at one moment.
@@ -190,12 +260,12 @@ impl Alignment {
     }
 }
 
-/// The kernels, copies and fills of the execution, each joined to the launch that called for it. `None` when that cannot be
-/// told, or when a launch has no work of its own: half a story would be taken for a whole one.
+/// The kernels, copies and fills of the execution, each joined to the call that handed it over and to its stage. `None`
+/// when that cannot be told, or when a stage has no work: half a story would be taken for a whole one.
 fn from_activities(submission: &Submission, activities: &[Activity], aligned: Alignment) -> Option<Trace> {
-    let begin = submission.launches.first()?.begin;
+    let begin = submission.calls.first()?.begin;
     let on_host = |activity: &Activity| [aligned.to_host(activity.start), aligned.to_host(activity.end)];
-    // The execution before this one is in the records too; the stream was empty between them.
+    // The execution before this one is in the records too; the device was idle between them.
     let of = |calls: bool| {
         let wanted = move |activity: &&Activity| (activity.what == What::Call) == calls;
         activities.iter().filter(wanted).filter(|activity| on_host(activity)[0].0 >= begin.0)
@@ -205,33 +275,79 @@ fn from_activities(submission: &Submission, activities: &[Activity], aligned: Al
         return None;
     }
     works.sort_by_key(|work| work.start);
-    // The launch whose span on the host holds the call that the work is correlated with.
-    let launch_of = |work: &&Activity| {
+    // The call of ours whose span on the host holds the driver's call that the work is correlated with.
+    let call_of = |work: &&Activity| {
         let call = of(true).find(|call| call.correlation == work.correlation)?;
         let [start, end] = on_host(call);
-        submission.launches.iter().position(|launch| launch.begin.0 <= start.0 && end.0 <= launch.end.0)
+        submission.calls.iter().position(|ours| ours.begin.0 <= start.0 && end.0 <= ours.end.0)
     };
     let one_stream = || works.iter().all(|work| (work.device, work.stream) == (works[0].device, works[0].stream));
-    let launches: Vec<usize> = match works.iter().map(launch_of).collect() {
-        Some(launches) => launches,
-        // One stream works in the order of the launches, so that as many works as launches need no records of calls.
-        None if works.len() == submission.launches.len() && one_stream() => (0..works.len()).collect(),
+    let calls: Vec<usize> = match works.iter().map(call_of).collect() {
+        Some(calls) => calls,
+        // There is only one that it can have been.
+        None if submission.calls.len() == 1 => vec![0; works.len()],
+        // One stream works in the order of the calls, so that as many works as calls need no records of calls.
+        None if works.len() == submission.calls.len() && one_stream() => (0..works.len()).collect(),
         None => return None,
     };
-    if (0..submission.launches.len()).any(|launch| !launches.contains(&launch)) {
-        return None;
-    }
+    let stages = stages(submission, &works, &calls)?;
     let mut spans = host_spans(submission);
     let mut free = HashMap::new();
-    for (launch, work) in launches.into_iter().zip(works) {
+    for ((call, stage), work) in calls.into_iter().zip(stages).zip(works) {
         let [start, end] = on_host(work);
         // A kernel may be let in while the last blocks of the one before it still run; a stream shows one at a time.
         let free = free.entry((work.device, work.stream)).or_insert(start);
         let start = Nanos(start.0.max(free.0));
         *free = Nanos(end.0.max(start.0));
-        spans.push(activity_span(submission, launch, work, [start, *free]));
+        spans.push(activity_span(&submission.stages[stage], call, work, [start, *free]));
     }
     Some(Trace { spans, alignment_error: Some(aligned.error), source: Some(TraceSource::Cupti) })
+}
+
+/// The stage of each work, by the call that handed it over. `None` when it cannot be told, or a stage is left without.
+fn stages(submission: &Submission, works: &[&Activity], calls: &[usize]) -> Option<Vec<usize>> {
+    let mut found = vec![None; works.len()];
+    for (i, call) in submission.calls.iter().enumerate() {
+        let mine: Vec<usize> = (0..works.len()).filter(|work| calls[*work] == i).collect();
+        if call.stages.len() == 1 {
+            mine.iter().for_each(|work| found[*work] = Some(call.stages.start));
+            continue;
+        }
+        // Of many stages at once, each of ours has one piece of work, which its name or its kind gives away.
+        let mut left: Vec<usize> = call.stages.clone().collect();
+        for work in &mine {
+            let activity = works[*work];
+            let is_it = |stage: &usize| {
+                let told = &submission.stages[*stage];
+                match activity.what {
+                    What::Kernel => told.symbol.is_some() && told.symbol == activity.name.as_deref(),
+                    what => told.kind == kind(what) && told.bytes.is_none_or(|b| Some(b.0) == activity.bytes),
+                }
+            };
+            if let Some(at) = left.iter().position(is_it) {
+                found[*work] = Some(left.remove(at));
+            }
+        }
+        // What a library ran, if it is clear which call of it that was.
+        let libraries: Vec<usize> = left
+            .iter()
+            .copied()
+            .filter(|stage| {
+                let told = &submission.stages[*stage];
+                told.kind == SpanKind::Kernel && told.symbol.is_none()
+            })
+            .collect();
+        let others: Vec<usize> = mine.into_iter().filter(|work| found[*work].is_none()).collect();
+        match &libraries[..] {
+            [one] => others.iter().for_each(|work| found[*work] = Some(*one)),
+            many if many.len() == others.len() => {
+                others.iter().zip(many).for_each(|(work, stage)| found[*work] = Some(*stage));
+            }
+            _ => return None,
+        }
+    }
+    let found: Vec<usize> = found.into_iter().collect::<Option<_>>()?;
+    (0..submission.stages.len()).all(|stage| found.contains(&stage)).then_some(found)
 }
 
 #[cfg(test)]
@@ -239,16 +355,24 @@ mod tests {
     use super::*;
 
     fn submission(launches: &[(&'static str, f64, f64)], wait: [f64; 2]) -> Submission {
-        let launched = |&(label, begin, end): &(&'static str, f64, f64)| Launched {
+        let stage = |&(label, ..): &(&'static str, f64, f64)| Told {
             label: label.into(),
             kind: SpanKind::Kernel,
             bytes: None,
-            call: "cuLaunchKernel",
+            symbol: None,
+        };
+        let call = |(i, &(_, begin, end)): (usize, &(&'static str, f64, f64))| Call {
+            name: "cuLaunchKernel",
             begin: Nanos(begin),
             end: Nanos(end),
             stack: None,
+            stages: i..i + 1,
         };
-        Submission { launches: launches.iter().map(launched).collect(), wait: wait.map(Nanos) }
+        Submission {
+            stages: launches.iter().map(stage).collect(),
+            calls: launches.iter().enumerate().map(call).collect(),
+            wait: wait.map(Nanos),
+        }
     }
 
     fn told(trace: &Trace) -> Vec<(&str, f64, f64, Option<u32>)> {
@@ -259,7 +383,11 @@ mod tests {
 
     #[test]
     fn the_device_track_ends_with_the_wait_and_states_the_room_before_it() {
-        let trace = from_events(&submission(&TWO, [130.0, 200.0]), &[0.0, 30.0, 80.0].map(Nanos));
+        let trace = from_events(
+            &submission(&TWO, [130.0, 200.0]),
+            &[[0.0, 30.0], [30.0, 80.0]].map(|t| t.map(Nanos)),
+            &[None; 2],
+        );
         let want = [
             ("cuLaunchKernel", 100.0, 110.0, Some(1)),
             ("cuLaunchKernel", 115.0, 130.0, Some(2)),
@@ -276,7 +404,7 @@ mod tests {
 
     #[test]
     fn device_work_never_begins_before_its_submission() {
-        let trace = from_events(&submission(&TWO[..1], [110.0, 200.0]), &[0.0, 130.0].map(Nanos));
+        let trace = from_events(&submission(&TWO[..1], [110.0, 200.0]), &[[0.0, 130.0].map(Nanos)], &[None]);
         assert_eq!(trace.spans[2].start, Nanos(100.0));
         assert_eq!(trace.alignment_error, Some(Nanos(30.0)));
     }
@@ -345,6 +473,66 @@ mod tests {
         assert_eq!((spans[0].kind, spans[0].bytes), (SpanKind::Memcpy, Some(Bytes(64))));
         assert_eq!(spans[0].symbol.as_deref(), Some("Memcpy HtoD (Pinned -> Device)"));
         assert_eq!(from_activities(&submission, &both[..2], ALIGNED), None, "no order across streams");
+    }
+
+    /// A graph of two kernels, a copy, a fill and calls of a library: one call, one number.
+    fn graph(libraries: usize) -> Submission {
+        let told = |label: &'static str, kind, bytes: Option<u64>, symbol| Told {
+            label: label.into(),
+            kind,
+            bytes: bytes.map(Bytes),
+            symbol,
+        };
+        let mut stages = vec![
+            told("first half", SpanKind::Kernel, None, Some("half")),
+            told("upload", SpanKind::Memcpy, Some(64), None),
+            told("second half", SpanKind::Kernel, None, Some("half")),
+            told("zeros", SpanKind::Memset, Some(8), None),
+        ];
+        stages.extend((0..libraries).map(|_| told("product", SpanKind::Kernel, None, None)));
+        let (name, stages_of_it) = ("cuGraphLaunch", 0..stages.len());
+        let call = Call { name, begin: Nanos(100.0), end: Nanos(110.0), stack: None, stages: stages_of_it };
+        Submission { stages, calls: vec![call], wait: [110.0, 900.0].map(Nanos) }
+    }
+
+    #[test]
+    fn work_of_a_graph_is_told_apart_by_name_and_kind() {
+        let work = |what, name: &str, at: u64, bytes: Option<u64>| Activity {
+            name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+            bytes,
+            ..record(what, at, at + 10, 7)
+        };
+        let ours = vec![
+            record(What::Call, 101, 109, 7),
+            work(What::Kernel, "half", 120, None),
+            work(What::Copy, "Memcpy HtoD (Pinned -> Device)", 131, Some(64)),
+            work(What::Kernel, "half", 160, None),
+            work(What::Fill, "", 140, Some(8)),
+        ];
+        let names = |libraries, more: &[Activity]| {
+            let activities = [&ours[..], more].concat();
+            let trace = from_activities(&graph(libraries), &activities, ALIGNED)?;
+            Some(trace.spans[2..].iter().map(|s| (s.name.clone(), s.correlation)).collect::<Vec<_>>())
+        };
+        let of = |names: &[&str]| Some(names.iter().map(|n| ((*n).to_owned(), Some(1))).collect::<Vec<_>>());
+        assert_eq!(names(0, &[]), of(&["first half", "upload", "zeros", "second half"]));
+        let library = [work(What::Kernel, "split_k", 180, None), work(What::Kernel, "reduce", 200, None)];
+        assert_eq!(names(0, &library), None, "whose are they?");
+        let both = of(&["first half", "upload", "zeros", "second half", "product", "product"]);
+        assert_eq!(names(1, &library), both, "one call made both");
+        assert_eq!(names(2, &library), both, "one for each call");
+        assert_eq!(names(3, &library), None, "a call without its kernel");
+        assert_eq!(from_activities(&graph(0), &ours[..4], ALIGNED), None, "a stage without its work");
+    }
+
+    #[test]
+    fn without_cupti_a_graph_is_one_span_and_streams_are_numbered_if_there_are_several() {
+        let trace = from_events(&graph(0), &[[5.0, 45.0].map(Nanos)], &[None]);
+        assert_eq!(told(&trace)[2..], [("graph of 4 stages", 860.0, 900.0, Some(1))]);
+        let times = [[0.0, 50.0], [20.0, 80.0]].map(|t| t.map(Nanos));
+        let trace = from_events(&submission(&TWO, [130.0, 200.0]), &times, &[Some(1), Some(0)]);
+        assert_eq!(told(&trace)[3..], [("a", 120.0, 170.0, Some(1)), ("b", 140.0, 200.0, Some(2))]);
+        assert_eq!(trace.spans[3..].iter().map(|span| span.stream).collect::<Vec<_>>(), [Some(1), Some(0)]);
     }
 
     #[test]

@@ -75,6 +75,24 @@ mod tests {
     }
 
     #[test]
+    fn several_queues_are_one_here_and_the_record_says_so() {
+        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let case: Case = "copy/fwd/n5003/f32/scalar".parse().expect("valid");
+        let inputs = case.problem.inputs(3);
+        let options = |queue: u32| {
+            let stages = vec![Stage::fill("ones", "out", 1), Stage::copy("keep", "x", "out").on(queue, &[0])];
+            let mut prepared = block_on(wgpu.program(&case, Program { stages }, &inputs, 1)).expect("a small case");
+            block_on(prepared.measure(Batch::of(1))).expect("runs");
+            let mut wanted = vec![0; 4 * 5003];
+            inputs.write(0, 0, &mut wanted);
+            assert_eq!(block_on(prepared.read_back(1, 0..4 * 5003)).expect("read back"), wanted, "in order");
+            prepared.compiled().options.join("; ")
+        };
+        assert!(options(1).contains("one queue for 2: stages run in the order of the list"), "{}", options(1));
+        assert!(!options(0).contains("queue"), "{}", options(0));
+    }
+
+    #[test]
     fn what_cannot_be_a_kernel_is_refused() {
         let case: Case = "matmul/fwd/m1,n1,k1/f32/naive".parse().expect("valid");
         let call = Stage::library("product", Library::Gemm { m: 1, n: 1, k: 1 });

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use parallax_core::device::{
     BackendError, Clock, ClockInfo, Conditions, DeviceInfo, Launching, POISON, Prepared, Profiler, Transfer,
 };
-use parallax_core::suite::{Case, Inputs, Program, Role, Stage, Texts};
+use parallax_core::suite::{Case, Inputs, Program, Queues, Role, Stage, Texts};
 use parallax_core::units::Nanos;
 use web_time::Instant;
 
@@ -86,7 +86,11 @@ impl Wgpu {
             return Err(BackendError::Unsupported("several buffer sets, as kernels bind no further buffer".to_owned()));
         }
         let layout = |stage: &Stage| order.map(|order| order.layout(gpu, stage));
-        let (pipelines, compiled) = compile(gpu, (&texts, &places), &program, layout, self.checked).await?;
+        let (pipelines, mut compiled) = compile(gpu, (&texts, &places), &program, layout, self.checked).await?;
+        let queues = Queues::of(&program.stages[first..]).map_err(BackendError::Unsupported)?.queues;
+        if queues > 1 {
+            compiled.options.push(format!("one queue for {queues}: stages run in the order of the list"));
+        }
 
         let account = Rc::new(Account::default());
         let sets = sets.max(1) as usize;

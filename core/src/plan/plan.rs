@@ -7,7 +7,7 @@ use crate::plan::Spec;
 use crate::plan::settings::{Scope, setting};
 use crate::suite;
 use crate::suite::{
-    Arg, CPU_VARIANT, Caps, Case, DType, Dialect, Form, How, Kernel, Problem, Program, Stage, Work, Workload,
+    Arg, CPU_VARIANT, Caps, Case, DType, Dialect, Form, How, Kernel, Problem, Program, Queues, Stage, Work, Workload,
 };
 use crate::units::Bytes;
 
@@ -254,6 +254,7 @@ fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Result<()
     if let Some(memory) = caps.memory.filter(|m| total > m.0 / 10 * 9) {
         return Err(format!("not run: buffers need {}, the device has {memory}", Bytes(total)));
     }
+    Queues::of(&program.stages).map_err(|why| format!("not run: {why}"))?;
     program.stages.iter().try_for_each(|stage| carried_out(problem, stage, caps))
 }
 
@@ -364,6 +365,9 @@ mod tests {
         assert!(refused(Stage::copy("keep", "scores", "out")).contains("same size"));
         let half = Stage::kernel("cast", "attention/flash", "attention_flash").elem(DType::BF16);
         assert_eq!(refused(half), "not run: cast computes with bf16, this device does not");
+        let race = Program { stages: vec![Stage::copy("keep", "q", "out"), Stage::fill("zeros", "out", 0).on(1, &[])] };
+        let said = within_limits(&case.problem, &race, &caps()).expect_err("a race");
+        assert!(said.contains("`keep` and `zeros` touch `out` on two queues"), "{said}");
         for fine in [Stage::copy("keep", "q", "out"), Stage::fill("zeros", "out", 0)] {
             assert_eq!(within_limits(&case.problem, &fine.into(), &caps()), Ok(()));
         }

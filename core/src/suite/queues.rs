@@ -1,0 +1,240 @@
+//! What a target with several queues has to do for a program's queues and what its stages wait for, as data.
+
+use std::collections::BTreeSet;
+
+use super::{Access, Stage};
+
+/// One thing to put on a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// A stage, by its position.
+    Run {
+        /// On this queue.
+        queue: usize,
+        /// Which stage.
+        stage: usize,
+    },
+    /// A mark, reached when all before it on its queue is done.
+    Mark {
+        /// On this queue.
+        queue: usize,
+        /// Which mark.
+        mark: usize,
+    },
+    /// What follows on a queue waits until a mark, made earlier in the list, is reached.
+    Wait {
+        /// On this queue.
+        queue: usize,
+        /// Which mark.
+        mark: usize,
+    },
+}
+
+/// One execution of a program on several queues. Queue 0 is the main one: the others begin after what was on it before,
+/// and what comes on it afterwards begins after all of them, so that stamps on it bracket the whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queues {
+    /// How many queues there are, the main one among them.
+    pub queues: usize,
+    /// How many marks there are.
+    pub marks: usize,
+    /// What to put where, in the order in which the host does.
+    pub orders: Vec<Order>,
+}
+
+/// The queues that stages name, in ascending order: the position is the queue in [`Queues`].
+fn named(stages: &[Stage]) -> Vec<u32> {
+    stages.iter().map(|stage| stage.queue).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+impl Queues {
+    /// Of stages in the order in which one queue would carry them out.
+    ///
+    /// # Errors
+    /// Where a stage waits for one that does not come before it, or where two stages of different queues touch a buffer,
+    /// one of them writing, and neither waits for the other.
+    pub fn of(stages: &[Stage]) -> Result<Queues, String> {
+        let names = named(stages);
+        let queue_of = |stage: usize| names.iter().position(|name| *name == stages[stage].queue).expect("collected");
+        check(stages)?;
+        let queues = names.len().max(1);
+        let mut made = Queues { queues, marks: 0, orders: Vec::new() };
+        for other in 1..queues {
+            if other == 1 {
+                made.mark(0);
+            }
+            made.orders.push(Order::Wait { queue: other, mark: 0 });
+        }
+        // The mark behind each stage that another queue waits for.
+        let mut marks: Vec<Option<usize>> = vec![None; stages.len()];
+        // Up to which stage of each queue each queue has waited already.
+        let mut waited: Vec<Vec<Option<usize>>> = vec![vec![None; queues]; queues];
+        for (stage, Stage { after, .. }) in stages.iter().enumerate() {
+            let queue = queue_of(stage);
+            for before in after.iter().copied().filter(|before| queue_of(*before) != queue) {
+                let known = &mut waited[queue][queue_of(before)];
+                if known.is_none_or(|known| known < before) {
+                    *known = Some(before);
+                    let mark = marks[before].expect("made behind the stage, which came before");
+                    made.orders.push(Order::Wait { queue, mark });
+                }
+            }
+            made.orders.push(Order::Run { queue, stage });
+            let awaited = |later: usize| stages[later].after.contains(&stage) && queue_of(later) != queue;
+            if (stage + 1..stages.len()).any(awaited) {
+                marks[stage] = Some(made.mark(queue));
+            }
+        }
+        for other in 1..queues {
+            let mark = made.mark(other);
+            made.orders.push(Order::Wait { queue: 0, mark });
+        }
+        Ok(made)
+    }
+
+    fn mark(&mut self, queue: usize) -> usize {
+        let mark = self.marks;
+        self.marks += 1;
+        self.orders.push(Order::Mark { queue, mark });
+        mark
+    }
+}
+
+/// Whether stages wait for earlier ones only, and for all whose buffers they share.
+fn check(stages: &[Stage]) -> Result<(), String> {
+    // What is done when each stage begins.
+    let mut done: Vec<BTreeSet<usize>> = Vec::new();
+    for (i, stage) in stages.iter().enumerate() {
+        if let Some(late) = stage.after.iter().find(|before| **before >= i) {
+            return Err(format!("`{}` (stage {i}) waits for stage {late}, which does not come before it", stage.label));
+        }
+        let same_queue = (0..i).rev().find(|before| stages[*before].queue == stage.queue);
+        let direct: BTreeSet<usize> = stage.after.iter().copied().chain(same_queue).collect();
+        let all = direct.iter().flat_map(|before| done[*before].iter().copied()).chain(direct.iter().copied());
+        let all: BTreeSet<usize> = all.collect();
+        for other in (0..i).filter(|other| !all.contains(other)) {
+            if let Some(buffer) = shared(stage, &stages[other]) {
+                let (one, two) = (&stages[other].label, &stage.label);
+                return Err(format!(
+                    "`{one}` and `{two}` touch `{buffer}` on two queues, and neither waits for the other"
+                ));
+            }
+        }
+        done.push(all);
+    }
+    Ok(())
+}
+
+/// A buffer that both touch and one of them writes.
+fn shared(a: &Stage, b: &Stage) -> Option<&'static str> {
+    let clash = |arg: &&super::Arg| {
+        b.args
+            .iter()
+            .any(|other| other.buffer == arg.buffer && (other.access == Access::Write || arg.access == Access::Write))
+    };
+    a.args.iter().find(clash).map(|arg| arg.buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(queue: u32, after: &[usize], args: &[(&'static str, Access)]) -> Stage {
+        Stage::kernel("stage", "fma/scalar", "fma_scalar").args(args.iter().copied()).on(queue, after)
+    }
+
+    fn run(queue: usize, stage: usize) -> Order {
+        Order::Run { queue, stage }
+    }
+
+    fn mark(queue: usize, mark: usize) -> Order {
+        Order::Mark { queue, mark }
+    }
+
+    fn wait(queue: usize, mark: usize) -> Order {
+        Order::Wait { queue, mark }
+    }
+
+    #[test]
+    fn one_queue_needs_no_marks() {
+        // Whatever its number, and although a stage says what follows from the order anyway.
+        let stages = [stage(3, &[], &[]), stage(3, &[0], &[])];
+        assert_eq!(Queues::of(&stages), Ok(Queues { queues: 1, marks: 0, orders: vec![run(0, 0), run(0, 1)] }));
+        assert_eq!(Queues::of(&[]).map(|q| q.queues), Ok(1));
+    }
+
+    #[test]
+    fn other_queues_fork_from_the_main_one_wait_where_said_and_join_it() {
+        // Uploads on queue 5 into two buffers in turn, work on them on queue 2.
+        use Access::{Read, Write};
+        let stages = [
+            stage(5, &[], &[("even", Write)]),
+            stage(2, &[0], &[("even", Read)]),
+            stage(5, &[], &[("odd", Write)]),
+            stage(2, &[2], &[("odd", Read)]),
+            stage(5, &[1], &[("even", Write)]),
+            stage(2, &[4, 0], &[("even", Read)]),
+        ];
+        let got = Queues::of(&stages).expect("in order");
+        let want = [
+            mark(0, 0),
+            wait(1, 0),
+            run(1, 0),
+            mark(1, 1),
+            wait(0, 1),
+            run(0, 1),
+            mark(0, 2),
+            run(1, 2),
+            mark(1, 3),
+            wait(0, 3),
+            run(0, 3),
+            wait(1, 2),
+            run(1, 4),
+            mark(1, 4),
+            // Stage 0 needs no second wait: it lies on a queue that was waited for further on.
+            wait(0, 4),
+            run(0, 5),
+            mark(1, 5),
+            wait(0, 5),
+        ];
+        assert_eq!(got, Queues { queues: 2, marks: 6, orders: want.to_vec() });
+    }
+
+    #[test]
+    fn every_mark_is_made_once_and_before_it_is_waited_for() {
+        let stages: Vec<Stage> = (0..40)
+            .map(|i| stage(i as u32 * 7 % 5, &(0..i).filter(|b| (i + b) % 3 == 0).collect::<Vec<_>>(), &[]))
+            .collect();
+        let queues = Queues::of(&stages).expect("nothing is shared");
+        let mut made = BTreeSet::new();
+        for order in &queues.orders {
+            match order {
+                Order::Mark { mark, .. } => assert!(made.insert(*mark), "{mark} twice"),
+                Order::Wait { mark, .. } => assert!(made.contains(mark), "{mark} is not made yet"),
+                Order::Run { .. } => {}
+            }
+        }
+        assert_eq!(made.len(), queues.marks);
+        let ran: Vec<usize> = queues
+            .orders
+            .iter()
+            .filter_map(|o| if let Order::Run { stage, .. } = o { Some(*stage) } else { None })
+            .collect();
+        assert_eq!(ran, (0..40).collect::<Vec<_>>());
+        // The join: all queues but the main one, behind everything.
+        assert!(matches!(queues.orders[..], [.., Order::Mark { queue: 4, .. }, Order::Wait { queue: 0, .. }]));
+    }
+
+    #[test]
+    fn what_cannot_be_waited_for_and_what_should_be_is_said() {
+        use Access::{Read, Write};
+        let late = [stage(0, &[1], &[]), stage(1, &[], &[])];
+        assert!(Queues::of(&late).expect_err("later").contains("waits for stage 1"));
+        let race = [stage(0, &[], &[("x", Write)]), stage(1, &[], &[("x", Read)])];
+        assert!(Queues::of(&race).expect_err("a race").contains("touch `x` on two queues"));
+        let ordered = [stage(0, &[], &[("x", Write)]), stage(1, &[0], &[]), stage(1, &[], &[("x", Read)])];
+        assert!(Queues::of(&ordered).is_ok(), "through the queue of the one that waits");
+        let readers = [stage(0, &[], &[("x", Read)]), stage(1, &[], &[("x", Read)])];
+        assert!(Queues::of(&readers).is_ok());
+    }
+}

@@ -1,0 +1,71 @@
+//! The streams of a case, and what makes them wait for each other.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, sys};
+use parallax_core::device::BackendError;
+use parallax_core::suite::{Order, Queues, Stage};
+
+use crate::errors::Context;
+
+/// A stream for each of a program's queues, the profiler's own first, and an event for each mark between them.
+pub(crate) struct Streams {
+    all: Vec<Arc<CudaStream>>,
+    marks: Vec<CudaEvent>,
+    queues: Queues,
+}
+
+impl Streams {
+    /// Of a program's stages.
+    pub(crate) fn new(
+        context: &Arc<CudaContext>,
+        main: &Arc<CudaStream>,
+        stages: &[Stage],
+    ) -> Result<Streams, BackendError> {
+        let queues = Queues::of(stages).map_err(BackendError::Unsupported)?;
+        let more = (1..queues.queues).map(|_| context.new_stream());
+        let all = std::iter::once(Ok(main.clone())).chain(more).collect::<Result<_, _>>();
+        // Marks take no time stamps, which would cost some.
+        let mark = |_| context.new_event(Some(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING));
+        let marks = (0..queues.marks).map(mark).collect::<Result<_, _>>();
+        Ok(Streams {
+            all: all.doing(|| "creating a stream".into())?,
+            marks: marks.doing(|| "creating an event".into())?,
+            queues,
+        })
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// The place of a stream, where there are several.
+    pub(crate) fn position(&self, stream: sys::CUstream) -> Option<u32> {
+        let at = self.all.iter().position(|known| known.cu_stream() == stream)?;
+        u32::try_from(at).ok().filter(|_| self.all.len() > 1)
+    }
+
+    /// Put one execution on the streams: `run` puts a stage, by its position, on the stream that it is given.
+    ///
+    /// The first stream brackets the rest: the others wait for what was on it, and it for them at the end.
+    pub(crate) fn queue(
+        &self,
+        mut run: impl FnMut(usize, &CudaStream) -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
+        self.queues.orders.iter().try_for_each(|order| match *order {
+            Order::Run { queue, stage } => run(stage, &self.all[queue]),
+            Order::Mark { queue, mark } => {
+                self.marks[mark].record(&self.all[queue]).doing(|| "marking a place on a stream".into())
+            }
+            Order::Wait { queue, mark } => {
+                self.all[queue].wait(&self.marks[mark]).doing(|| "letting a stream wait for another".into())
+            }
+        })
+    }
+
+    /// Wait for everything on every stream, also after an error on one of them.
+    pub(crate) fn wait(&self) -> Result<(), DriverError> {
+        self.all.iter().map(|stream| stream.synchronize()).fold(Ok(()), Result::and)
+    }
+}
