@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use parallax_core::device::{BackendError, Launch, SpanKind};
-use parallax_core::suite::{Kernel, Stage};
+use parallax_core::suite::{Kernel, Place, Stage};
 use parallax_core::units::Bytes;
 
 use crate::cublaslt::Gemm;
@@ -82,11 +82,19 @@ pub(crate) struct Function {
     pub(crate) dynamic_shared_bytes: u32,
 }
 
-/// A range of device memory, which lives as long as the case that owns the launch.
+/// A range of memory, which lives as long as the case that owns the launch.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct Range {
     pub(crate) pointer: sys::CUdeviceptr,
     pub(crate) bytes: u64,
+    pub(crate) place: Place,
+}
+
+impl Range {
+    /// The host address of memory that is the host's.
+    fn host(&self) -> *mut c_void {
+        std::ptr::with_exposed_provenance_mut(self.pointer as usize)
+    }
 }
 
 /// One stage with its arguments in place.
@@ -95,17 +103,22 @@ pub(crate) struct Step {
     entry: &'static str,
     work: Ready,
     /// The arguments, in order.
-    places: Box<[Place]>,
+    places: Box<[Range]>,
 }
 
 impl Step {
     /// A stage on memory at the given places, in the order of its arguments.
-    pub(crate) fn new(stage: &Stage, work: Ready, places: Box<[Place]>) -> Result<Step, BackendError> {
+    pub(crate) fn new(stage: &Stage, work: Ready, places: Box<[Range]>) -> Result<Step, BackendError> {
         let fits = match work {
-            Ready::Kernel(_) => places.len() <= MOST_BUFFERS,
-            Ready::Gemm(..) => places.len() == 3,
-            Ready::Fill(_) => places.len() == 1,
-            Ready::Copy => places.len() == 2 && places[0].bytes == places[1].bytes,
+            // The device reaches pinned memory by itself, as if it were its own.
+            Ready::Kernel(_) => places.len() <= MOST_BUFFERS && places.iter().all(|r| r.place != Place::HostPageable),
+            Ready::Gemm(..) => places.len() == 3 && !places.iter().any(|range| range.place.is_host()),
+            Ready::Fill(_) => places.len() == 1 && !places[0].place.is_host(),
+            Ready::Copy => {
+                places.len() == 2
+                    && places[0].bytes == places[1].bytes
+                    && !places.iter().all(|range| range.place.is_host())
+            }
         };
         if !fits {
             let (label, count) = (&stage.label, places.len());
@@ -120,7 +133,11 @@ impl Step {
             Ready::Kernel(_) => "cuLaunchKernel",
             Ready::Gemm(..) => "cublasLtMatmul",
             Ready::Fill(_) => "cuMemsetD32Async",
-            Ready::Copy => "cuMemcpyDtoDAsync",
+            Ready::Copy => match [0, 1].map(|end| self.places[end].place.is_host()) {
+                [true, _] => "cuMemcpyHtoDAsync",
+                [_, true] => "cuMemcpyDtoHAsync",
+                _ => "cuMemcpyDtoDAsync",
+            },
         }
     }
 
@@ -149,11 +166,7 @@ impl Step {
                 unsafe { gemm.launch([a.pointer, b.pointer, c.pointer], *workspace, stream.cu_stream()) }
             }
             (Ready::Fill(word), [to]) => fill(*to, *word, stream).doing(doing),
-            (Ready::Copy, [from, to]) => {
-                // SAFETY: both ranges are alive until the stream has been waited for, and of the same length.
-                unsafe { result::memcpy_dtod_async(to.pointer, from.pointer, from.bytes as usize, stream.cu_stream()) }
-                    .doing(doing)
-            }
+            (Ready::Copy, [from, to]) => copy(*from, *to, stream).doing(doing),
             _ => unreachable!("counted when it was made"),
         }
     }
@@ -214,8 +227,21 @@ impl Step {
     }
 }
 
+/// Copy a range to another of the same length, in stream order. One of them may be the host's.
+fn copy(from: Range, to: Range, stream: &CudaStream) -> Result<(), DriverError> {
+    let (bytes, stream) = (from.bytes as usize, stream.cu_stream());
+    // SAFETY: both ranges are alive until the stream has been waited for, and of the same length.
+    unsafe {
+        match (from.place.is_host(), to.place.is_host()) {
+            (true, _) => sys::cuMemcpyHtoDAsync_v2(to.pointer, from.host().cast_const(), bytes, stream).result(),
+            (_, true) => sys::cuMemcpyDtoHAsync_v2(to.host(), from.pointer, bytes, stream).result(),
+            _ => result::memcpy_dtod_async(to.pointer, from.pointer, bytes, stream),
+        }
+    }
+}
+
 /// Fill a range with a word of 32 bits, in stream order. A range that ends within a word gets the word's lower half.
-fn fill(to: Place, word: u32, stream: &CudaStream) -> Result<(), DriverError> {
+fn fill(to: Range, word: u32, stream: &CudaStream) -> Result<(), DriverError> {
     let (whole, rest) = (to.bytes / 4, to.bytes % 4);
     // SAFETY: the range is alive until the stream has been waited for.
     unsafe {

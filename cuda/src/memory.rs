@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, result, sys};
 use parallax_core::device::{BackendError, MemoryStats};
+use parallax_core::suite::Place;
 use parallax_core::units::Bytes;
 
 use crate::errors::Context;
@@ -40,10 +41,11 @@ impl Ledger {
     }
 }
 
-/// One allocation.
+/// One allocation, on the device or on the host.
 pub(crate) struct Buffer {
     pointer: sys::CUdeviceptr,
     bytes: u64,
+    place: Place,
     context: Arc<CudaContext>,
     ledger: Rc<Ledger>,
 }
@@ -61,10 +63,52 @@ impl Buffer {
         // SAFETY: the context is current; the pointer is owned by the returned value and freed once, by its drop.
         let pointer = unsafe { result::malloc_sync(bytes as usize) }.doing(doing)?;
         ledger.add(bytes);
-        Ok(Buffer { pointer, bytes, context: context.clone(), ledger: ledger.clone() })
+        Ok(Buffer { pointer, bytes, place: Place::Device, context: context.clone(), ledger: ledger.clone() })
     }
 
-    /// The device address.
+    /// Allocate where the workload wants it. Host memory is zero, and is not counted: the ledger is the device's.
+    pub(crate) fn at(
+        place: Place,
+        context: &Arc<CudaContext>,
+        ledger: &Rc<Ledger>,
+        name: &str,
+        bytes: u64,
+    ) -> Result<Buffer, BackendError> {
+        let doing = || format!("allocating {} of host memory for `{name}`", Bytes(bytes));
+        let pointer = match place {
+            Place::Device | Place::EachRank => return Buffer::new(context, ledger, name, bytes),
+            Place::HostPinned => {
+                context.bind_to_thread().doing(doing)?;
+                // SAFETY: the context is current; the memory is owned by the returned value and freed once, by its drop.
+                let pointer = unsafe { result::malloc_host(bytes as usize, 0) }.doing(doing)?;
+                // SAFETY: the allocation is so many bytes long. Fresh memory holds nothing that Rust may read.
+                unsafe { pointer.cast::<u8>().write_bytes(0, bytes as usize) };
+                pointer.cast::<u8>()
+            }
+            Place::HostPageable => {
+                // SAFETY: the layout has a size.
+                let pointer = unsafe { std::alloc::alloc_zeroed(pageable(bytes)) };
+                if pointer.is_null() {
+                    return Err(BackendError::OutOfMemory(doing()));
+                }
+                pointer
+            }
+        };
+        let pointer = pointer.expose_provenance() as sys::CUdeviceptr;
+        Ok(Buffer { pointer, bytes, place, context: context.clone(), ledger: ledger.clone() })
+    }
+
+    /// Where it is.
+    pub(crate) fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The host address of memory that is the host's.
+    fn host(&self) -> Option<*mut u8> {
+        self.place.is_host().then(|| std::ptr::with_exposed_provenance_mut(self.pointer as usize))
+    }
+
+    /// The address: the device's, or for host memory the host's, under which the device knows pinned memory too.
     pub(crate) fn pointer(&self) -> sys::CUdeviceptr {
         self.pointer
     }
@@ -77,6 +121,11 @@ impl Buffer {
     /// Copy host bytes to `offset`.
     pub(crate) fn write(&self, offset: u64, data: &[u8]) -> Result<(), BackendError> {
         assert!(offset + data.len() as u64 <= self.bytes, "the copy must lie inside the buffer");
+        if let Some(host) = self.host() {
+            // SAFETY: the range was checked; nothing on the device uses the memory while inputs are written.
+            unsafe { host.add(offset as usize).copy_from_nonoverlapping(data.as_ptr(), data.len()) };
+            return Ok(());
+        }
         // SAFETY: the range was checked, and the call returns after `data` has been read.
         unsafe { result::memcpy_htod_sync(self.pointer + offset, data) }.doing(|| "copying inputs to the device".into())
     }
@@ -89,6 +138,12 @@ impl Buffer {
                 range.start, range.end, self.bytes
             )));
         }
+        if let Some(host) = self.host() {
+            // SAFETY: the range was checked, all of the memory was written when it was allocated, and the caller has
+            // waited for the work that uses it.
+            let data = unsafe { std::slice::from_raw_parts(host, self.bytes as usize) };
+            return Ok(data[range.start as usize..range.end as usize].to_vec());
+        }
         let mut data = vec![0u8; (range.end - range.start) as usize];
         if !data.is_empty() {
             // SAFETY: the range was checked, and the call returns after `data` has been written.
@@ -100,7 +155,13 @@ impl Buffer {
 
     /// Copy all of another buffer of the same size, in stream order.
     pub(crate) fn copy_from(&self, other: &Buffer, stream: sys::CUstream) -> Result<(), BackendError> {
-        assert_eq!(self.bytes, other.bytes, "copies are of the same size");
+        assert_eq!((self.bytes, self.place), (other.bytes, other.place), "copies are of the same size, in one place");
+        if let (Some(to), Some(from)) = (self.host(), other.host()) {
+            // SAFETY: two allocations of so many bytes, all written; nothing on the device uses them before the caller
+            // has copied what it wants.
+            unsafe { to.copy_from_nonoverlapping(from, self.bytes as usize) };
+            return Ok(());
+        }
         // SAFETY: both pointers are alive, and the caller waits for the stream before a buffer can be dropped.
         unsafe { result::memcpy_dtod_async(self.pointer, other.pointer, self.bytes as usize, stream) }
             .doing(|| "copying inputs on the device".into())
@@ -109,14 +170,39 @@ impl Buffer {
     /// Set every byte to that of a word of four equal bytes, in stream order.
     pub(crate) fn poison(&self, word: u32, stream: sys::CUstream) -> Result<(), BackendError> {
         let [byte, ..] = word.to_le_bytes();
+        if let Some(host) = self.host() {
+            // SAFETY: so many bytes; nothing is in flight when buffers are poisoned.
+            unsafe { host.write_bytes(byte, self.bytes as usize) };
+            return Ok(());
+        }
         // SAFETY: the pointer is alive, and the caller waits for the stream before the buffer can be dropped.
         unsafe { result::memset_d8_async(self.pointer, byte, self.bytes as usize, stream) }
             .doing(|| "poisoning a buffer".into())
     }
 }
 
+/// The layout of ordinary host memory, aligned as caches and vectors like it.
+fn pageable(bytes: u64) -> std::alloc::Layout {
+    std::alloc::Layout::from_size_align((bytes as usize).max(1), 64).expect("fewer bytes than addresses")
+}
+
 impl Drop for Buffer {
     fn drop(&mut self) {
+        match (self.place, self.host()) {
+            (Place::HostPageable, Some(host)) => {
+                // SAFETY: allocated by `at` with this layout, and freed only here; all work was waited for.
+                unsafe { std::alloc::dealloc(host, pageable(self.bytes)) };
+                return;
+            }
+            (_, Some(host)) => {
+                if self.context.bind_to_thread().is_ok() {
+                    // SAFETY: allocated by `at`, and freed only here; all work was waited for.
+                    let _ = unsafe { result::free_host(host.cast()) };
+                }
+                return;
+            }
+            (_, None) => {}
+        }
         self.ledger.remove(self.bytes);
         // A lost device makes both calls fail; its memory is gone then anyway.
         if self.context.bind_to_thread().is_ok() {

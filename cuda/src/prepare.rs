@@ -5,14 +5,14 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use parallax_core::device::{BackendError, Compiled, Launching, POISON, Step as CompileStep};
-use parallax_core::suite::{BufferSpec, Case, DType, Inputs, Library, Program, Role, Stage, Work};
+use parallax_core::suite::{BufferSpec, Case, DType, Inputs, Library, Program, Queues, Role, Stage, Work};
 use rayon::prelude::*;
 
 use crate::compile::{compile_cached, hash};
 use crate::cublaslt::{Gemm, WORKSPACE};
 use crate::errors::Context;
 use crate::events::{event, since};
-use crate::launch::{Function, Module, Place, Ready, Step};
+use crate::launch::{Function, Module, Range, Ready, Step};
 use crate::memory::{Buffer, Ledger};
 use crate::occupancy::Multiprocessors;
 use crate::prepared::{PreparedCase, Rotation, Set};
@@ -78,7 +78,7 @@ impl Cuda {
         let mut executions =
             sets.iter().map(|set| execution(program, &works, &specs, set)).collect::<Result<Vec<_>, _>>()?;
         let timed: Vec<Vec<Step>> = executions.iter_mut().map(|steps| steps.split_off(setup)).collect();
-        let streams = Streams::new(context, &self.stream, &program.stages[setup..])?;
+        let streams = Streams::new(context, &self.stream, Queues::behind(setup, &program.stages))?;
         if streams.count() > 1 {
             compiled.options.push(format!("{} streams", streams.count()));
         }
@@ -179,7 +179,7 @@ impl Cuda {
             !matches!(spec.role, Role::Scratch) || program.uses(spec.name)
         };
         let allocate = |spec: &BufferSpec| match used(spec) {
-            true => Buffer::new(context, ledger, spec.name, spec.bytes(dtype).0).map(Some),
+            true => Buffer::at(spec.place, context, ledger, spec.name, spec.bytes(dtype).0).map(Some),
             false => Ok(None),
         };
         let allocate_set = |_| specs.iter().map(allocate).collect::<Result<Set, _>>();
@@ -269,7 +269,9 @@ fn execution(program: &Program, works: &[Ready], specs: &[BufferSpec], set: &Set
         let place = |name: &str| {
             let index = specs.iter().position(|spec| spec.name == name);
             let buffer = index.and_then(|index| set[index].as_ref());
-            buffer.map(|buffer| Place { pointer: buffer.pointer(), bytes: buffer.bytes() }).ok_or_else(|| {
+            let range =
+                |buffer: &Buffer| Range { pointer: buffer.pointer(), bytes: buffer.bytes(), place: buffer.place() };
+            buffer.map(range).ok_or_else(|| {
                 BackendError::Device(format!("{} uses `{name}`, which is no buffer of the workload", stage.label))
             })
         };

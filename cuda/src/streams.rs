@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, sys};
 use parallax_core::device::BackendError;
-use parallax_core::suite::{Order, Queues, Stage};
+use parallax_core::suite::{Order, Queues};
 
 use crate::errors::Context;
 
@@ -16,13 +16,13 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Of a program's stages.
+    /// As an execution needs them, unless it cannot be had.
     pub(crate) fn new(
         context: &Arc<CudaContext>,
         main: &Arc<CudaStream>,
-        stages: &[Stage],
+        queues: Result<Queues, String>,
     ) -> Result<Streams, BackendError> {
-        let queues = Queues::of(stages).map_err(BackendError::Unsupported)?;
+        let queues = queues.map_err(BackendError::Unsupported)?;
         let more = (1..queues.queues).map(|_| context.new_stream());
         let all = std::iter::once(Ok(main.clone())).chain(more).collect::<Result<_, _>>();
         // Marks take no time stamps, which would cost some.

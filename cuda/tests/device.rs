@@ -1,7 +1,8 @@
 //! A case on a real device, through the whole contract. Where there is no device, opening must say so.
 
-use parallax_core::device::{Batch, POISON, Prepared, Profiler, Span, SpanKind, Transfer};
+use parallax_core::device::{Batch, Launching, POISON, Prepared, Profiler, Span, SpanKind, TraceSource, Transfer};
 use parallax_core::suite::{Case, DType, Role};
+use parallax_core::units::Nanos;
 use parallax_cuda::{Cuda, Options, open};
 use pollster::block_on;
 use tempfile::TempDir;
@@ -105,4 +106,81 @@ fn compiling_memory_and_transfers_are_told() {
     }
     assert!(block_on(cuda.empty()).expect("does nothing").0 > 0.0);
     assert!(cuda.clock().zero_share < 1.0 && cuda.clock().negative_share == 0.0, "{:?}", cuda.clock());
+}
+
+#[test]
+fn a_graph_gives_what_the_stream_gives() {
+    let Some((mut cuda, _cache)) = device() else { return };
+    let (case, mut prepared) = prepare(&mut cuda);
+    assert_eq!(prepared.launching(), Some(Launching::Stream));
+    block_on(prepared.measure(Batch::of(1))).expect("runs");
+    let by_stream = output(&case, &mut *prepared);
+    assert!(block_on(prepared.launch_as(Launching::OnePass)).is_err(), "that is WebGPU's");
+    block_on(prepared.launch_as(Launching::Graph)).expect("three kernels can be captured");
+    assert_eq!(prepared.launching(), Some(Launching::Graph));
+    block_on(prepared.poison(POISON)).expect("poisons");
+    for _ in 0..SETS {
+        let sample = block_on(prepared.measure(Batch::of(1))).expect("runs");
+        assert!(sample.time.0 > 0.0 && sample.time < sample.host, "{sample:?}");
+        assert_eq!(output(&case, &mut *prepared), by_stream, "every set has a graph of its own");
+    }
+    let trace = block_on(prepared.trace(true)).expect("runs");
+    let of = |kind| trace.spans.iter().filter(move |span| span.kind == kind).collect::<Vec<&Span>>();
+    let names = |spans: Vec<&Span>| spans.iter().map(|span| span.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(of(SpanKind::Runtime)), ["cuGraphLaunch"], "{trace:?}");
+    let kernels = names(of(SpanKind::Kernel));
+    match trace.source {
+        Some(TraceSource::Cupti) => {
+            let labels: Vec<String> = prepared.launches().iter().map(|launch| launch.label().to_owned()).collect();
+            assert_eq!(kernels, labels, "{trace:?}");
+        }
+        _ => assert_eq!(kernels, ["graph of 3 stages"]),
+    }
+    block_on(prepared.launch_as(Launching::Stream)).expect("as before");
+    block_on(prepared.measure(Batch::of(1))).expect("runs");
+    assert_eq!(output(&case, &mut *prepared), by_stream);
+}
+
+/// Big enough for copies and kernels of some hundred microseconds.
+const PIECES: &str = "upload_compute/fwd/n262144,k2048,c8,pinned/f32";
+
+#[test]
+fn copies_lie_beside_kernels_and_the_result_is_the_same() {
+    let Some((mut cuda, _cache)) = device() else { return };
+    let mut outputs = Vec::new();
+    for variant in ["serial", "overlapped"] {
+        let case: Case = format!("{PIECES}/{variant}").parse().expect("a valid case");
+        let inputs = case.problem.inputs(1);
+        let mut prepared = block_on(cuda.prepare(&case, &inputs, 1)).expect("fits on any device");
+        for launching in [Launching::Stream, Launching::Graph] {
+            block_on(prepared.launch_as(launching)).expect("copies and kernels can be captured");
+            block_on(prepared.poison(POISON)).expect("poisons");
+            let sample = block_on(prepared.measure(Batch { lead: 2, repeats: 5 })).expect("runs");
+            println!("{variant} as {}: {} an execution", launching.name(), Nanos(sample.time.0 / 5.0));
+            let specs = case.problem.buffers();
+            let checked = specs.iter().enumerate().filter(|(_, spec)| matches!(spec.role, Role::Output { .. }));
+            let bytes: Vec<Vec<u8>> = checked
+                .map(|(i, spec)| block_on(prepared.read_back(i, 0..spec.bytes(DType::F32).0)).expect("an output"))
+                .collect();
+            assert!(bytes.iter().all(|one| one.iter().any(|byte| *byte != 0xFF)), "all are written");
+            outputs.push(bytes);
+        }
+        block_on(prepared.launch_as(Launching::Stream)).expect("as before");
+        let trace = block_on(prepared.trace(false)).expect("runs");
+        let of = |kind| trace.spans.iter().filter(move |span| span.kind == kind).collect::<Vec<&Span>>();
+        let (copies, kernels) = (of(SpanKind::Memcpy), of(SpanKind::Kernel));
+        assert_eq!((copies.len(), kernels.len()), (8, 8), "{trace:?}");
+        let both = |a: &Span, b: &Span| (a.end.0.min(b.end.0) - a.start.0.max(b.start.0)).max(0.0);
+        let overlap: f64 = copies.iter().flat_map(|a| kernels.iter().map(|b| both(a, b))).sum();
+        let lanes = |spans: &[&Span]| spans.iter().map(|span| span.stream).collect::<std::collections::BTreeSet<_>>();
+        println!("{variant}: copies beside kernels for {} ({:?})", Nanos(overlap), trace.source.expect("stated"));
+        if variant == "overlapped" {
+            assert!(lanes(&copies).is_disjoint(&lanes(&kernels)), "{trace:?}");
+            assert!(overlap > 0.0, "{trace:?}");
+        } else {
+            assert_eq!(lanes(&copies), lanes(&kernels), "{trace:?}");
+            assert_eq!(overlap, 0.0, "{trace:?}");
+        }
+    }
+    assert!(outputs.iter().all(|one| *one == outputs[0]));
 }

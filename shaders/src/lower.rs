@@ -81,7 +81,8 @@ mod tests {
         let inputs = case.problem.inputs(3);
         let options = |queue: u32| {
             let stages = vec![Stage::fill("ones", "out", 1), Stage::copy("keep", "x", "out").on(queue, &[0])];
-            let mut prepared = block_on(wgpu.program(&case, Program { stages }, &inputs, 1)).expect("a small case");
+            let mut prepared =
+                block_on(wgpu.program(&case, (Program { stages }, 0), &inputs, 1)).expect("a small case");
             block_on(prepared.measure(Batch::of(1))).expect("runs");
             let mut wanted = vec![0; 4 * 5003];
             inputs.write(0, 0, &mut wanted);

@@ -87,7 +87,7 @@ impl Wgpu {
         }
         let layout = |stage: &Stage| order.map(|order| order.layout(gpu, stage));
         let (pipelines, mut compiled) = compile(gpu, (&texts, &places), &program, layout, self.checked).await?;
-        let queues = Queues::of(&program.stages[first..]).map_err(BackendError::Unsupported)?.queues;
+        let queues = Queues::behind(first, &program.stages).map_err(BackendError::Unsupported)?.queues;
         if queues > 1 {
             compiled.options.push(format!("one queue for {queues}: stages run in the order of the list"));
         }

@@ -126,6 +126,13 @@ pub enum Place {
     EachRank,
 }
 
+impl Place {
+    /// Whether it is memory of the host.
+    pub fn is_host(self) -> bool {
+        matches!(self, Place::HostPageable | Place::HostPinned)
+    }
+}
+
 /// One buffer of a workload.
 #[derive(Clone)]
 pub struct BufferSpec {

@@ -92,6 +92,19 @@ impl Queues {
         Ok(made)
     }
 
+    /// Of the stages behind a set-up of so many, which are told in one list with it. The set-up runs by itself before
+    /// them, so that nothing has to wait for it.
+    ///
+    /// # Errors
+    /// As [`Queues::of`].
+    pub fn behind(setup: usize, stages: &[Stage]) -> Result<Queues, String> {
+        let timed = stages.iter().skip(setup).cloned().map(|stage| Stage {
+            after: stage.after.iter().filter_map(|before| before.checked_sub(setup)).collect(),
+            ..stage
+        });
+        Queues::of(&timed.collect::<Vec<_>>())
+    }
+
     fn mark(&mut self, queue: usize) -> usize {
         let mark = self.marks;
         self.marks += 1;
@@ -198,6 +211,15 @@ mod tests {
             wait(0, 5),
         ];
         assert_eq!(got, Queues { queues: 2, marks: 6, orders: want.to_vec() });
+    }
+
+    #[test]
+    fn a_set_up_is_done_before_and_counts_in_the_numbers_only() {
+        use Access::{Read, Write};
+        let setup = [stage(0, &[], &[("x", Write)]), stage(0, &[], &[])];
+        let timed = [stage(1, &[], &[("x", Read)]), stage(0, &[0], &[])];
+        let shifted = [stage(1, &[], &[("x", Read)]), stage(0, &[2], &[])];
+        assert_eq!(Queues::behind(2, &[&setup[..], &shifted[..]].concat()), Queues::of(&timed));
     }
 
     #[test]
