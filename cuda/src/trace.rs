@@ -502,7 +502,7 @@ mod tests {
             bytes,
             ..record(what, at, at + 10, 7)
         };
-        let ours = vec![
+        let ours = [
             record(What::Call, 101, 109, 7),
             work(What::Kernel, "half", 120, None),
             work(What::Copy, "Memcpy HtoD (Pinned -> Device)", 131, Some(64)),

@@ -175,6 +175,11 @@ fn mistakes_in_cases_and_settings() {
         (&["list", "--target", "cpu", "--filter", "conv2d"], &["filter `conv2d`"]),
         (&["list", "--config", "absent.toml"], &["absent.toml: cannot be read"]),
         (&["list", "--preset", "huge"], &["unknown preset `huge`", "quick, standard, full, awkward"]),
+        (
+            &["list", "--target", "cpu", "--launch", "graph"],
+            &["`graph` does not exist on this target", "leave the setting"],
+        ),
+        (&["list", "--target", "wgpu", "--launch", "stream"], &["`stream` does not exist", "one-pass, pass-each"]),
         (&["list", "--target", "gpu"], &["unknown target `gpu`", "cuda, wgpu, browser, cpu"]),
         (&["list", "--adapter", "Voodoo 2"], &["no adapter matches `Voodoo 2`", "0: "]),
         (&["run", "--budget", "0"], &["budget", "seconds above 0"]),

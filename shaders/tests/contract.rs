@@ -1,8 +1,10 @@
 //! The contract of a backend, held against a real device (a software adapter will do).
 
-use parallax_core::device::{BackendError, Batch, Clock, POISON, Prepared, Profiler, SpanKind, Track, Transfer};
+use parallax_core::device::{
+    BackendError, Batch, Clock, Launching, POISON, Prepared, Profiler, SpanKind, Track, Transfer,
+};
 use parallax_core::measure::check::{WORK, check_once};
-use parallax_core::suite::{Case, Inputs, Role, all};
+use parallax_core::suite::{Case, Dialect, Inputs, Role, all};
 use parallax_core::units::Bytes;
 use parallax_shaders::{Options, Wgpu, open};
 use pollster::block_on;
@@ -43,13 +45,19 @@ fn any_number_of_executions_on_any_number_of_sets_gives_the_same_outputs() {
         let mut expected = None;
         for sets in [1, 3] {
             let mut prepared = block_on(wgpu.prepare(&case, &inputs, sets)).expect("a small case");
+            assert_eq!(prepared.launching(), Some(Launching::OnePass));
+            assert!(block_on(prepared.launch_as(Launching::Graph)).is_err(), "that is CUDA's");
+            let batches = [(0, 1), (0, 1), (2, 3), (1, 1), (0, 4), (5, 2)];
+            let ways = Launching::choices(Dialect::Wgsl).iter().flat_map(|way| batches.map(|batch| (*way, batch)));
             // Only the set of the last execution is sure to hold the result: a cursor that is off reads poison.
-            for (lead, repeats) in [(0, 1), (0, 1), (2, 3), (1, 1), (0, 4), (5, 2)] {
+            for (launching, (lead, repeats)) in ways {
                 block_on(async {
+                    prepared.launch_as(launching).await?;
                     prepared.poison(POISON).await?;
                     let poisoned = outputs(&case, &mut *prepared).await?;
                     assert!(poisoned.iter().flatten().all(|b| *b == 0xFF), "{case}: poison is there to be read");
-                    prepared.measure(Batch { lead, repeats }).await?;
+                    let sample = prepared.measure(Batch { lead, repeats }).await?;
+                    assert!(sample.time.0 > 0.0, "{case}: {launching:?} is on the clock");
                     let result = check_once(&wgpu, &mut *prepared, &case.problem, &inputs, WORK).await?;
                     assert!(result.right, "{case}, {sets} sets, {lead} + {repeats}: {}", result.sentence());
                     let found = outputs(&case, &mut *prepared).await?;
