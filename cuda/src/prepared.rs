@@ -85,11 +85,6 @@ impl PreparedCase {
         self.context.bind_to_thread().doing(|| "binding the device to this thread".into())
     }
 
-    /// Host time since the profiler was opened.
-    pub(crate) fn now(&self) -> Nanos {
-        since(self.opened)
-    }
-
     /// Put an event on the stream.
     pub(crate) fn record(&self, event: &CudaEvent) -> Result<(), BackendError> {
         event.record(&self.stream).doing(|| "recording an event".into())
@@ -226,6 +221,10 @@ impl Prepared for PreparedCase {
         }
         self.launching = launching;
         Ok(())
+    }
+
+    fn now(&self) -> Nanos {
+        since(self.opened)
     }
 
     async fn poison(&mut self, word: u32) -> Result<(), BackendError> {

@@ -230,6 +230,10 @@ impl Prepared for CpuCase {
         &self.compiled
     }
 
+    fn now(&self) -> Nanos {
+        Nanos(self.opened.elapsed().as_nanos() as f64)
+    }
+
     async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
         // Every output is written anew from inputs that stay as they are, so there is nothing to put back.
         match &mut self.outputs {

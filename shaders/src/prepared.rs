@@ -66,6 +66,10 @@ impl Prepared for WgpuCase {
         Ok(())
     }
 
+    fn now(&self) -> Nanos {
+        self.gpu.now()
+    }
+
     async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
         self.poison.set(&self.gpu, word);
         let mut encoder = self.gpu.device.create_command_encoder(&Default::default());

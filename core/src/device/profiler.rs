@@ -224,6 +224,9 @@ pub trait Prepared {
         Err(BackendError::Unsupported(format!("there is no way `{}` to launch here", launching.name())))
     }
 
+    /// Host time since the profiler was opened, on the same clock as [`Profiler::now`].
+    fn now(&self) -> Nanos;
+
     /// Fill outputs and scratch of every set with a word of 32 bits, so that an element that nobody writes is seen, and
     /// put back what executions change. What the set-up wrote stays.
     async fn poison(&mut self, word: u32) -> Result<(), BackendError>;

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use web_time::Instant;
 
 use crate::device::{
     BackendError, Batch, ClockInfo, Compiled, Conditions, DeviceInfo, Launch, Launching, MemoryStats, Prepared,
@@ -32,11 +31,6 @@ struct Count {
 impl Count {
     fn wait(&self, time: Nanos) {
         self.waiting.set(self.waiting.get() + time.0);
-    }
-
-    /// For work that does not say itself how long it took.
-    fn wait_since(&self, began: Instant) {
-        self.wait(Nanos::from_secs(began.elapsed().as_secs_f64()));
     }
 }
 
@@ -128,10 +122,14 @@ impl Prepared for MeteredCase {
         self.inner.launch_as(launching).await
     }
 
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
     async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
-        let began = Instant::now();
+        let began = self.inner.now();
         self.inner.poison(word).await?;
-        self.count.wait_since(began);
+        self.count.wait(self.inner.now() - began);
         Ok(())
     }
 
@@ -151,9 +149,9 @@ impl Prepared for MeteredCase {
     }
 
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
-        let began = Instant::now();
+        let began = self.inner.now();
         let bytes = self.inner.read_back(buffer, bytes).await?;
-        self.count.wait_since(began);
+        self.count.wait(self.inner.now() - began);
         Ok(bytes)
     }
 

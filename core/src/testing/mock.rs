@@ -307,6 +307,10 @@ impl Prepared for MockCase {
         Ok(())
     }
 
+    fn now(&self) -> Nanos {
+        Nanos(self.now.get())
+    }
+
     async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
         (self.poison, self.word) = (Some(word), word);
         self.restore();
