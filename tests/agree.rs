@@ -23,7 +23,7 @@ fn agree(profiler: &mut dyn Profiler, cases: Vec<Case>) {
             check_once(profiler, &mut *prepared, &case.problem, &inputs, EVERYTHING).await
         });
         match result {
-            Ok(result) if result.right && result.compared == result.elements => {}
+            Ok(result) if result.passed && result.compared == result.elements => {}
             Ok(result) => wrong.push(format!("{case}: {}", result.sentence())),
             Err(error) => wrong.push(format!("{case}: {error}")),
         }

@@ -115,6 +115,21 @@ pub fn three_digits(value: f64) -> String {
     }
 }
 
+/// Four significant digits, for scores.
+pub fn four_digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let first = value.abs().log10().floor() as i32;
+    format!("{value:.*}", (3 - first).clamp(0, 9) as usize)
+}
+
+/// A number to so many significant digits: off by half of the last one at most.
+pub fn significant(value: f64, digits: usize) -> f64 {
+    // Through the decimal text, so that what is read back from a file is exactly this.
+    format!("{value:.*e}", digits.saturating_sub(1)).parse().unwrap_or(value)
+}
+
 /// A fraction as a percentage: `percent(0.0123)` is `1.23 %`.
 pub fn percent(fraction: f64) -> String {
     format!("{} %", three_digits(fraction * 100.0))

@@ -88,14 +88,14 @@ fn right_cases_get_figures_checks_and_a_trace() {
 fn verifying_takes_no_time() {
     let (ended, run) = run_with(&spec(&CASES), Mode::Verify, World::default(), |_| Flow::Continue);
     assert_eq!((ended, run.baseline), (Ended::Complete, None));
-    assert!(run.records.iter().all(|r| r.verdict() == "right" && r.timing().is_none()));
+    assert!(run.records.iter().all(|r| r.verdict() == "pass" && r.timing().is_none()));
 }
 
 #[test]
 fn wrong_or_unwritten_outputs_have_no_figure() {
     for fault in [Fault::WrongElement, Fault::UnwrittenElement] {
         let run = run(&CASES, World { fault, ..World::default() });
-        assert!(run.records.iter().all(|r| r.verdict() == "WRONG" && r.timing().is_none()), "{fault:?}");
+        assert!(run.records.iter().all(|r| r.verdict() == "FAIL" && r.timing().is_none()), "{fault:?}");
     }
 }
 
@@ -117,7 +117,7 @@ fn rounds_are_drawn_anew_and_the_seed_fixes_them() {
 }
 
 #[test]
-fn throttled_samples_are_set_aside() {
+fn throttled_samples_are_discarded() {
     // A quarter of the time, in stretches of 40 ms, everything takes half as long again, and the sensors say why.
     fn bad(now: f64) -> bool {
         (now / 40e6) as u64 % 4 == 3
@@ -131,7 +131,7 @@ fn throttled_samples_are_set_aside() {
     for record in &run.records {
         let timing = record.timing().expect("a figure");
         assert!(near(median(record), 1e5, 0.01), "{}: {}", record.case, timing.summary.median);
-        assert!(timing.set_aside.iter().any(|s| s.reason == "throttled: sw power cap"), "{:?}", timing.set_aside);
+        assert!(timing.discarded.iter().any(|s| s.reason == "throttled: sw power cap"), "{:?}", timing.discarded);
         assert_eq!(timing.caveat, None);
     }
 }
@@ -149,7 +149,7 @@ fn without_sensors_the_canary_tells_that_the_device_is_slow() {
     let world = World { pace: |now| if (now / 60e6) as u64 % 4 == 3 { 1.5 } else { 1.0 }, ..World::default() };
     // For as long as the budget allows, so that the slow stretches are met.
     let (_, run) = run_with(&Spec { precision: Some(1e-9), ..spec(&CASES) }, Mode::Measure, world, |_| Flow::Continue);
-    let aside = |r: &Record| r.timing().map_or(0, |t| t.set_aside.len());
+    let aside = |r: &Record| r.timing().map_or(0, |t| t.discarded.len());
     assert!(run.records.iter().map(aside).sum::<usize>() > 0, "some turns were slow");
     for record in &run.records {
         assert!(near(median(record), 1e5, 0.01), "{}: {}", record.case, median(record));
@@ -219,12 +219,12 @@ fn a_time_below_the_roofline_is_refused() {
 fn hidden_pages_lose_the_samples_and_not_the_run() {
     let sometimes = run(&CASES, World { hidden: |now| (now / 30e6) as u64 % 3 == 1, ..World::default() });
     for record in &sometimes.records {
-        let aside = &record.timing().expect("a figure").set_aside;
+        let aside = &record.timing().expect("a figure").discarded;
         assert!(aside.iter().all(|s| s.reason == "the page was out of sight"), "{aside:?}");
     }
-    assert!(sometimes.records.iter().any(|r| !r.timing().expect("a figure").set_aside.is_empty()));
+    assert!(sometimes.records.iter().any(|r| !r.timing().expect("a figure").discarded.is_empty()));
     for record in &run(&CASES, World { hidden: |_| true, ..World::default() }).records {
-        let Outcome::Failed { reason } = &record.outcome else { panic!("{record:?}") };
+        let Outcome::Error { reason } = &record.outcome else { panic!("{record:?}") };
         assert_eq!(reason, "no sample counts: the page was out of sight");
     }
 }
@@ -257,7 +257,7 @@ fn a_lost_device_fails_the_case_in_hand_and_a_fresh_one_goes_on() {
     }
     let (guilty, mut run) = first.expect("some execution falls into the rounds");
     let failed = run.records.iter().find(|r| r.case == guilty).expect("it has a record");
-    assert!(matches!(&failed.outcome, Outcome::Failed { reason } if reason == "device lost: scripted"), "{failed:?}");
+    assert!(matches!(&failed.outcome, Outcome::Error { reason } if reason == "device lost: scripted"), "{failed:?}");
     let plan = plan(&spec(&CASES), &caps()).expect("cases");
     let so_far = SoFar::of(&run);
     let mut fresh = Mock::of(World::default());
@@ -268,7 +268,7 @@ fn a_lost_device_fails_the_case_in_hand_and_a_fresh_one_goes_on() {
         Flow::Continue
     }));
     assert_eq!((ended, run.records.len(), run.missing().count()), (Ended::Complete, 3, 0));
-    assert_eq!(run.records.iter().filter(|r| r.verdict() == "right").count(), 2);
+    assert_eq!(run.records.iter().filter(|r| r.verdict() == "pass").count(), 2);
 }
 
 #[test]

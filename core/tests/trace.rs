@@ -26,7 +26,7 @@ fn named<'t>(trace: &'t Value, name: &str) -> Vec<&'t Value> {
 
 fn spans(run: &mut Run, record: usize) -> &mut Vec<Span> {
     match &mut run.records[record].outcome {
-        Outcome::Ok(measured) => &mut measured.trace.as_mut().expect("traced").spans,
+        Outcome::Pass(measured) => &mut measured.trace.as_mut().expect("traced").spans,
         other => panic!("{other:?}"),
     }
 }
@@ -272,7 +272,7 @@ fn the_size_is_estimated_before_it_is_written() {
 fn a_run_that_only_checked_has_a_trace_of_its_phases() {
     let mut run = browser_run();
     run.records.truncate(1);
-    if let Outcome::Ok(measured) = &mut run.records[0].outcome {
+    if let Outcome::Pass(measured) = &mut run.records[0].outcome {
         measured.trace = None;
     }
     let trace = parsed(&run);

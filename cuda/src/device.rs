@@ -141,6 +141,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         kind: if integrated { DeviceKind::Integrated } else { DeviceKind::Discrete },
         api: format!("CUDA {major}.{minor}"),
         driver: driver_version().unwrap_or_else(|| "unknown".to_owned()),
+        ranks: 1,
         caps,
         limits,
         features,

@@ -50,6 +50,7 @@ impl Cpu {
             kind: DeviceKind::Cpu,
             api: "host".to_owned(),
             driver: String::new(),
+            ranks: 1,
             caps,
             limits: Default::default(),
             features: vec![format!("{threads} threads")],

@@ -97,7 +97,7 @@ impl RunFile {
     pub fn push(&mut self, mut record: Record, mut tell: impl FnMut(&str)) -> anyhow::Result<()> {
         let context = || format!("cannot write {}", self.trace_path.display());
         self.trace.push(&self.run, &record, &mut tell).with_context(context)?;
-        if let Outcome::Ok(measured) = &mut record.outcome
+        if let Outcome::Pass(measured) = &mut record.outcome
             && let Some(trace) = &mut measured.trace
         {
             trace.spans.truncate(whole_executions(&trace.spans));

@@ -96,7 +96,7 @@ impl Board {
         Some(Board { device, memory_clock: Paced::new(), temperature: Paced::new(), power: Paced::new() })
     }
 
-    /// The clock and what holds it down are asked for every time, because a sample may be set aside for them; the rest
+    /// The clock and what holds it down are asked for every time, because a sample may be discarded for them; the rest
     /// moves slowly, and is asked for as often as is cheap.
     fn conditions(&mut self, now: Instant) -> Conditions {
         let device = &self.device;

@@ -191,7 +191,7 @@ mod tests {
         };
         let case: parallax_core::suite::Case = CASE.parse().expect("a case");
         let check = CheckResult {
-            right: true,
+            passed: true,
             compared: 1,
             elements: 1,
             worst_error: 0.0,
@@ -204,6 +204,7 @@ mod tests {
             compiled: Compiled::default(),
             check,
             timing: None,
+            scores: Vec::new(),
             memory: MemoryStats::default(),
             launches: Vec::new(),
             analysis: None,
@@ -218,8 +219,9 @@ mod tests {
             case: CASE.to_owned(),
             parts: Parts::of(&case),
             actual: None,
+            device: 0,
             cost: case.problem.cost(),
-            outcome: Outcome::Ok(Box::new(measured)),
+            outcome: Outcome::Pass(Box::new(measured)),
         }
     }
 

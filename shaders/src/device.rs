@@ -211,6 +211,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
         },
         driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
         caps,
+        ranks: 1,
         limits: limits_by_name(&limits),
         features: features.iter_names().map(|(name, _)| name.to_lowercase().replace('_', "-")).collect(),
     }

@@ -59,7 +59,7 @@ fn any_number_of_executions_on_any_number_of_sets_gives_the_same_outputs() {
                     let sample = prepared.measure(Batch { lead, repeats }).await?;
                     assert!(sample.time.0 > 0.0, "{case}: {launching:?} is on the clock");
                     let result = check_once(&wgpu, &mut *prepared, &case.problem, &inputs, WORK).await?;
-                    assert!(result.right, "{case}, {sets} sets, {lead} + {repeats}: {}", result.sentence());
+                    assert!(result.passed, "{case}, {sets} sets, {lead} + {repeats}: {}", result.sentence());
                     let found = outputs(&case, &mut *prepared).await?;
                     assert_eq!(*expected.get_or_insert_with(|| found.clone()), found, "{case}, {sets} sets");
                     Ok::<_, BackendError>(())
@@ -87,7 +87,7 @@ fn every_variant_runs_on_several_sets() {
             let mut prepared = block_on(wgpu.prepare(&case, &inputs, 2)).unwrap_or_else(|e| panic!("{text}: {e}"));
             block_on(prepared.measure(Batch { lead: 2, repeats: 3 })).unwrap_or_else(|e| panic!("{text}: {e}"));
             let result = block_on(check_once(&wgpu, &mut *prepared, &case.problem, &inputs, WORK)).expect("read back");
-            assert!(result.right, "{text}: {}", result.sentence());
+            assert!(result.passed, "{text}: {}", result.sentence());
             seen += 1;
         }
     }
@@ -104,7 +104,7 @@ fn a_traced_execution_takes_the_next_set_like_any_other() {
             prepared.poison(POISON).await?;
             prepared.trace(false).await?;
             let result = check_once(&wgpu, &mut *prepared, &case.problem, &inputs, WORK).await?;
-            assert!(result.right, "{}", result.sentence());
+            assert!(result.passed, "{}", result.sentence());
             Ok::<_, BackendError>(())
         })
         .expect("a living device");
@@ -134,7 +134,7 @@ fn a_batch_longer_than_one_pass_is_one_sample() {
     assert!(long.time.0 > short.time.0, "{long:?} {short:?}: stamps at both ends of all its passes");
     assert!(long.time.0 < long.host.0, "{long:?}");
     let result = block_on(check_once(&wgpu, &mut *prepared, &case.problem, &inputs, WORK)).expect("read back");
-    assert!(result.right, "{}", result.sentence());
+    assert!(result.passed, "{}", result.sentence());
 }
 
 #[test]

@@ -148,7 +148,7 @@ const tests = {
 
     for (const name of CASES) {
       const verdict = page.locator(`tr[data-case="${name}"] .verdict`);
-      assert.equal(await verdict.innerText(), "right", name);
+      assert.equal(await verdict.innerText(), "pass", name);
       assert.match(await page.locator(`tr[data-case="${name}"] .median`).innerText(), /\d.* [nµm]?s/);
       const ceiling = await page.locator(`tr[data-case="${name}"] .ceiling`).innerText();
       assert.match(ceiling, /^[\d.]+ % (memory|compute|launch|latency)/, name);
@@ -156,7 +156,7 @@ const tests = {
       const advice = page.locator(`tr[data-case="${name}"] + tr.note .advice`);
       assert.match(await advice.innerText(), /^\S.{20,}\.$/s, name);
     }
-    assert.match(await page.innerText("#summary"), /3 right/);
+    assert.match(await page.innerText("#summary"), /3 pass/);
     assert.equal(await page.locator("tr.busy").count(), 0);
     assert.equal(await page.locator("#roofline svg circle.point").count(), 3);
     assert.ok((await page.locator("#drift svg circle.point").count()) > 0);
@@ -266,7 +266,7 @@ const tests = {
     assert.equal(await page.locator("tr[data-case]").count(), 5);
     assert.ok((await page.locator("tr.note").count()) <= 5);
     assert.doesNotMatch(await page.innerText("#results"), /needs rows sorted/);
-    assert.equal(await page.locator(".verdict:not(.right)").count(), 0);
+    assert.equal(await page.locator(".verdict:not(.pass)").count(), 0);
     await pictures(page, "compared");
     assert.deepEqual(page.problems, []);
   },
@@ -332,9 +332,9 @@ const tests = {
     await finished(page);
     const { data } = await download(page, "#download-json");
     assert.equal(data.environment.hidden_during_run, "true");
-    const aside = data.records.flatMap((r) => r.timing?.set_aside ?? []);
+    const aside = data.records.flatMap((r) => r.timing?.discarded ?? []);
     assert.ok(aside.some((s) => s.reason === "the page was out of sight"), JSON.stringify(aside));
-    assert.match(await page.innerText("#results"), /samples set aside: .*the page was out of sight/);
+    assert.match(await page.innerText("#results"), /samples discarded: .*the page was out of sight/);
   },
 
   async "reports every event in remote mode"() {

@@ -354,7 +354,7 @@ impl App {
         match event {
             Event::Baseline(baseline) => {
                 run.begun(baseline.clone());
-                self.view.device(&run.device, &run.clock, environment::isolated(), Some(baseline));
+                self.view.device(run.device(), &run.clock, environment::isolated(), Some(baseline));
                 self.view.clock_notice(&run.clock, Some(baseline));
                 if let Some(remote) = &self.remote {
                     remote.baseline(baseline);
@@ -438,7 +438,7 @@ impl App {
             self.keep_screen_on();
         } else {
             self.was_hidden.set(true);
-            let advice = "Browsers slow hidden tabs down, so samples taken meanwhile are set aside: they stay in the \
+            let advice = "Browsers slow hidden tabs down, so samples taken meanwhile are discarded: they stay in the \
                           result file with the reason and count for no figure. A case that gets no other samples has no \
                           figure; keep the tab in sight for all of them.";
             self.view.notice("hidden", Tone::Warn, "This tab was hidden during the run.", advice);

@@ -1,6 +1,6 @@
 //! What is to be said beneath a row of the table.
 
-use parallax_core::record::{Record, Run, SetAside};
+use parallax_core::record::{Discarded, Record, Run};
 use parallax_core::report::{Row, advice};
 
 use crate::words::sentence;
@@ -19,7 +19,7 @@ impl Remarks {
     pub fn on(record: &Record, row: &Row, run: &Run) -> Remarks {
         let timing = record.timing();
         let caveat = timing.and_then(|t| t.caveat.clone());
-        let aside = timing.and_then(|t| set_aside(&t.set_aside, t.samples.len()));
+        let aside = timing.and_then(|t| discarded(&t.discarded, t.samples.len()));
         let notes = [Some(row.note.clone()), caveat, aside].into_iter().flatten().filter(|n| !n.is_empty());
         Remarks {
             notes: notes.map(|n| sentence(&n)).collect(),
@@ -35,9 +35,9 @@ impl Remarks {
 
 /// How many samples do not count and why, where there are any. Reasons that differ only in their figures are one kind, told
 /// by its first.
-fn set_aside(aside: &[SetAside], counted: usize) -> Option<String> {
+fn discarded(aside: &[Discarded], counted: usize) -> Option<String> {
     let mut kinds: Vec<(&str, usize, bool)> = Vec::new();
-    for SetAside { reason, .. } in aside {
+    for Discarded { reason, .. } in aside {
         match kinds.iter_mut().find(|(first, ..)| words(first).eq(words(reason))) {
             Some((first, n, same)) => {
                 *n += 1;
@@ -54,7 +54,7 @@ fn set_aside(aside: &[SetAside], counted: usize) -> Option<String> {
     };
     let reasons: Vec<String> = kinds.iter().map(tell).collect();
     let all = aside.len() + counted;
-    (!aside.is_empty()).then(|| format!("{} of {all} samples set aside: {}", aside.len(), reasons.join("; ")))
+    (!aside.is_empty()).then(|| format!("{} of {all} samples discarded: {}", aside.len(), reasons.join("; ")))
 }
 
 /// A text without its figures.
@@ -67,16 +67,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_set_aside_are_counted_by_kind() {
+    fn samples_discarded_are_counted_by_kind() {
         let of = |reasons: &[&str]| {
-            let aside = reasons.iter().map(|r| SetAside { time: 1.0, reason: (*r).to_owned() }).collect::<Vec<_>>();
-            set_aside(&aside, 10)
+            let aside = reasons.iter().map(|r| Discarded { time: 1.0, reason: (*r).to_owned() }).collect::<Vec<_>>();
+            discarded(&aside, 10)
         };
         assert_eq!(of(&[]), None);
-        assert_eq!(of(&["slow", "slow"]).expect("two"), "2 of 12 samples set aside: slow");
+        assert_eq!(of(&["slow", "slow"]).expect("two"), "2 of 12 samples discarded: slow");
         assert_eq!(
             of(&["8.5 % slow", "hidden", "12 % slow"]).expect("three"),
-            "3 of 13 samples set aside: 8.5 % slow, or similar (2); hidden (1)"
+            "3 of 13 samples discarded: 8.5 % slow, or similar (2); hidden (1)"
         );
     }
 }

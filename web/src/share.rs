@@ -36,7 +36,7 @@ pub fn report(run: &Run) -> String {
 /// A file name without its ending: target, device and start, in characters that every system takes.
 pub fn file_stem(run: &Run) -> String {
     let mut device = String::new();
-    for c in run.device.name.to_lowercase().chars() {
+    for c in run.device().name.to_lowercase().chars() {
         match c {
             'a'..='z' | '0'..='9' => device.push(c),
             _ if device.ends_with('-') || device.is_empty() => {}
@@ -68,7 +68,7 @@ pub fn download(name: &str, kind: &str, text: &str) -> Result<(), JsValue> {
 /// Open the trace in the Perfetto UI. Must be called from a click. `tell` gets every sentence for the user.
 pub fn open_trace(run: &Run, tell: impl Fn(&str) + Clone + 'static) {
     let bytes = Uint8Array::from(chrome_trace(run).as_bytes());
-    let title = format!("Parallax · {} · {}", run.target, run.device.name);
+    let title = format!("Parallax · {} · {}", run.target, run.device().name);
     if isolated() {
         let wait = tell.clone();
         wasm_bindgen_futures::spawn_local(async move {

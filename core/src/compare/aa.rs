@@ -53,6 +53,7 @@ pub struct AaCase {
     pub counts: Counts,
     /// Median over its pairs of the smallest change that would have been called, as a share of the time; absent where
     /// no pair had enough samples.
+    #[serde(rename = "minimum_detectable_effect", alias = "detectable")]
     pub detectable: Option<f64>,
     /// Largest difference between two runs' medians that was met, as a share of the time.
     pub worst: f64,
@@ -69,9 +70,11 @@ pub struct AaTable {
     pub cases: Vec<AaCase>,
     /// All verdicts.
     pub total: Counts,
-    /// The machine's smallest detectable change: the median over cases. Absent without any pair.
+    /// The machine's minimum detectable effect: the median over cases. Absent without any pair.
+    #[serde(rename = "minimum_detectable_effect", alias = "detectable")]
     pub detectable: Option<f64>,
     /// The same for the case that is worst off.
+    #[serde(rename = "minimum_detectable_effect_worst", alias = "detectable_worst")]
     pub detectable_worst: Option<f64>,
 }
 

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::identity::same_device;
+use crate::compare::scores;
+use crate::compare::scores::{Change, Difference, ScorePair};
 use crate::compare::verdict::{
     Grounds, RESOLUTION, Ratio, Verdict, canary_disagreement, canary_wander, digits, launch_resolution,
 };
@@ -38,6 +40,9 @@ pub struct Comparison {
     pub runs: Vec<RunHead>,
     /// Cases that the base and at least one other run have timed.
     pub pairs: Vec<Pair>,
+    /// Scores that the base and at least one other run have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scores: Vec<ScorePair>,
     /// Timed cases of a run that have no partner.
     pub unpaired: Vec<Unpaired>,
 }
@@ -118,7 +123,7 @@ pub enum CompareError {
     },
     /// No case in common.
     #[error(
-        "{base} and {others} have no timed case in common; run both with the same --preset and --cache, or --filter for \
+        "{base} and {others} have no timed case and no score in common; run both with the same --preset and --cache, or --filter for \
          cases that both targets have"
     )]
     NothingInCommon {
@@ -167,20 +172,21 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
             pairs.push(Pair { case: record.case.clone(), figures, ratios });
         }
     }
-    if pairs.is_empty() {
+    let scores = scores::pair(runs, options.base, options.resolution);
+    if pairs.is_empty() && scores.is_empty() {
         let others = names().enumerate().filter(|(i, _)| *i != options.base).map(|(_, name)| name);
         let others = others.collect::<Vec<_>>().join(", ");
         return Err(CompareError::NothingInCommon { base: base_name.clone(), others });
     }
     let unpaired = unpaired(runs, options.base, &pairs);
-    Ok(Comparison { base: options.base, resolution: options.resolution, runs: heads, pairs, unpaired })
+    Ok(Comparison { base: options.base, resolution: options.resolution, runs: heads, pairs, scores, unpaired })
 }
 
 fn head(name: &str, run: &Run, base: &Run) -> RunHead {
     RunHead {
         name: name.to_owned(),
         target: run.target.clone(),
-        device: run.device.name.clone(),
+        device: run.device().name.clone(),
         started: run.started,
         commit: run.suite.commit.clone(),
         canary: canary(base, run),
@@ -203,7 +209,7 @@ pub(crate) fn judge(
 ) -> Option<Ratio> {
     let (a, b) = (base.timing()?, other.timing()?);
     let launch = launch_resolution(&base_run.clock, base).max(launch_resolution(&other_run.clock, other));
-    let emulated = [base_run, other_run].iter().any(|run| run.device.kind.is_emulated());
+    let emulated = [base_run, other_run].iter().any(|run| run.device().kind.is_emulated());
     (a.cache == b.cache).then(|| {
         let ratio = Ratio::of(a, b, Grounds { asked, canary, launch, emulated });
         Ratio { notes: ratio.notes.iter().cloned().chain(launched_otherwise(a, b)).collect(), ..ratio }
@@ -265,6 +271,10 @@ fn no_pair<'a>(record: &Record, others: impl Iterator<Item = (&'a str, &'a Run)>
     }
 }
 
+fn score_differences(pair: &ScorePair) -> impl Iterator<Item = (usize, &Difference)> {
+    pair.differences.iter().enumerate().filter_map(|(i, d)| Some((i, d.as_ref()?)))
+}
+
 impl Comparison {
     /// How many ratios got a verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
@@ -287,6 +297,16 @@ impl Comparison {
     pub fn slower_than(&self, limit: f64) -> Vec<(usize, &str, &Ratio)> {
         let beyond = |r: &Ratio| r.verdict == Verdict::Slower && r.low.is_some_and(|low| low > 1.0 + limit);
         self.ratios().filter(|(_, _, r)| beyond(r)).collect()
+    }
+
+    /// Scores that are worse, with the near end of their interval beyond `limit` as a share of the base's score.
+    pub fn worse_than(&self, limit: f64) -> Vec<(usize, &ScorePair, &Difference)> {
+        let of_pair = |pair| score_differences(pair).map(move |(i, difference)| (i, pair, difference));
+        let beyond = |(_, pair, d): &(usize, &ScorePair, &Difference)| {
+            let base = pair.scores[self.base].as_ref().map_or(0.0, |s| s.value.abs());
+            d.verdict == Change::Worse && d.worse_by_at_least(pair.better) > limit * base
+        };
+        self.scores.iter().flat_map(of_pair).filter(beyond).collect()
     }
 
     /// Verdicts counted, as a sentence.
@@ -312,7 +332,16 @@ impl Comparison {
         if slower.is_empty() {
             lines.push(format!("no case is slower by more than {}; {undecided} undecided", percent(limit)));
         }
-        (slower.is_empty(), lines)
+        let worse = self.worse_than(limit);
+        for (i, pair, difference) in &worse {
+            let (run, ScorePair { case, name, .. }) = (&self.runs[*i].name, pair);
+            lines.push(format!("worse by more than {}: {run} {case}: {name} {difference}", percent(limit)));
+        }
+        if worse.is_empty() && !self.scores.is_empty() {
+            let open = self.scores.iter().flat_map(score_differences).filter(|(_, d)| d.verdict == Change::Undecided);
+            lines.push(format!("no score is worse by more than {}; {} undecided", percent(limit), open.count()));
+        }
+        (slower.is_empty() && worse.is_empty(), lines)
     }
 }
 
@@ -320,9 +349,10 @@ impl Comparison {
 mod tests {
     use super::*;
     use crate::plan::Cache;
+    use crate::record::Better;
     use crate::record::roofline::Analysis;
     use crate::report::comparison_table;
-    use crate::testing::fixtures::{drift, measured, run, spread};
+    use crate::testing::fixtures::{drift, measured, run, score, spread};
 
     const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
     const OTHER: &str = "attention/fwd/b1,h1,s4,d2/f32/manual";
@@ -419,12 +449,39 @@ mod tests {
         let table = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
         assert_eq!(table.columns[5..], ["a: of ceiling", "b: of ceiling"]);
         assert_eq!(table.rows[0][5..], ["50.0 %", "87.5 %"]);
-        runs[1].1.device.name = "X".to_owned();
+        runs[1].1.devices[0].name = "X".to_owned();
         assert_eq!(
             comparison_table(&compare(&runs, &Options::default()).expect("pairs")).columns.len(),
             5,
             "one device"
         );
+    }
+
+    #[test]
+    fn scores_are_paired_judged_and_gated_as_times_are() {
+        let with = |name: &str, accuracy: f64, time: f64| {
+            let mut run = named(name, "cuda", "X", time);
+            measured(&mut run.1, CASE).scores = vec![score("accuracy", accuracy, Better::Higher)];
+            run
+        };
+        let mut runs = [with("a", 0.9, 100.0), with("b", 0.8, 100.0)];
+        let comparison = compare(&runs, &Options::default()).expect("pairs");
+        let difference = comparison.scores[0].differences[1].as_ref().expect("a pair");
+        assert_eq!((difference.verdict, comparison.scores[0].differences[0].as_ref()), (Change::Worse, None));
+        let (holds, lines) = comparison.gate(0.05);
+        assert!(!holds && lines[1].contains("worse by more than 5.00 %") && lines[1].contains("accuracy"), "{lines:?}");
+        assert!(comparison.gate(0.2).0, "a tenth worse is not worse by a fifth");
+        let text = serde_json::to_string(&comparison).expect("JSON");
+        assert_eq!(serde_json::from_str::<Comparison>(&text).expect("its own reader"), comparison);
+        let table = crate::report::compared_scores(&comparison).expect("scores").markdown();
+        assert!(table.contains("accuracy") && table.contains("worse"), "{table}");
+        // A run that has only scores is compared by them, and one that counts the other way is no pair.
+        for (_, run) in &mut runs {
+            measured(run, CASE).timing = None;
+        }
+        assert_eq!(compare(&runs, &Options::default()).expect("scores").pairs.len(), 0);
+        measured(&mut runs[1].1, CASE).scores[0].better = Better::Lower;
+        assert!(matches!(compare(&runs, &Options::default()), Err(CompareError::NothingInCommon { .. })));
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub fn normalised(name: &str) -> String {
 
 /// Whether two runs name the same device.
 pub fn same_device(a: &Run, b: &Run) -> bool {
-    normalised(&a.device.name) == normalised(&b.device.name)
+    normalised(&a.device().name) == normalised(&b.device().name)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ pub mod aa;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod compare;
 pub mod identity;
+pub mod scores;
 pub mod tax;
 pub mod verdict;
 

@@ -150,9 +150,9 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool) -> Resul
         if !same_gpu && !same_device(first, run) {
             return Err(TaxError::DifferentGpus {
                 a: first_name.clone(),
-                device_a: first.device.name.clone(),
+                device_a: first.device().name.clone(),
                 b: name.clone(),
-                device_b: run.device.name.clone(),
+                device_b: run.device().name.clone(),
             });
         }
     }

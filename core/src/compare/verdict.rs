@@ -40,7 +40,7 @@ pub const RESOLUTION_EMULATED: f64 = 0.05;
 
 /// The resolution of runs when nobody asks for one.
 pub fn usual_resolution<'r>(runs: impl IntoIterator<Item = &'r Run>) -> f64 {
-    if runs.into_iter().any(|run| run.device.kind.is_emulated()) { RESOLUTION_EMULATED } else { RESOLUTION }
+    if runs.into_iter().any(|run| run.device().kind.is_emulated()) { RESOLUTION_EMULATED } else { RESOLUTION }
 }
 
 /// What a verdict goes by besides the samples.
@@ -198,7 +198,9 @@ pub struct Ratio {
     pub high: Option<f64>,
     /// The smallest difference that counts.
     pub resolution: Resolution,
-    /// The smallest change that these two runs would have called, as a share of the time. See [`detectable`].
+    /// The minimum detectable effect: the smallest change that these two runs would have called, as a share of the time.
+    /// See [`detectable`].
+    #[serde(rename = "minimum_detectable_effect", alias = "detectable")]
     pub detectable: Option<f64>,
     /// What can be said.
     pub verdict: Verdict,

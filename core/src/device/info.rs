@@ -20,12 +20,19 @@ pub struct DeviceInfo {
     pub api: String,
     /// Driver name and version, where known.
     pub driver: String,
+    /// How many GPUs work as this one device.
+    #[serde(default = "one")]
+    pub ranks: u32,
     /// What plans need.
     pub caps: Caps,
     /// Every limit that the interface reports, under its own name.
     pub limits: BTreeMap<String, u64>,
     /// Every optional feature that is on, under the interface's own name.
     pub features: Vec<String>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// What kind of processor a device is.

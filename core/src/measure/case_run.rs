@@ -33,14 +33,14 @@ impl From<BackendError> for Ending {
         match error {
             BackendError::Lost(why) => Ending::Lost(why),
             BackendError::OutOfMemory(why) => Ending::OutOfMemory(why),
-            other => Ending::Outcome(Outcome::Failed { reason: other.to_string() }),
+            other => Ending::Outcome(Outcome::Error { reason: other.to_string() }),
         }
     }
 }
 
 impl From<Ending> for Outcome {
     fn from(ending: Ending) -> Outcome {
-        let failed = |error: BackendError| Outcome::Failed { reason: error.to_string() };
+        let failed = |error: BackendError| Outcome::Error { reason: error.to_string() };
         match ending {
             Ending::Outcome(outcome) => outcome,
             Ending::OutOfMemory(why) => failed(BackendError::OutOfMemory(why)),
@@ -117,8 +117,8 @@ impl<'p> Live<'p> {
         let first_launch = prepared.measure(Batch::of(1)).await?.host;
         let check = check(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
         phases.end("check", profiler.now());
-        if !check.right {
-            return Err(Ending::Outcome(Outcome::Wrong { check }));
+        if !check.passed {
+            return Err(Ending::Outcome(Outcome::Fail { check }));
         }
         Ok(Live {
             planned,
@@ -189,11 +189,11 @@ impl<'p> Live<'p> {
             return ending;
         }
         let Some(sampler) = self.sampler.take() else {
-            return Ending::Outcome(Outcome::Failed { reason: "no sample was taken".to_owned() });
+            return Ending::Outcome(Outcome::Error { reason: "no sample was taken".to_owned() });
         };
         let timing = match sampler.finish(self.stopped.unwrap_or(Stopped::Asked)) {
             Ok(timing) => timing,
-            Err(reason) => return Ending::Outcome(Outcome::Failed { reason }),
+            Err(reason) => return Ending::Outcome(Outcome::Error { reason }),
         };
         let timing = Timing { launch: self.prepared.launching(), ..timing };
         let relaunched = match mode {
@@ -205,10 +205,10 @@ impl<'p> Live<'p> {
             Err(error) => return error.into(),
         };
         match self.after(spec, profiler).await {
-            Ok((trace, again)) if again.right => {
+            Ok((trace, again)) if again.passed => {
                 Ending::Outcome(self.outcome(Some(timing), Some(trace), &setting.ceilings, Some(profiler)))
             }
-            Ok((_, check)) => Ending::Outcome(Outcome::Wrong { check }),
+            Ok((_, check)) => Ending::Outcome(Outcome::Fail { check }),
             Err(error) => error.into(),
         }
     }
@@ -284,10 +284,11 @@ impl<'p> Live<'p> {
         }
         let mut compiled = self.prepared.compiled().clone();
         compiled.steps.push(Step { name: "first launch".to_owned(), time: self.first_launch });
-        Outcome::Ok(Box::new(Measured {
+        Outcome::Pass(Box::new(Measured {
             compiled,
             check: self.check,
             timing,
+            scores: Vec::new(),
             memory: self.prepared.memory(),
             launches,
             analysis,

@@ -215,7 +215,7 @@ async fn timed(profiler: &mut dyn Profiler, clock: &TrustedClock, case: &Case) -
     if problem.bytes(|b| matches!(b.role, Role::Output { .. })).0 <= CHECKED {
         let expected = Expected::of(profiler, problem, &inputs, WORK).await;
         let verdict = check(profiler, &mut *prepared, problem, &expected).await?;
-        if !verdict.right {
+        if !verdict.passed {
             let what = format!("gives wrong results: {}", verdict.sentence());
             return Err(Unsized::Backend(BackendError::Device(what)));
         }

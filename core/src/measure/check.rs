@@ -113,7 +113,7 @@ pub async fn check(
             row = end;
         }
     }
-    if comparison.result.right && !suspects.is_empty() {
+    if comparison.result.passed && !suspects.is_empty() {
         prepared.poison(OTHER_POISON).await?;
         prepared.measure(Batch::of(1)).await?;
         for (buffer, run) in suspects {
@@ -201,7 +201,7 @@ struct Comparison {
 impl Default for Comparison {
     fn default() -> Comparison {
         let result = CheckResult {
-            right: true,
+            passed: true,
             compared: 0,
             elements: 0,
             worst_error: 0.0,
@@ -253,14 +253,14 @@ impl Comparison {
     }
 
     fn wrong(&mut self, output: &str, index: u64, got: Option<f64>, want: f64) {
-        self.result.right = false;
+        self.result.passed = false;
         let (got, want) = (got.filter(|got| got.is_finite()), Some(want).filter(|want| want.is_finite()));
         self.result.mismatch.get_or_insert(Mismatch { output: output.to_owned(), index, got, want });
     }
 
     /// What was found; a check that compared nothing has shown nothing.
     fn result(mut self) -> CheckResult {
-        self.result.right &= self.result.compared > 0;
+        self.result.passed &= self.result.compared > 0;
         self.result
     }
 }
@@ -315,13 +315,13 @@ mod tests {
             let bytes = bytes_of(Storage::F32, [10.0, got].into_iter());
             c.row(&line(5, Storage::F32, &bytes), &[10.0, 10.0], &tolerance);
             let result = c.result();
-            assert_eq!(result.right, right, "{got}");
+            assert_eq!(result.passed, right, "{got}");
             assert_eq!(result.mismatch.map(|m| m.index), (!right).then_some(6), "{got}");
         }
         let mut c = Comparison::default();
         c.written(&line(0, Storage::F32, &bytes_of(Storage::F32, [0.0, f64::NAN].into_iter())));
         let result = c.result();
-        assert!(!result.right && result.sentence().contains("never written"));
+        assert!(!result.passed && result.sentence().contains("never written"));
     }
 
     fn line(first: u64, storage: Storage, bytes: &[u8]) -> Line<'_> {
@@ -345,20 +345,20 @@ mod tests {
         ] {
             let mut c = Comparison::default();
             c.row(&line(0, storage, &bytes_of(storage, [got].into_iter())), &[want], &tolerance);
-            assert_eq!(c.result().right, right, "{storage:?}: {got} for {want}");
+            assert_eq!(c.result().passed, right, "{storage:?}: {got} for {want}");
         }
         for storage in [Storage::F32, Storage::F16, Storage::BF16] {
             let mut c = Comparison::default();
             let poison = POISON.to_le_bytes();
             c.row(&line(0, storage, &poison[..storage.bytes() as usize]), &[f64::NAN], &tolerance);
-            assert!(!c.result().right, "{storage:?}: the poison is no NaN that anyone computed");
+            assert!(!c.result().passed, "{storage:?}: the poison is no NaN that anyone computed");
         }
     }
 
     #[test]
     fn a_check_that_compared_nothing_is_not_right() {
         let result = Comparison::default().result();
-        assert!(!result.right);
+        assert!(!result.passed);
         assert_eq!(result.sentence(), "nothing was compared");
     }
 }

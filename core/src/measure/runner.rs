@@ -196,7 +196,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
                 // A device that cannot run the probes has nothing to say about the cases either.
                 for planned in todo {
                     let reason = format!("the self-test of clocks failed: {error}");
-                    self.event(Event::Finished(&record(planned, Outcome::Failed { reason })));
+                    self.event(Event::Finished(&record(planned, Outcome::Error { reason })));
                 }
                 return Ok(());
             }
@@ -434,6 +434,7 @@ fn skipped(skip: &Skip) -> Record {
         case: skip.case.to_string(),
         parts: Parts::of(&skip.case),
         actual: None,
+        device: 0,
         cost: skip.case.problem.cost(),
         outcome: Outcome::Skipped { reason: skip.reason.clone() },
     }
@@ -448,6 +449,7 @@ fn record(planned: &Planned, outcome: Outcome) -> Record {
             .actual
             .as_ref()
             .map(|a| ActualVariant { variant: a.variant.to_owned(), reason: a.reason.clone() }),
+        device: 0,
         cost: problem.cost(),
         outcome,
     }

@@ -4,7 +4,7 @@ use crate::device::{BackendError, Batch, Clock, ClockInfo, Conditions, Prepared,
 use crate::measure::stop::{Limits, Next, StopRule};
 use crate::plan::Cache;
 use crate::record::stats::Summary;
-use crate::record::{Method, SetAside, Slope, Spent, Stopped, Timing};
+use crate::record::{Discarded, Method, Slope, Spent, Stopped, Timing};
 use crate::units::{Nanos, percent};
 
 /// A submission should not keep the device longer than this, for the sake of whoever else uses it, and of watchdogs.
@@ -78,7 +78,7 @@ pub struct Sampler {
     /// Samples that do not count but could, if most were like them.
     disturbed: Vec<Disturbed>,
     /// Samples that can never count.
-    refused: Vec<SetAside>,
+    refused: Vec<Discarded>,
     spent: Spent,
 }
 
@@ -217,11 +217,11 @@ impl Sampler {
         let host = long.host.0 / f64::from(self.repeats + self.lead);
         if time <= 0.0 || !time.is_finite() {
             let reason = "the clock gave a time of zero or less".to_owned();
-            self.refused.push(SetAside { time, reason });
+            self.refused.push(Discarded { time, reason });
             return Ok(stop(self.rule.spend(wall)));
         }
         if conditions.hidden {
-            self.refused.push(SetAside { time, reason: "the page was out of sight".to_owned() });
+            self.refused.push(Discarded { time, reason: "the page was out of sight".to_owned() });
             return Ok(stop(self.rule.spend(wall)));
         }
         let warming = !self.rule.warm();
@@ -271,7 +271,7 @@ impl Sampler {
     /// What the turns amount to; otherwise why nothing counts.
     pub fn finish(mut self, stopped: Stopped) -> Result<Timing, String> {
         let mut samples = self.rule.samples().to_vec();
-        // Never set aside the larger part: then the disturbance is the device's ordinary state.
+        // Never discard the larger part: then the disturbance is the device's ordinary state.
         let mut caveat = None;
         if self.disturbed.len() > samples.len() {
             let (n, why) = (self.disturbed.len(), &self.disturbed[0].reason);
@@ -289,7 +289,7 @@ impl Sampler {
         if self.conditions.iter().all(|c| *c == Conditions::default()) {
             self.conditions.clear();
         }
-        let disturbed = self.disturbed.into_iter().map(|d| SetAside { time: d.time, reason: d.reason });
+        let disturbed = self.disturbed.into_iter().map(|d| Discarded { time: d.time, reason: d.reason });
         Ok(Timing {
             method: self.method,
             launch: None,
@@ -304,7 +304,7 @@ impl Sampler {
             samples,
             host_samples: self.host,
             conditions: self.conditions,
-            set_aside: disturbed.chain(self.refused).collect(),
+            discarded: disturbed.chain(self.refused).collect(),
             caveat,
             stopped,
             summary,

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckResult {
     /// Whether every compared element was within its bound and every element was written.
-    pub right: bool,
+    #[serde(alias = "right")]
+    pub passed: bool,
     /// Elements compared with the f64 reference.
     pub compared: u64,
     /// Elements of the outputs; all of them were read and checked for having been written.
@@ -16,13 +17,13 @@ pub struct CheckResult {
     pub worst_error: f64,
     /// Bound that applied to the element with the largest error relative to its bound.
     pub bound: f64,
-    /// Largest error relative to its bound; at most 1 when right.
+    /// Largest error relative to its bound; at most 1 when the check passed.
     pub worst_ratio: f64,
-    /// The first element that is wrong.
+    /// The first element that failed.
     pub mismatch: Option<Mismatch>,
 }
 
-/// One wrong element.
+/// One element that is beyond its bound, or was not written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Mismatch {
     /// Name of the output.
@@ -31,6 +32,6 @@ pub struct Mismatch {
     pub index: u64,
     /// What the device gave; absent when it is not a number.
     pub got: Option<f64>,
-    /// What is right; absent when that is not a finite number either.
+    /// What the reference gives; absent when that is not a finite number either.
     pub want: Option<f64>,
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::roofline::Analysis;
-use super::{CheckResult, Timing};
+use super::{CheckResult, Score, Timing};
 use crate::device::{Compiled, Launch, MemoryStats, Trace};
 use crate::suite::{Case, Cost, DType, Problem};
 use crate::units::Nanos;
@@ -21,11 +21,19 @@ pub struct Record {
     pub parts: Parts,
     /// The variant that ran and why, where it is not the one asked for.
     pub actual: Option<ActualVariant>,
+    /// Position in the run's devices of the one that ran it.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub device: u32,
     /// The least work that the problem needs.
     pub cost: Cost,
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,
+}
+
+/// Whether a device is the run's first, which goes without saying.
+fn is_first(device: &u32) -> bool {
+    *device == 0
 }
 
 /// The parts of a case string.
@@ -57,14 +65,16 @@ pub struct ActualVariant {
     pub reason: String,
 }
 
-/// How a case ended.
+/// How a case ended. Files before version 3 said `ok` for pass, `wrong` for fail and `failed` for error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "lowercase")]
 pub enum Outcome {
-    /// Right, and timed unless only verified.
-    Ok(Box<Measured>),
-    /// Ran and gave wrong results; there are no times.
-    Wrong {
+    /// Its outputs agree with the reference; timed unless only verified.
+    #[serde(alias = "ok")]
+    Pass(Box<Measured>),
+    /// Ran, and its outputs do not agree with the reference; there are no times.
+    #[serde(alias = "wrong")]
+    Fail {
         /// The first comparison that failed.
         check: CheckResult,
     },
@@ -73,7 +83,7 @@ pub enum Outcome {
         /// Why not.
         reason: String,
     },
-    /// Gave right results, and a time that cannot be believed; there is no figure.
+    /// Passed, and gave a time that cannot be believed; there is no figure.
     Refused {
         /// What kind of refusal.
         kind: Refusal,
@@ -83,7 +93,8 @@ pub enum Outcome {
         check: CheckResult,
     },
     /// Was to run and could not.
-    Failed {
+    #[serde(alias = "failed")]
+    Error {
         /// What happened.
         reason: String,
     },
@@ -99,15 +110,18 @@ pub enum Refusal {
     Impossible,
 }
 
-/// Everything measured about a case that gave right results.
+/// Everything measured about a case that passed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measured {
     /// Compilation.
     pub compiled: Compiled,
-    /// The comparison with the reference before the first sample; the one after the last sample agreed too.
+    /// The comparison with the reference before the first sample; the one after the last sample passed too.
     pub check: CheckResult,
     /// Times, absent after `verify`.
     pub timing: Option<Timing>,
+    /// What was found besides time, such as an accuracy; usually nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scores: Vec<Score>,
     /// Device memory.
     pub memory: MemoryStats,
     /// What was launched.
@@ -150,10 +164,10 @@ impl Parts {
 }
 
 impl Record {
-    /// The measured part, if the case was right.
+    /// The measured part, if the case passed.
     pub fn measured(&self) -> Option<&Measured> {
         match &self.outcome {
-            Outcome::Ok(measured) => Some(measured),
+            Outcome::Pass(measured) => Some(measured),
             _ => None,
         }
     }
@@ -163,15 +177,20 @@ impl Record {
         self.measured()?.timing.as_ref()
     }
 
+    /// The scores, if there are any.
+    pub fn scores(&self) -> &[Score] {
+        self.measured().map_or(&[], |m| &m.scores)
+    }
+
     /// One word for tables.
     pub fn verdict(&self) -> &'static str {
         match self.outcome {
-            Outcome::Ok(_) => "right",
-            Outcome::Wrong { .. } => "WRONG",
+            Outcome::Pass(_) => "pass",
+            Outcome::Fail { .. } => "FAIL",
             Outcome::Skipped { .. } => "skipped",
             Outcome::Refused { kind: Refusal::Unresolvable, .. } => "unresolved",
             Outcome::Refused { kind: Refusal::Impossible, .. } => "impossible",
-            Outcome::Failed { .. } => "FAILED",
+            Outcome::Error { .. } => "ERROR",
         }
     }
 }

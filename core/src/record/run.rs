@@ -8,20 +8,22 @@ use crate::device::{ClockInfo, Conditions, DeviceInfo, Profiler};
 use crate::plan::{Plan, Spec};
 use crate::units::Nanos;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Name of the schema, first in every file.
 pub const SCHEMA: &str = "parallax.run";
 
 /// Version of the schema; raised when a reader of the old one would misunderstand.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// One run: a device, an environment and what happened to each planned case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Always [`SCHEMA`].
     pub schema: String,
-    /// [`VERSION`] of the writer.
+    /// The version of the file that it was read from, or [`VERSION`]. What is written always has the newest form.
+    #[serde(serialize_with = "newest")]
     pub version: u32,
     /// What wrote it.
     pub suite: Suite,
@@ -29,8 +31,10 @@ pub struct Run {
     pub target: String,
     /// When it began, in seconds since 1970 (UTC).
     pub started: u64,
-    /// The device.
-    pub device: DeviceInfo,
+    /// The devices, at least one; a group of GPUs that work as one is one of them, with ranks.
+    #[serde(alias = "device", deserialize_with = "one_or_several")]
+    #[schemars(length(min = 1))]
+    pub devices: Vec<DeviceInfo>,
     /// Operating system and browser, as far as known.
     pub environment: BTreeMap<String, String>,
     /// The clock of the samples.
@@ -52,6 +56,25 @@ pub struct Run {
     /// Where the run's own time went.
     #[serde(default)]
     pub spent: Spent,
+}
+
+fn newest<S: Serializer>(_: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u32(VERSION)
+}
+
+/// Files before version 3 have one device, which is no list.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DeviceInfo>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Devices {
+        Several(Vec<DeviceInfo>),
+        One(Box<DeviceInfo>),
+    }
+    match Devices::deserialize(deserializer)? {
+        Devices::Several(devices) if devices.is_empty() => Err(D::Error::custom("a run has at least one device")),
+        Devices::Several(devices) => Ok(devices),
+        Devices::One(device) => Ok(vec![*device]),
+    }
 }
 
 /// What was found out about clocks and device before the first case.
@@ -111,7 +134,7 @@ impl Run {
             suite,
             target: target.to_owned(),
             started: 0,
-            device: profiler.device().clone(),
+            devices: vec![profiler.device().clone()],
             environment: BTreeMap::new(),
             clock: profiler.clock().clone(),
             spec: spec.clone(),
@@ -122,6 +145,16 @@ impl Run {
             interrupted: None,
             spent: Spent::default(),
         }
+    }
+
+    /// The device that everything ran on unless a record says otherwise.
+    pub fn device(&self) -> &DeviceInfo {
+        self.devices.first().expect("a run has at least one device")
+    }
+
+    /// The device of a record.
+    pub fn device_of(&self, record: &Record) -> &DeviceInfo {
+        self.devices.get(record.device as usize).unwrap_or_else(|| self.device())
     }
 
     /// Parse a run, telling a newer or foreign file from a broken one.
@@ -151,12 +184,11 @@ impl Run {
     }
 }
 
-/// The published JSON Schema of [`Run`].
+/// The published JSON Schema of what this program writes. Older files are read too; their schema is published beside it.
 pub fn json_schema() -> serde_json::Value {
     let mut schema = serde_json::to_value(schemars::schema_for!(Run)).expect("a schema is JSON");
     schema["title"] = "Parallax run".into();
     schema["properties"]["schema"]["const"] = SCHEMA.into();
-    schema["properties"]["version"]["minimum"] = 1.into();
-    schema["properties"]["version"]["maximum"] = VERSION.into();
+    schema["properties"]["version"]["const"] = VERSION.into();
     schema
 }

@@ -88,8 +88,8 @@ pub struct Timing {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Conditions>,
     /// Samples that do not count, and why.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub set_aside: Vec<SetAside>,
+    #[serde(default, alias = "set_aside", skip_serializing_if = "Vec::is_empty")]
+    pub discarded: Vec<Discarded>,
     /// What to bear in mind with these samples, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
@@ -116,7 +116,7 @@ fn one() -> u32 {
 
 /// A sample that does not count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SetAside {
+pub struct Discarded {
     /// Time of one execution, in nanoseconds.
     pub time: f64,
     /// Why it does not count.

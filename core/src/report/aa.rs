@@ -6,7 +6,7 @@ use crate::units::percent;
 
 /// A line per case, and what it comes to.
 pub fn a_a_table(found: &AaTable) -> Table {
-    let columns = ["case", "pairs", "same", "faster", "slower", "undecided", "sees", "worst difference"];
+    let columns = ["case", "pairs", "same", "faster", "slower", "undecided", "MDE", "worst difference"];
     let row = |case: &AaCase| {
         let Counts { same, faster, slower, undecided } = case.counts;
         let mut row = vec![case.case.clone()];
@@ -17,12 +17,12 @@ pub fn a_a_table(found: &AaTable) -> Table {
     let (wrong, pairs) = (found.total.wrong(), found.total.pairs());
     let mut notes = vec![
         "every run against the next one, with nothing changed".to_owned(),
-        "sees: the smallest change that a pair would have called, the median over the pairs".to_owned(),
+        "MDE: minimum detectable effect, the smallest change that a pair would have called, the median over the pairs".to_owned(),
         format!("{wrong} of {pairs} pairs were called faster or slower, {} undecided", found.total.undecided),
     ];
     if let (Some(typical), Some(worst)) = (found.detectable, found.detectable_worst) {
         notes.push(format!(
-            "smallest change that this machine shows: {} for the median case, {} for the worst",
+            "minimum detectable effect of this machine: {} for the median case, {} for the worst",
             percent(typical),
             percent(worst)
         ));

@@ -116,7 +116,7 @@ fn program(record: &Record, run: &Run) -> Option<(Case, Vec<Stage>)> {
     if let Some(actual) = &record.actual {
         case.variant = case.problem.form().variant(&actual.variant)?.name;
     }
-    let stages = case.program(&run.device.caps)?.stages;
+    let stages = case.program(&run.device().caps)?.stages;
     Some((case, stages))
 }
 
@@ -125,7 +125,7 @@ fn of_stage(case: &Case, stage: &Stage, time: Nanos, run: &Run) -> Option<Analys
     let touched = case.problem.bytes(|b| stage.args.iter().any(|arg| arg.buffer == b.name));
     let dtype = stage.kernel_launch().and_then(|kernel| kernel.elem).unwrap_or(case.problem.dtype);
     let ceilings = &run.baseline.as_ref()?.ceilings;
-    analyse(ceilings, &run.device.caps, dtype, stage.cost, (touched, run.spec.cache), (time, 1))
+    analyse(ceilings, &run.device().caps, dtype, stage.cost, (touched, run.spec.cache), (time, 1))
 }
 
 /// One sentence about a case: what binds it and what would help. `None` for a case without a figure.

@@ -26,7 +26,7 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
     columns.extend(comparison.runs.iter().map(|r| r.name.clone()));
     for i in &others {
         columns.push(format!("{} ÷ {}", name(*i), name(comparison.base)));
-        columns.push("sees".to_owned());
+        columns.push("MDE".to_owned());
     }
     let use_columns: Vec<usize> = match by_use.is_empty() {
         true => Vec::new(),
@@ -47,7 +47,7 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
     };
     let mut notes = vec![
         "ratios are times over the base's time, with an interval: below 1 is faster".to_owned(),
-        "sees: the smallest change that the two runs could have called".to_owned(),
+        "MDE: minimum detectable effect, the smallest change that the two runs could have called".to_owned(),
         comparison.tally(),
     ];
     notes.extend(remarks(comparison));

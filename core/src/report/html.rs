@@ -124,6 +124,7 @@ fn compared(comparison: &Comparison) -> Markup {
             h2 { "Verdicts" }
             (table(&super::comparison_table(comparison)))
         }
+        @if let Some(scores) = report::compared_scores(comparison) { section { h2 { "Scores" } (table(&scores)) } }
         section {
             h2 { "Ratios" }
             p.soft { "Time over " (base) "'s time on a logarithmic axis, with an interval; within the band, differences do not count." }
@@ -208,7 +209,7 @@ fn samples(runs: &[(String, Run)]) -> Markup {
             section {
                 h2 { "Samples" }
                 p.soft {
-                    "Every dot is a sample, the line their median, the bar its 95 % interval; crosses were set aside. Heights \
+                    "Every dot is a sample, the line their median, the bar its 95 % interval; crosses were discarded. Heights \
                      mean nothing. Where runs lie far apart, each has an axis of its own."
                 }
                 div.cards {
@@ -224,7 +225,7 @@ mod tests {
     use super::*;
     use crate::compare::{Options, compare};
     use crate::record::roofline::{Arithmetic, Bandwidth, Ceilings};
-    use crate::record::{SetAside, TimerTest};
+    use crate::record::{Discarded, TimerTest};
     use crate::suite::DType;
     use crate::testing::fixtures;
     use crate::testing::fixtures::{drift, measured, spread};
@@ -266,11 +267,11 @@ mod tests {
         assert_eq!(count(&page(&runs, Some(&comparison), None), "<svg"), 5);
         assert_eq!(count(&page(&runs[..1], None, None), "<svg"), 3);
         runs[1].1.drift = drift(&spread(500.0, 0.01, 20));
-        measured(&mut runs[1].1, CASE).timing.as_mut().expect("timed").set_aside =
-            vec![SetAside { time: 170.0, reason: "throttled".to_owned() }];
+        measured(&mut runs[1].1, CASE).timing.as_mut().expect("timed").discarded =
+            vec![Discarded { time: 170.0, reason: "throttled".to_owned() }];
         let text = page(&runs, Some(&comparison), None);
         assert_eq!(count(&text, "<svg"), 6, "one more, for the drift");
-        assert!(text.contains("1 set aside") && text.contains("class=\"aside\""));
+        assert!(text.contains("1 discarded") && text.contains("class=\"aside\""));
         assert_eq!(count(&text, "class=\"whisker\""), 2, "a bar for each ratio");
     }
 

@@ -4,11 +4,13 @@ mod aa;
 pub mod advice;
 mod comparison;
 pub mod html;
+mod scores;
 pub mod sheet;
 mod table;
 mod tax;
 
 pub use aa::*;
 pub use comparison::*;
+pub use scores::*;
 pub use table::*;
 pub use tax::*;

@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::compare::Comparison;
+use crate::compare::scores::Change;
 use crate::compare::verdict::Verdict;
 use crate::device::Clock;
 use crate::record::roofline::Bound;
-use crate::record::{Method, Outcome, Record, Run};
+use crate::record::{Better, Method, Outcome, Record, Run, Score, Timing};
 
 /// One case in one run. Figures that do not exist are empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,7 +30,7 @@ pub struct SheetRow {
     pub target: String,
     /// Name of the device.
     pub device: String,
-    /// How the case ended: right, WRONG, skipped, unresolved, impossible or FAILED.
+    /// How the case ended: pass, FAIL, skipped, unresolved, impossible or ERROR.
     pub outcome: String,
     /// Median time of one execution.
     pub median_ns: Option<f64>,
@@ -44,7 +45,8 @@ pub struct SheetRow {
     /// Samples that count.
     pub n: Option<u32>,
     /// Samples that do not.
-    pub set_aside: Option<usize>,
+    #[serde(alias = "set_aside")]
+    pub discarded: Option<usize>,
     /// Executions in one sample.
     pub repeats: Option<u32>,
     /// How a sample becomes the time of one execution.
@@ -82,30 +84,86 @@ pub struct SheetRow {
     /// The smallest difference that counts, as a share of the time.
     pub resolution: Option<f64>,
     /// The smallest change that the two runs would have called, as a share of the time.
+    #[serde(rename = "minimum_detectable_effect", alias = "detectable")]
     pub detectable: Option<f64>,
-    /// Reasons of skips, failures, substitutions and verdicts.
+    /// Name of the score that this row is about; such a row has no times.
+    pub score: Option<String>,
+    /// The score.
+    pub score_value: Option<f64>,
+    /// 95 % interval of it, low end.
+    pub score_low: Option<f64>,
+    /// 95 % interval of it, high end.
+    pub score_high: Option<f64>,
+    /// Which way is better.
+    pub score_better: Option<Better>,
+    /// How many items it was taken over.
+    pub score_items: Option<u64>,
+    /// The score less the base's.
+    pub difference: Option<f64>,
+    /// Its interval, low end.
+    pub difference_low: Option<f64>,
+    /// Its interval, high end.
+    pub difference_high: Option<f64>,
+    /// What can be said of the difference.
+    pub change: Option<Change>,
+    /// Reasons of skips, errors, substitutions and verdicts.
     pub reasons: String,
 }
 
-/// A row for every record of every run, with ratios where runs are compared.
+/// A row for every record of every run and one for each of its scores, with ratios where runs are compared.
 pub fn rows(runs: &[(String, Run)], comparison: Option<&Comparison>) -> Vec<SheetRow> {
     let of_run = |(i, (name, run)): (usize, &(String, Run))| {
-        run.records.iter().map(|record| row(i, name, run, record, comparison)).collect::<Vec<_>>()
+        let of_record = |record| {
+            let scores = Record::scores(record).iter();
+            let scores =
+                scores.map(move |score| score_row(row(i, name, run, record, None, comparison), i, score, comparison));
+            std::iter::once(row(i, name, run, record, record.timing(), comparison)).chain(scores)
+        };
+        run.records.iter().flat_map(of_record).collect::<Vec<_>>()
     };
     runs.iter().enumerate().flat_map(of_run).collect()
 }
 
-fn row(i: usize, name: &str, run: &Run, record: &Record, comparison: Option<&Comparison>) -> SheetRow {
-    let timing = record.timing();
+/// A row about a score: that of its record without the times.
+fn score_row(row: SheetRow, i: usize, score: &Score, comparison: Option<&Comparison>) -> SheetRow {
+    let pair = comparison.and_then(|c| c.scores.iter().find(|p| p.case == row.case && p.name == score.name));
+    let difference = pair.and_then(|p| p.differences[i].as_ref());
+    SheetRow {
+        score: Some(score.name.clone()),
+        score_value: Some(score.value),
+        score_low: Some(score.low),
+        score_high: Some(score.high),
+        score_better: Some(score.better),
+        score_items: Some(score.items),
+        base: difference.and(comparison).map(|c| c.runs[c.base].name.clone()),
+        difference: difference.map(|d| d.value),
+        difference_low: difference.map(|d| d.low),
+        difference_high: difference.map(|d| d.high),
+        change: difference.map(|d| d.verdict),
+        resolution: difference.map(|d| d.resolution),
+        detectable: difference.map(|d| d.minimum_detectable_effect),
+        reasons: difference.map(|d| d.notes.join("; ")).unwrap_or_default(),
+        ..row
+    }
+}
+
+fn row(
+    i: usize,
+    name: &str,
+    run: &Run,
+    record: &Record,
+    timing: Option<&Timing>,
+    comparison: Option<&Comparison>,
+) -> SheetRow {
     let summary = timing.map(|t| t.summary);
-    let analysis = record.measured().and_then(|m| m.analysis.as_ref());
+    let analysis = timing.and(record.measured()).and_then(|m| m.analysis.as_ref());
     let ratio = comparison.and_then(|c| c.ratio(i, &record.case)).filter(|_| timing.is_some());
     let unpaired = comparison.and_then(|c| c.unpaired.iter().find(|u| u.run == i && u.case == record.case));
     let mut reasons = Vec::new();
     match &record.outcome {
-        Outcome::Ok(_) => {}
-        Outcome::Wrong { check } => reasons.push(check.sentence()),
-        Outcome::Skipped { reason } | Outcome::Failed { reason } | Outcome::Refused { reason, .. } => {
+        Outcome::Pass(_) => {}
+        Outcome::Fail { check } => reasons.push(check.sentence()),
+        Outcome::Skipped { reason } | Outcome::Error { reason } | Outcome::Refused { reason, .. } => {
             reasons.push(reason.clone());
         }
     }
@@ -121,7 +179,7 @@ fn row(i: usize, name: &str, run: &Run, record: &Record, comparison: Option<&Com
         actual_variant: record.actual.as_ref().map_or(&record.parts.variant, |a| &a.variant).clone(),
         run: name.to_owned(),
         target: run.target.clone(),
-        device: run.device.name.clone(),
+        device: run.device().name.clone(),
         outcome: record.verdict().to_owned(),
         median_ns: summary.map(|s| s.median.0),
         low_ns: summary.map(|s| s.low.0),
@@ -129,7 +187,7 @@ fn row(i: usize, name: &str, run: &Run, record: &Record, comparison: Option<&Com
         min_ns: summary.map(|s| s.min.0),
         max_ns: summary.map(|s| s.max.0),
         n: summary.map(|s| s.n),
-        set_aside: timing.map(|t| t.set_aside.len()),
+        discarded: timing.map(|t| t.discarded.len()),
         repeats: timing.map(|t| t.repeats),
         method: timing.map(|t| t.method),
         cache: timing.map_or("", |t| t.cache.name()).to_owned(),
@@ -149,6 +207,16 @@ fn row(i: usize, name: &str, run: &Run, record: &Record, comparison: Option<&Com
         verdict: ratio.map(|r| r.verdict),
         resolution: ratio.map(|r| r.resolution.value),
         detectable: ratio.and_then(|r| r.detectable),
+        score: None,
+        score_value: None,
+        score_low: None,
+        score_high: None,
+        score_better: None,
+        score_items: None,
+        difference: None,
+        difference_low: None,
+        difference_high: None,
+        change: None,
         reasons: reasons.join("; "),
     }
 }
@@ -167,9 +235,30 @@ pub fn csv<Row: Serialize>(rows: &[Row]) -> String {
 mod tests {
     use super::*;
     use crate::compare::{Options, compare};
-    use crate::testing::fixtures::{run, spread};
+    use crate::testing::fixtures::{measured, run, score, spread};
 
     const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
+
+    #[test]
+    fn every_score_has_a_row_of_its_own() {
+        let mut runs = [("a", 0.9), ("b", 0.8)].map(|(name, accuracy)| {
+            let mut run = run("cuda", "X", &[(CASE, spread(100.0, 0.001, 30))]);
+            measured(&mut run, CASE).scores = vec![score("accuracy", accuracy, Better::Higher)];
+            (name.to_owned(), run)
+        });
+        measured(&mut runs[1].1, CASE).scores.push(score("F1", 0.5, Better::Higher));
+        let comparison = compare(&runs, &Options::default()).expect("pairs");
+        let written = rows(&runs, Some(&comparison));
+        let text = csv(&written);
+        let read: Vec<SheetRow> =
+            csv::Reader::from_reader(text.as_bytes()).deserialize().collect::<Result<_, _>>().expect("its own reader");
+        assert_eq!(read, written);
+        let told: Vec<_> = read.iter().map(|r| (r.score.as_deref(), r.score_value, r.change)).collect();
+        let worse = (Some("accuracy"), Some(0.8), Some(Change::Worse));
+        let alone = (Some("F1"), Some(0.5), None);
+        assert_eq!(told, [(None, None, None), (Some("accuracy"), Some(0.9), None), (None, None, None), worse, alone]);
+        assert!(read[3].median_ns.is_none() && read[3].utilisation.is_none() && read[2].median_ns.is_some());
+    }
 
     #[test]
     fn rows_survive_their_file_in_full_precision() {

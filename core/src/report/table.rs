@@ -20,7 +20,7 @@ pub struct Row {
     pub rate: String,
     /// Share of the ceiling that binds it, and which that is; a dash where no ceiling is known.
     pub ceiling: String,
-    /// right, WRONG, skipped, unresolved, impossible, FAILED.
+    /// pass, FAIL, skipped, unresolved, impossible, ERROR.
     pub verdict: String,
     /// Which clock took the samples, and the error that it puts on each.
     pub clock: String,
@@ -48,9 +48,9 @@ pub fn row(record: &Record, run: &Run) -> Row {
     };
     let timing = record.timing();
     let note = match &record.outcome {
-        Outcome::Ok(_) => record.actual.as_ref().map(|a| a.reason.clone()).unwrap_or_default(),
-        Outcome::Wrong { check } => check.sentence(),
-        Outcome::Skipped { reason } | Outcome::Failed { reason } | Outcome::Refused { reason, .. } => reason.clone(),
+        Outcome::Pass(_) => record.actual.as_ref().map(|a| a.reason.clone()).unwrap_or_default(),
+        Outcome::Fail { check } => check.sentence(),
+        Outcome::Skipped { reason } | Outcome::Error { reason } | Outcome::Refused { reason, .. } => reason.clone(),
     };
     Row {
         problem: problem.to_owned(),
@@ -90,10 +90,10 @@ pub fn cells(row: &Row) -> [&str; 8] {
 pub fn tally(run: &Run) -> String {
     let count = |verdict: &str| run.records.iter().filter(|r| r.verdict() == verdict).count();
     let missing = run.missing().count();
-    let mut parts = vec![format!("{} right", count("right"))];
+    let mut parts = vec![format!("{} pass", count("pass"))];
     for (n, what) in [
-        (count("WRONG"), "WRONG"),
-        (count("FAILED"), "failed"),
+        (count("FAIL"), "FAIL"),
+        (count("ERROR"), "ERROR"),
         (count("unresolved"), "not resolved by the clock"),
         (count("impossible"), "impossible"),
         (count("skipped"), "skipped"),
@@ -162,7 +162,7 @@ impl Table {
     }
 }
 
-/// A run as a table: where it ran, a line per case, and the reasons of everything that is not plainly right. What was
+/// A run as a table: where it ran, a line per case, and the reasons of everything that did not plainly pass. What was
 /// skipped has a line per reason.
 pub fn table(run: &Run) -> Table {
     // As planned, which keeps variants together; records came in the order in which they were measured.
@@ -174,6 +174,7 @@ pub fn table(run: &Run) -> Table {
     let reasons = rows.iter().filter(|r| !r.note.is_empty());
     let mut notes: Vec<String> = reasons.map(|r| format!("{}/{}: {}", r.problem, r.variant, r.note)).collect();
     notes.extend(skipped(run));
+    notes.extend(super::scores(run));
     notes.push(tally(run));
     if let Some(why) = &run.interrupted {
         let missing: Vec<&str> = run.missing().collect();
@@ -263,7 +264,7 @@ fn markdown_text(text: &str) -> String {
 
 /// The device in one line.
 pub fn device_line(run: &Run) -> String {
-    let device = &run.device;
+    let device = run.device();
     let driver = if device.driver.is_empty() { String::new() } else { format!(", {}", device.driver) };
     let software = if device.kind == crate::device::DeviceKind::Software { ", software" } else { "" };
     format!("{} ({}{driver}{software}) as target {}", device.name, device.api, run.target)

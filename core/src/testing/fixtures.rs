@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use crate::device::{Compiled, Conditions, MemoryStats};
 use crate::plan::{Cache, Plan, Spec};
 use crate::record::stats::Summary;
-use crate::record::{CheckResult, Drift, Measured, Method, Outcome, Parts, Record, Run, Spent, Stopped, Suite, Timing};
+use crate::record::{
+    Better, CheckResult, Drift, Measured, Method, Outcome, Parts, Record, Run, Score, Spent, Stopped, Suite, Timing,
+};
 use crate::suite::{Cost, DType};
 use crate::testing::mock::{Fault, Mock};
 use crate::units::{Bytes, Flops, Nanos};
@@ -29,7 +31,7 @@ pub fn timing(samples: &[f64]) -> Timing {
         samples: samples.to_vec(),
         host_samples: samples.iter().map(|t| t + 100.0).collect(),
         conditions: Vec::new(),
-        set_aside: Vec::new(),
+        discarded: Vec::new(),
         caveat: None,
         slope: None,
         clock_error: 0.0,
@@ -38,6 +40,11 @@ pub fn timing(samples: &[f64]) -> Timing {
         summary: Summary::of(samples).expect("samples"),
         spent: Spent::default(),
     }
+}
+
+/// A score over a thousand items, known to a hundredth of itself.
+pub fn score(name: &str, value: f64, better: Better) -> Score {
+    Score { name: name.to_owned(), value, low: value * 0.99, high: value * 1.01, better, items: 1000 }
 }
 
 /// Readings of the canary, a second apart.
@@ -50,10 +57,10 @@ pub fn drift(canaries: &[f64]) -> Vec<Drift> {
     canaries.iter().enumerate().map(reading).collect()
 }
 
-/// A record of a case that was right. The case need not exist in the suite.
+/// A record of a case that passed. The case need not exist in the suite.
 pub fn record(case: &str, timing: Timing) -> Record {
     let check = CheckResult {
-        right: true,
+        passed: true,
         compared: 1,
         elements: 1,
         worst_error: 0.0,
@@ -65,6 +72,7 @@ pub fn record(case: &str, timing: Timing) -> Record {
         compiled: Compiled::default(),
         check,
         timing: Some(timing),
+        scores: Vec::new(),
         memory: MemoryStats::default(),
         launches: Vec::new(),
         analysis: None,
@@ -83,15 +91,15 @@ pub fn record(case: &str, timing: Timing) -> Record {
         variant: case.rsplit('/').next().unwrap_or_default().to_owned(),
     };
     let cost = Cost { flops: Flops(2_000_000), read: Bytes(400_000), written: Bytes(100_000) };
-    Record { case: case.to_owned(), parts, actual: None, cost, outcome: Outcome::Ok(Box::new(measured)) }
+    Record { case: case.to_owned(), parts, actual: None, device: 0, cost, outcome: Outcome::Pass(Box::new(measured)) }
 }
 
 /// The measured part of the record of a case.
 pub fn measured<'a>(run: &'a mut Run, case: &str) -> &'a mut Measured {
     let record = run.records.iter_mut().find(|r| r.case == case).expect("the case is there");
     match &mut record.outcome {
-        Outcome::Ok(measured) => measured,
-        other => panic!("{case} is not right: {other:?}"),
+        Outcome::Pass(measured) => measured,
+        other => panic!("{case} did not pass: {other:?}"),
     }
 }
 
@@ -101,8 +109,8 @@ pub fn run(target: &str, device: &str, cases: &[(&str, Vec<f64>)]) -> Run {
     let plan = Plan { cases: Vec::new(), skips: Vec::new() };
     let mut run = Run::begin(target, suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &plan);
     // A GPU, whose runs are held against the usual resolution.
-    run.device.kind = crate::device::DeviceKind::Discrete;
-    run.device.name = device.to_owned();
+    run.devices[0].kind = crate::device::DeviceKind::Discrete;
+    run.devices[0].name = device.to_owned();
     run.records = cases.iter().map(|(case, samples)| record(case, timing(samples))).collect();
     run.planned = run.records.iter().map(|r| r.case.clone()).collect();
     run

@@ -127,6 +127,7 @@ impl Mock {
                 api: "mock".to_owned(),
                 driver: String::new(),
                 caps: Caps { dialect: world.dialect, ..caps() },
+                ranks: 1,
                 limits: Default::default(),
                 features: Vec::new(),
             },

@@ -15,7 +15,7 @@ pub fn opening(run: &Run) -> String {
     let mut head = args::map([
         ("schemaVersion", json!(1)),
         ("displayTimeUnit", json!("ns")),
-        ("deviceProperties", json!([args::properties(&run.device)])),
+        ("deviceProperties", json!([args::properties(run.device())])),
         ("distributedInfo", json!({ "rank": 0, "world_size": 1 })),
     ]);
     // PyTorch's profiler names what was on, and leaves out the rest.
@@ -51,9 +51,9 @@ impl Layout {
             ("suite", json!(run.suite.version)),
             ("commit", json!(run.suite.commit)),
             ("target", json!(run.target)),
-            ("device", json!(run.device.name)),
-            ("api", json!(run.device.api)),
-            ("driver", json!(run.device.driver)),
+            ("device", json!(run.device().name)),
+            ("api", json!(run.device().api)),
+            ("driver", json!(run.device().driver)),
             ("started", json!(run.started)),
             ("clock", json!(run.clock.clock.label())),
             ("clock_step_ns", json!(run.clock.step)),

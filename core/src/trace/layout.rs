@@ -64,7 +64,7 @@ impl Layout {
     /// Of a run's file before its first record.
     pub fn of(run: &Run) -> Layout {
         Layout {
-            caps: run.device.caps.clone(),
+            caps: run.device().caps.clone(),
             shapes: run.spec.record_shapes,
             axis: Axis::default(),
             lanes: Lanes::of(program(run)),

@@ -104,7 +104,7 @@ fn browser(at: f64, stages: &[&str], nth: usize) -> (Vec<Span>, f64) {
 
 fn check() -> CheckResult {
     CheckResult {
-        right: true,
+        passed: true,
         compared: 1,
         elements: 1,
         worst_error: 0.0,
@@ -135,6 +135,7 @@ pub fn record(case: &str, prepared: f64, spans: Vec<Span>, (from, to): (f64, f64
         compiled: Compiled::default(),
         check: check(),
         timing: None,
+        scores: Vec::new(),
         memory: MemoryStats { current: Bytes(held), peak: Bytes(held), ..MemoryStats::default() },
         launches,
         analysis: None,
@@ -150,8 +151,9 @@ pub fn record(case: &str, prepared: f64, spans: Vec<Span>, (from, to): (f64, f64
         case: case.to_owned(),
         parts: Parts::of(&parsed),
         actual: None,
+        device: 0,
         cost: parsed.problem.cost(),
-        outcome: Outcome::Ok(Box::new(measured)),
+        outcome: Outcome::Pass(Box::new(measured)),
     }
 }
 
@@ -198,7 +200,7 @@ pub fn begun(target: &str) -> Run {
 /// As on a data-centre GPU with CUPTI.
 pub fn cuda_run() -> Run {
     let mut run = begun("cuda");
-    run.device = DeviceInfo {
+    run.devices[0] = DeviceInfo {
         name: "NVIDIA H200".to_owned(),
         vendor: "NVIDIA".to_owned(),
         kind: DeviceKind::Discrete,
@@ -211,9 +213,9 @@ pub fn cuda_run() -> Run {
             memory: Some(Bytes(150_000_000_000)),
             compute_capability: Some((9, 0)),
             units: Some(132),
-            ..run.device.caps
+            ..run.device().caps.clone()
         },
-        ..run.device
+        ..run.device().clone()
     };
     run.clock.clock = Clock::CudaEvents;
     run.clock.launch_jitter = Nanos(250.0);
@@ -233,8 +235,8 @@ pub fn overlapped_run() -> Run {
 /// As in a browser.
 pub fn browser_run() -> Run {
     let mut run = begun("browser");
-    run.device.name = "nvidia hopper".to_owned();
-    run.device.api = "WebGPU".to_owned();
+    run.devices[0].name = "nvidia hopper".to_owned();
+    run.devices[0].api = "WebGPU".to_owned();
     run.clock.step = Nanos(65_536.0);
     run.records = records(browser, TraceSource::Timestamps);
     run

@@ -28,7 +28,7 @@ pub struct Compare {
     /// Differences smaller than this do not count, as in 1% or 0.01, which is the default
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub resolution: Option<String>,
-    /// Exit with code 1 when a case is slower, and surely by more than this, as in 5% or 0.05
+    /// Exit with code 1 when a case is slower or a score worse, and surely by more than this, as in 5% or 0.05
     #[arg(long, value_name = "SHARE", conflicts_with = "tax", allow_hyphen_values = true)]
     pub fail_if_slower: Option<String>,
     /// One GPU on several targets: where the time of one call goes on each
@@ -68,9 +68,11 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
 }
 
 fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> anyhow::Result<String> {
+    let scores = report::compared_scores(comparison);
+    let tables = || std::iter::once(report::comparison_table(comparison)).chain(scores.clone());
     Ok(match format {
-        Format::Text => table::text(&report::comparison_table(comparison)) + "\n",
-        Format::Markdown => report::comparison_table(comparison).markdown(),
+        Format::Text => tables().map(|t| table::text(&t) + "\n").collect::<Vec<_>>().join("\n"),
+        Format::Markdown => tables().map(|t| t.markdown()).collect::<Vec<_>>().join("\n"),
         Format::Csv => sheet::csv(&sheet::rows(runs, Some(comparison))),
         Format::Json => serde_json::to_string(comparison)? + "\n",
         Format::Html => html::page(runs, Some(comparison), None),

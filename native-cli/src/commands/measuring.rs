@@ -60,6 +60,6 @@ pub fn finish(common: &Common, runs: &[Run]) -> anyhow::Result<ExitCode> {
         }
     }
     let bad =
-        |run: &Run| run.interrupted.is_some() || run.records.iter().any(|r| matches!(r.verdict(), "WRONG" | "FAILED"));
+        |run: &Run| run.interrupted.is_some() || run.records.iter().any(|r| matches!(r.verdict(), "FAIL" | "ERROR"));
     Ok(if runs.iter().any(bad) { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

@@ -75,11 +75,11 @@ impl View {
             None => format!("Done in {}. ", rough(seconds)),
         };
         let count = |verdict: &str| run.records.iter().filter(|r| r.verdict() == verdict).count();
-        let good = make("span", "good", &format!("{} right", count("right")));
+        let good = make("span", "good", &format!("{} pass", count("pass")));
         fill(&summary, [&make("span", "", &lead), &good]);
         for (n, class, what) in [
-            (count("WRONG"), "bad", "wrong"),
-            (count("FAILED"), "bad", "failed"),
+            (count("FAIL"), "bad", "fail"),
+            (count("ERROR"), "bad", "error"),
             (count("impossible"), "bad", "impossible"),
             (count("unresolved"), "doubt", "not resolved by the clock"),
             (count("skipped"), "", "not run for the reasons given"),

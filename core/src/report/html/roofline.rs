@@ -58,7 +58,7 @@ pub(super) fn roofline(run: &Run) -> Markup {
         }
     };
     html! {
-        (svg(BOTTOM + 28.0, &format!("roofline of {}", run.device.name), inside))
+        (svg(BOTTOM + 28.0, &format!("roofline of {}", run.device().name), inside))
         div.legend {
             @for (i, workload) in workloads.iter().enumerate() { span class=(series(i)) { i {} (workload) } }
         }

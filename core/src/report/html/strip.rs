@@ -57,9 +57,9 @@ pub(super) fn strip(case: &str, runs: &[(String, Run)]) -> Markup {
     svg(height, &format!("samples of {case}"), inside)
 }
 
-/// The smallest and the largest sample, those set aside included.
+/// The smallest and the largest sample, those discarded included.
 fn range(timing: &Timing) -> Option<(f64, f64)> {
-    let all = timing.samples.iter().copied().chain(timing.set_aside.iter().map(|s| s.time));
+    let all = timing.samples.iter().copied().chain(timing.discarded.iter().map(|s| s.time));
     all.filter(|t| t.is_finite()).map(|t| (t, t)).reduce(|(a, b), (c, d)| (a.min(c), b.max(d)))
 }
 
@@ -77,9 +77,9 @@ fn one(axis: &Axis, top: f64, name: &str, timing: &Timing) -> Markup {
         p if p.is_finite() => format!(" ± {}", percent(p)),
         _ => String::new(),
     };
-    let aside = match timing.set_aside.len() {
+    let aside = match timing.discarded.len() {
         0 => String::new(),
-        n => format!(", {n} set aside"),
+        n => format!(", {n} discarded"),
     };
     html! {
         circle.swatch cx="8" cy=(px(top + 9.0)) r="3.5" {}
@@ -90,7 +90,7 @@ fn one(axis: &Axis, top: f64, name: &str, timing: &Timing) -> Markup {
         rect.bar x=(px(from)) y=(px(strip)) width=(px((to - from).max(1.0))) height=(px(STRIP)) {}
         path.dots d=(dots(axis, strip, &timing.samples)) {}
         line.median x1=(px(middle)) x2=(px(middle)) y1=(px(strip)) y2=(px(strip + STRIP)) {}
-        @if !timing.set_aside.is_empty() {
+        @if !timing.discarded.is_empty() {
             path.aside d=(crosses(axis, strip, timing)) {}
         }
     }
@@ -117,5 +117,5 @@ fn dots(axis: &Axis, top: f64, samples: &[f64]) -> String {
 fn crosses(axis: &Axis, top: f64, timing: &Timing) -> String {
     let y = top + STRIP / 2.0;
     let cross = |x: f64| format!("M{} {}l5 5m0-5l-5 5", px(x - 2.5), px(y - 2.5));
-    timing.set_aside.iter().map(|s| cross(axis.at(s.time))).collect()
+    timing.discarded.iter().map(|s| cross(axis.at(s.time))).collect()
 }

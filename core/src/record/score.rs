@@ -1,0 +1,48 @@
+//! What a case is worth besides its time: accuracies, F1, items a second.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One score of a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Score {
+    /// What it is, with its unit where it has one: `accuracy`, `F1`, `samples/s`.
+    pub name: String,
+    /// The score.
+    pub value: f64,
+    /// 95 % interval of it, low end; the value itself where nothing about it is random.
+    pub low: f64,
+    /// 95 % interval of it, high end.
+    pub high: f64,
+    /// Which way is better.
+    pub better: Better,
+    /// How many items it was taken over: images, sentences, batches.
+    pub items: u64,
+}
+
+/// Which of two scores is the better one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// The higher one.
+    Higher,
+    /// The lower one.
+    Lower,
+}
+
+impl Better {
+    /// One word for tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Better::Higher => "higher",
+            Better::Lower => "lower",
+        }
+    }
+}
+
+impl std::fmt::Display for Score {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [value, low, high] = [self.value, self.low, self.high].map(crate::units::four_digits);
+        write!(f, "{} {value} [{low}, {high}] over {} items", self.name, self.items)
+    }
+}

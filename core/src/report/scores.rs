@@ -1,0 +1,60 @@
+//! Scores as people read them.
+
+use crate::compare::{Comparison, scores::ScorePair};
+use crate::record::Run;
+use crate::report::Table;
+use crate::units::{four_digits, percent};
+
+/// The scores of a run, a line each.
+pub fn scores(run: &Run) -> Vec<String> {
+    let of_record = |record: &crate::record::Record| {
+        record.scores().iter().map(|score| format!("{}: {score}", record.case)).collect::<Vec<_>>()
+    };
+    run.records.iter().flat_map(of_record).collect()
+}
+
+/// The scores of a comparison, a line per pair; `None` where there are none.
+pub fn compared_scores(comparison: &Comparison) -> Option<Table> {
+    if comparison.scores.is_empty() {
+        return None;
+    }
+    let (base, runs) = (comparison.base, &comparison.runs);
+    let others: Vec<usize> = (0..runs.len()).filter(|i| *i != base).collect();
+    let mut columns = ["case", "score", "better"].map(str::to_owned).to_vec();
+    columns.extend(runs.iter().map(|r| r.name.clone()));
+    for i in &others {
+        columns.push(format!("{} − {}", runs[*i].name, runs[base].name));
+        columns.push("MDE".to_owned());
+    }
+    let dash = || "–".to_owned();
+    let row = |pair: &ScorePair| {
+        let mut row = vec![pair.case.clone(), pair.name.clone(), pair.better.name().to_owned()];
+        row.extend(pair.scores.iter().map(|s| s.as_ref().map_or_else(dash, |s| four_digits(s.value))));
+        for i in &others {
+            let difference = pair.differences[*i].as_ref();
+            row.push(difference.map_or_else(dash, ToString::to_string));
+            row.push(difference.map_or_else(dash, |d| four_digits(d.minimum_detectable_effect)));
+        }
+        row
+    };
+    let mut notes = vec![
+        "differences are scores less the base's score, with an interval".to_owned(),
+        format!(
+            "MDE: minimum detectable effect, at a resolution of {} of the base's score",
+            percent(comparison.resolution)
+        ),
+    ];
+    for pair in &comparison.scores {
+        for (i, difference) in pair.differences.iter().enumerate() {
+            let told = difference.iter().flat_map(|d| &d.notes);
+            notes.extend(told.map(|note| format!("{}: {}: {}: {note}", runs[i].name, pair.case, pair.name)));
+        }
+    }
+    Some(Table {
+        heading: Vec::new(),
+        columns,
+        right_from: 3,
+        rows: comparison.scores.iter().map(row).collect(),
+        notes,
+    })
+}
