@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::device::digits;
 use crate::suite::Caps;
 use crate::units::Nanos;
 use schemars::JsonSchema;
@@ -111,16 +112,16 @@ pub struct ClockInfo {
 #[serde(default)]
 pub struct Conditions {
     /// Clock of the multiprocessors, in MHz.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits::of_reading")]
     pub sm_clock_mhz: Option<f64>,
     /// Clock of the device memory, in MHz.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits::of_reading")]
     pub memory_clock_mhz: Option<f64>,
     /// Temperature of the chip, in degrees Celsius.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits::of_reading")]
     pub temperature_c: Option<f64>,
     /// Power drawn by the board, in watts.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "digits::of_reading")]
     pub power_w: Option<f64>,
     /// Why the device holds its clocks down, in the driver's words; empty when it does not.
     #[serde(skip_serializing_if = "Vec::is_empty")]

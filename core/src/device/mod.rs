@@ -1,6 +1,8 @@
 //! What runs a case: the contract of a backend, and what it says of its device, clock and work.
 
 pub mod clock;
+pub mod columns;
+pub mod digits;
 mod info;
 mod launching;
 mod profiler;

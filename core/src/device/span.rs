@@ -1,5 +1,7 @@
 //! One execution in detail.
 
+use crate::device::columns::{self, Columns};
+use crate::device::digits;
 use crate::units::{Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,9 +55,11 @@ pub struct Span {
     /// Which of the device's streams (queues), in the interface's own numbers; absent where there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<u32>,
-    /// Begin, on the host clock.
+    /// Begin, on the host clock; to the nanosecond.
+    #[serde(serialize_with = "digits::whole_time")]
     pub start: Nanos,
-    /// End, on the host clock.
+    /// End, on the host clock; to the nanosecond.
+    #[serde(serialize_with = "digits::whole_time")]
     pub end: Nanos,
     /// Joins the host span that submitted work with the device spans that carried it out.
     pub correlation: Option<u32>,
@@ -89,6 +93,8 @@ pub enum TraceSource {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Trace {
     /// Host and device spans. Spans of one stream of one device do not overlap; those of different streams may.
+    #[serde(with = "columns")]
+    #[schemars(with = "Columns")]
     pub spans: Vec<Span>,
     /// How far the device track may be shifted against the host track.
     pub alignment_error: Option<Nanos>,

@@ -1,6 +1,6 @@
 //! One case's samples: how large a batch must be, one turn at a time, and what the turns amount to.
 
-use crate::device::{BackendError, Batch, Clock, ClockInfo, Conditions, Prepared, Profiler, Sample};
+use crate::device::{BackendError, Batch, Clock, ClockInfo, Conditions, Prepared, Profiler, Sample, digits};
 use crate::measure::stop::{Limits, Next, StopRule};
 use crate::plan::Cache;
 use crate::record::stats::Summary;
@@ -282,6 +282,8 @@ impl Sampler {
                 self.conditions.push(d.conditions);
             }
         }
+        // As the file will have them, so that what is derived from the file is the same.
+        samples.iter_mut().chain(&mut self.host).for_each(|time| *time = digits::time(*time));
         let Some(summary) = Summary::of(&samples) else {
             let why = self.refused.last().map_or("the run ended before the first one", |r| r.reason.as_str());
             return Err(format!("no sample counts: {why}"));
@@ -304,7 +306,7 @@ impl Sampler {
             samples,
             host_samples: self.host,
             conditions: self.conditions,
-            discarded: disturbed.chain(self.refused).collect(),
+            discarded: disturbed.chain(self.refused).map(|d| Discarded { time: digits::time(d.time), ..d }).collect(),
             caveat,
             stopped,
             summary,

@@ -1,6 +1,7 @@
 //! The samples of a case, and what they say.
 
-use crate::device::{Conditions, Launching};
+use crate::device::columns::{self, Columns};
+use crate::device::{Conditions, Launching, digits};
 use crate::plan::Cache;
 use crate::record::stats::Summary;
 use crate::units::Nanos;
@@ -80,15 +81,19 @@ pub struct Timing {
     /// Executions before each sample, untimed, in the same submission.
     #[serde(default)]
     pub lead: u32,
-    /// Time of one execution in each sample on the run's clock, in nanoseconds.
+    /// Time of one execution in each sample on the run's clock, in nanoseconds, to seven digits.
+    #[serde(serialize_with = "digits::of_times")]
     pub samples: Vec<f64>,
     /// The same on the host clock, from submission to completion, divided by the executions, the lead's included.
+    #[serde(serialize_with = "digits::of_times")]
     pub host_samples: Vec<f64>,
     /// What the sensors said after each sample; empty where there are none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, with = "columns", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Columns")]
     pub conditions: Vec<Conditions>,
     /// Samples that do not count, and why.
-    #[serde(default, alias = "set_aside", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, alias = "set_aside", with = "columns", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Columns")]
     pub discarded: Vec<Discarded>,
     /// What to bear in mind with these samples, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,6 +123,7 @@ fn one() -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Discarded {
     /// Time of one execution, in nanoseconds.
+    #[serde(serialize_with = "digits::of_number")]
     pub time: f64,
     /// Why it does not count.
     pub reason: String,

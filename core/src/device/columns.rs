@@ -1,0 +1,272 @@
+//! Lists of like things, stored by column.
+//!
+//! Thousands of readings of the same sensors, one object each, are mostly the names of their fields, and values that did
+//! not change. By column a name is written once, and a column takes the shortest of a few forms. Lists of objects, as
+//! older files have them, are read too.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// A list of objects, by column. Fields of objects within them are columns too, under both names with a dot between.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Columns {
+    /// How many objects.
+    rows: usize,
+    /// Their fields; null in a row that lacks it, and no column where all of them do.
+    columns: BTreeMap<String, Column>,
+}
+
+/// The values of one field, in the shortest of these forms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Column {
+    /// The same value in every row.
+    All(Value),
+    /// A value for each row.
+    Each(Vec<Value>),
+    /// Values, each with the number of rows that it holds for.
+    Runs(Vec<(Value, usize)>),
+    /// Whole numbers: the first, and then by how much each is larger than the one before.
+    Steps(Vec<i64>),
+    /// Few different values: which of them each row has, counted from zero.
+    Words(Vec<Value>, Vec<usize>),
+}
+
+/// Write a list by column.
+pub fn serialize<T: Serialize, S: Serializer>(list: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+    Columns::of(list).map_err(S::Error::custom)?.serialize(serializer)
+}
+
+/// Read a list by column, or one of objects.
+pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    if value.is_array() {
+        return serde_json::from_value(value).map_err(D::Error::custom);
+    }
+    let columns: Columns = serde_json::from_value(value).map_err(D::Error::custom)?;
+    columns.list().map_err(D::Error::custom)
+}
+
+impl Columns {
+    fn of<T: Serialize>(list: &[T]) -> Result<Columns, serde_json::Error> {
+        let mut columns: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for (row, thing) in list.iter().enumerate() {
+            let Value::Object(fields) = serde_json::to_value(thing)? else {
+                return Err(broken("only objects have columns"));
+            };
+            flatten("", fields, &mut |name, value| {
+                let column = columns.entry(name).or_insert_with(|| vec![Value::Null; list.len()]);
+                column[row] = whole(value);
+            });
+        }
+        columns.retain(|_, column| column.iter().any(|v| !v.is_null()));
+        let columns = columns.into_iter().map(|(name, column)| (name, Column::of(column))).collect();
+        Ok(Columns { rows: list.len(), columns })
+    }
+
+    fn list<T: DeserializeOwned>(self) -> Result<Vec<T>, serde_json::Error> {
+        // Before any memory is taken for rows that a broken file promises.
+        let mut columns = Vec::new();
+        for (name, column) in self.columns {
+            let values = column
+                .values(self.rows)
+                .ok_or_else(|| broken(format!("column `{name}` does not have {} rows", self.rows)))?;
+            columns.push((name, values));
+        }
+        if columns.is_empty() && self.rows > MOST_ROWS {
+            return Err(broken("no list has so many rows"));
+        }
+        let mut list = Vec::new();
+        for row in 0..self.rows {
+            let mut fields = Map::new();
+            for (name, values) in &mut columns {
+                insert(&mut fields, name, values.get_mut(row).map_or(Value::Null, Value::take));
+            }
+            list.push(serde_json::from_value(Value::Object(fields))?);
+        }
+        Ok(list)
+    }
+}
+
+fn broken(why: impl std::fmt::Display) -> serde_json::Error {
+    <serde_json::Error as serde::de::Error>::custom(why)
+}
+
+/// Every field that is no object itself, under its full name.
+fn flatten(before: &str, fields: Map<String, Value>, take: &mut impl FnMut(String, Value)) {
+    for (name, value) in fields {
+        let name = format!("{before}{name}");
+        match value {
+            Value::Object(inner) => flatten(&format!("{name}."), inner, take),
+            value => take(name, value),
+        }
+    }
+}
+
+/// A field put where its full name says; what is null stays away, for the reader's default.
+fn insert(fields: &mut Map<String, Value>, name: &str, value: Value) {
+    if value.is_null() {
+        return;
+    }
+    match name.split_once('.') {
+        None => {
+            fields.insert(name.to_owned(), value);
+        }
+        Some((outer, inner)) => {
+            let object = fields.entry(outer).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(object) = object {
+                insert(object, inner, value);
+            }
+        }
+    }
+}
+
+/// Numbers without a fraction are written without one.
+fn whole(value: Value) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value.as_f64() {
+        Some(number) if value.is_f64() && number.fract() == 0.0 && number.abs() < EXACT => (number as i64).into(),
+        _ => value,
+    }
+}
+
+impl Column {
+    /// The shortest form of some values, of which there is at least one.
+    fn of(values: Vec<Value>) -> Column {
+        let mut runs: Vec<(Value, usize)> = Vec::new();
+        let mut words: Vec<Value> = Vec::new();
+        let mut at = Vec::new();
+        for value in &values {
+            match runs.last_mut() {
+                Some((last, count)) if last == value => *count += 1,
+                _ => runs.push((value.clone(), 1)),
+            }
+            // Looking each one up takes long where most are different, and then this is not the shortest form.
+            if words.len() <= 16 {
+                at.push(words.iter().position(|w| w == value).unwrap_or_else(|| {
+                    words.push(value.clone());
+                    words.len() - 1
+                }));
+            }
+        }
+        if let [(value, _)] = &runs[..] {
+            return Column::All(value.clone());
+        }
+        let whole: Option<Vec<i64>> = values.iter().map(Value::as_i64).collect();
+        let steps = whole.and_then(|numbers| {
+            let mut last = 0i64;
+            numbers.into_iter().map(|n| n.checked_sub(std::mem::replace(&mut last, n))).collect::<Option<Vec<i64>>>()
+        });
+        let words = (at.len() == values.len()).then_some(Column::Words(words, at));
+        let forms = [Some(Column::Runs(runs)), steps.map(Column::Steps), words, Some(Column::Each(values))];
+        let length = |column: &Column| serde_json::to_string(column).map_or(usize::MAX, |text| text.len());
+        forms.into_iter().flatten().min_by_key(length).expect("there is always the last form")
+    }
+
+    /// The values again; `None` when there are not so many.
+    fn values(self, rows: usize) -> Option<Vec<Value>> {
+        let values = match self {
+            Column::All(value) => vec![value; rows.min(MOST_ROWS)],
+            Column::Each(values) => values,
+            Column::Runs(runs) => {
+                let total = runs.iter().try_fold(0usize, |sum, (_, count)| sum.checked_add(*count))?;
+                if total != rows || total > MOST_ROWS {
+                    return None;
+                }
+                runs.into_iter().flat_map(|(value, count)| vec![value; count]).collect()
+            }
+            Column::Steps(steps) => {
+                let mut sum = 0i64;
+                let values = steps.into_iter().map(|step| {
+                    sum = sum.checked_add(step)?;
+                    Some(Value::from(sum))
+                });
+                values.collect::<Option<Vec<Value>>>()?
+            }
+            Column::Words(words, at) => {
+                at.into_iter().map(|i| words.get(i).cloned()).collect::<Option<Vec<Value>>>()?
+            }
+        };
+        (values.len() == rows).then_some(values)
+    }
+}
+
+/// More rows than any list of a run has; a broken file that promises more takes no memory for them.
+const MOST_ROWS: usize = 1 << 24;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Conditions;
+    use serde_json::json;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Look {
+        at: f64,
+        name: String,
+        #[serde(default)]
+        conditions: Conditions,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Looks(#[serde(with = "super")] Vec<Look>);
+
+    fn looks(n: u32) -> Looks {
+        let one = |i: u32| Look {
+            at: 1e9 + 1000.0 * f64::from(i),
+            name: ["encode", "wait"][i as usize % 2].to_owned(),
+            conditions: Conditions {
+                sm_clock_mhz: Some(1980.0),
+                temperature_c: Some(if i < n / 2 { 38.0 } else { 38.5 }),
+                power_w: Some(100.5 + f64::from(i * i % 7)),
+                ..Conditions::default()
+            },
+            note: (i == 1).then(|| "once".to_owned()),
+        };
+        Looks((0..n).map(one).collect())
+    }
+
+    #[test]
+    fn every_column_takes_its_shortest_form_and_comes_back() {
+        let list = looks(40);
+        let value = serde_json::to_value(&list).expect("JSON");
+        let columns = &value["columns"];
+        assert_eq!(value["rows"], 40);
+        assert_eq!(columns["conditions.sm_clock_mhz"], json!({"all": 1980}));
+        assert_eq!(columns["conditions.temperature_c"], json!({"runs": [[38, 20], [38.5, 20]]}));
+        assert_eq!([&columns["at"]["steps"][0], &columns["at"]["steps"][1]], [1_000_000_000, 1000]);
+        assert_eq!(columns["name"]["words"][0], json!(["encode", "wait"]));
+        assert_eq!(columns["note"]["runs"][1], json!(["once", 1]));
+        assert!(columns["conditions.memory_clock_mhz"].is_null());
+        assert_eq!(serde_json::from_value::<Looks>(value).expect("its own reader"), list);
+        for n in [0, 1, 2] {
+            let text = serde_json::to_string(&looks(n)).expect("JSON");
+            assert_eq!(serde_json::from_str::<Looks>(&text).expect("its own reader"), looks(n));
+        }
+    }
+
+    #[test]
+    fn lists_of_objects_are_read_and_broken_columns_refused() {
+        let old = json!([{"at": 1.5, "name": "x", "conditions": {"power_w": 3.0}}]);
+        let read: Looks = serde_json::from_value(old).expect("an older file");
+        assert_eq!((read.0[0].at, read.0[0].conditions.power_w), (1.5, Some(3.0)));
+        for column in [
+            json!({"each": [1]}),
+            json!({"runs": [[1, 2], [2, u64::MAX]]}),
+            json!({"words": [["a"], [0, 0, 1]]}),
+            json!({"steps": [i64::MAX, 1, 1]}),
+        ] {
+            let broken = json!({"rows": 3, "columns": {"at": column, "name": {"all": "x"}}});
+            assert!(serde_json::from_value::<Looks>(broken.clone()).is_err(), "{broken}");
+        }
+        let huge = json!({"rows": u64::MAX, "columns": {"at": {"all": 1}, "name": {"all": "x"}}});
+        assert!(serde_json::from_value::<Looks>(huge).is_err());
+    }
+}
