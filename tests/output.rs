@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use parallax_core::compare::{Options, compare};
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Event, Flow, Mode};
+use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Spec, plan};
-use parallax_core::record::{ReadError, Run, Suite, json_schema};
+use parallax_core::record::stats::Summary;
+use parallax_core::record::{Event, ReadError, Record, Run, Suite, json_schema};
 use parallax_core::report::{a_a_table, comparison_table, tax_table};
 use parallax_core::testing::mock::{Fault, Mock, Script, caps};
 use serde_json::Value;
@@ -31,8 +32,9 @@ fn run(target: &str, time: Script) -> Run {
     let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
     let mut run = Run { started: 1_700_000_000, ..Run::begin(target, suite, &mock, &spec, &plan) };
     pollster::block_on(runner::run(&plan, &spec, Mode::Measure, &mut mock, &Default::default(), |event| {
-        if let Event::Finished(record) = event {
-            run.records.push(record.clone());
+        // What the cases found, and not how the run went.
+        if matches!(event, Event::Record { .. }) {
+            run.apply(event);
         }
         Flow::Continue
     }));
@@ -74,7 +76,14 @@ fn a_run_survives_its_file_and_fits_the_schema() {
     let run = run("mock", steady);
     assert_eq!(run.missing().count(), 0);
     let text = serde_json::to_string(&run).expect("serialisable");
-    assert_eq!(Run::parse(&text).expect("its own reader"), run);
+    let read = Run::parse(&text).expect("its own reader");
+    assert_eq!(serde_json::to_string(&read).expect("serialisable"), text);
+    // Samples are rounded when they are taken, so that what is derived of them is the same before and after.
+    for (old, new) in run.records.iter().zip(&read.records) {
+        let figures =
+            |r: &Record| r.timing().map(|t| (t.samples.clone(), t.host_samples.clone(), Summary::of(&t.samples)));
+        assert_eq!(figures(old), figures(new), "{}", old.case);
+    }
     let validator = jsonschema::validator_for(&json_schema()).expect("a valid schema");
     let mut value: Value = serde_json::from_str(&text).expect("JSON");
     let errors: Vec<String> = validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
@@ -83,28 +92,74 @@ fn a_run_survives_its_file_and_fits_the_schema() {
     assert!(!validator.is_valid(&value), "the schema must refuse what the reader refuses");
 }
 
-#[test]
-fn recorded_results_fit_the_schema() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/results");
-    let validator = jsonschema::validator_for(&json_schema()).expect("a valid schema");
-    let mut seen = 0;
-    let mut folders = vec![folder];
+/// Every run file in `docs/results`.
+fn recorded() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/results")];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+        for entry in std::fs::read_dir(&folder).expect("the recorded results") {
             let path = entry.expect("readable").path();
             let name = path.file_name().expect("named").to_string_lossy().into_owned();
             if path.is_dir() {
                 folders.push(path);
             } else if name.ends_with(".json") && !name.ends_with(".trace.json") {
-                let text = std::fs::read_to_string(&path).expect("readable");
-                Run::parse(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-                let value = serde_json::from_str(&text).expect("JSON");
-                assert!(validator.is_valid(&value), "{}", path.display());
-                seen += 1;
+                found.push(path);
             }
         }
     }
-    println!("{seen} recorded runs");
+    assert!(found.len() > 10, "{found:?}");
+    found
+}
+
+/// Runs of every version load; what is written of them again is shorter, fits today's schema, and says the same.
+#[test]
+fn recorded_results_load_and_are_written_shorter() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schema");
+    let older: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("run.v2.schema.json")).expect("readable"))
+            .expect("JSON");
+    let older = jsonschema::validator_for(&older).expect("a valid schema");
+    let newest = jsonschema::validator_for(&json_schema()).expect("a valid schema");
+    let mut cases = 0;
+    for path in recorded() {
+        let name = path.display();
+        let text = std::fs::read_to_string(&path).expect("readable");
+        let run = Run::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let value: Value = serde_json::from_str(&text).expect("JSON");
+        assert!(if run.version < 3 { &older } else { &newest }.is_valid(&value), "{name}");
+
+        let again = serde_json::to_string(&run).expect("serialisable");
+        let value: Value = serde_json::from_str(&again).expect("JSON");
+        let errors: Vec<String> = newest.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(errors.is_empty(), "{name}: {errors:?}");
+        let read = Run::parse(&again).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!((read.records.len(), read.version), (run.records.len(), 3), "{name}");
+        for (old, new) in run.records.iter().zip(&read.records) {
+            assert_eq!(old.verdict(), new.verdict(), "{name}");
+            let (Some(old), Some(new)) = (old.timing(), new.timing()) else { continue };
+            cases += 1;
+            let ends = |s: Summary| [s.median.0, s.low.0, s.high.0, s.q1.0, s.q3.0, s.min.0, s.max.0];
+            let derived = Summary::of(&new.samples).expect("samples");
+            for (old, new) in ends(old.summary).into_iter().zip(ends(derived)) {
+                assert!((old - new).abs() <= 1e-6 * old, "{name}: {old} {new}");
+            }
+            assert_eq!(old.conditions.len(), new.conditions.len(), "{name}");
+            assert_eq!(old.discarded.len(), new.discarded.len(), "{name}");
+        }
+        let spans = |run: &Run| -> usize {
+            run.records.iter().filter_map(|r| Some(r.measured()?.trace.as_ref()?.spans.len())).sum()
+        };
+        assert_eq!((run.drift.len(), spans(&run)), (read.drift.len(), spans(&read)), "{name}");
+        assert_eq!(serde_json::to_string(&read).expect("serialisable"), again, "{name}: it does not change any more");
+        println!("{name}: {} bytes become {}", text.len(), again.len());
+        if run.version < 3 {
+            assert!(again.len() < text.len(), "{name}: {} bytes become {}", text.len(), again.len());
+        }
+        if path.ends_with("h200/wgpu.json") || path.ends_with("h200/cuda.json") {
+            assert!(again.len() < 1_000_000, "{name}: {} bytes", again.len());
+        }
+    }
+    assert!(cases > 100, "{cases} timed cases");
 }
 
 #[test]

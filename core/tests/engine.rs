@@ -3,9 +3,9 @@
 
 use parallax_core::device::{Clock, Launching};
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Ended, Event, Flow, Mode, SoFar};
+use parallax_core::measure::runner::{Ended, Flow, Mode, SoFar};
 use parallax_core::plan::{Spec, plan};
-use parallax_core::record::{Method, Outcome, Record, Refusal, Run, Stopped, Suite};
+use parallax_core::record::{Event, Method, Outcome, Record, Refusal, Run, Stopped, Suite};
 use parallax_core::suite::{Caps, Dialect};
 use parallax_core::testing::mock::{Fault, Mock, World, caps};
 
@@ -25,20 +25,15 @@ fn run_under_ceilings(cases: &[&str], world: World) -> Run {
 }
 
 /// Run cases in a world; the edge's part of the bargain is done here as the edges do it.
-fn run_with(spec: &Spec, mode: Mode, world: World, mut flow: impl FnMut(&Event<'_>) -> Flow) -> (Ended, Run) {
+fn run_with(spec: &Spec, mode: Mode, world: World, mut flow: impl FnMut(&Event) -> Flow) -> (Ended, Run) {
     let plan = plan(spec, &Caps { dialect: world.dialect, ..caps() }).expect("cases");
     let mut mock = Mock::of(world);
     let suite = Suite { version: String::new(), commit: String::new() };
     let mut run = Run::begin("mock", suite, &mock, spec, &plan);
     let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut mock, &SoFar::default(), |event| {
-        match &event {
-            Event::Baseline(baseline) => run.begun((*baseline).clone()),
-            Event::Drift(drift) => run.drift.push((*drift).clone()),
-            Event::Finished(record) => run.records.push((*record).clone()),
-            Event::Spent(spent) => run.spent += *spent,
-            _ => {}
-        }
-        flow(&event)
+        let next = flow(&event);
+        run.apply(event);
+        next
     }));
     (ended, run)
 }
@@ -104,7 +99,7 @@ fn rounds_are_drawn_anew_and_the_seed_fixes_them() {
     let order = |seed| {
         let mut seen = Vec::new();
         run_with(&Spec { seed, ..spec(&CASES) }, Mode::Measure, World::default(), |event| {
-            if let Event::Finished(record) = event {
+            if let Event::Record { record } = event {
                 seen.push(record.case.clone());
             }
             Flow::Continue
@@ -212,7 +207,7 @@ fn a_time_below_the_roofline_is_refused() {
     let cases = ["attention/fwd/b1,h8,s512,d64/f32/flash", "attention/fwd/b1,h8,s512,d64/f32/manual"];
     let run = run_under_ceilings(&cases, world);
     let verdict = |variant: &str| run.records.iter().find(|r| r.parts.variant == variant).map(Record::verdict);
-    assert_eq!((verdict("flash"), verdict("manual")), (Some("impossible"), Some("right")));
+    assert_eq!((verdict("flash"), verdict("manual")), (Some("impossible"), Some("pass")));
 }
 
 #[test]
@@ -235,7 +230,7 @@ fn cases_that_do_not_fit_together_are_measured_apart() {
     // Flash takes 4 MB, manual 12 MB with its scratch; the probes take up to 64 MiB and one of them does not fit.
     let run = run_under_ceilings(&cases, World { memory: 15_000_000, time: |_| 0.0, ..World::default() });
     let verdicts: Vec<&str> = run.records.iter().map(Record::verdict).collect();
-    assert_eq!(verdicts, ["right", "right"], "{:?}", run.records);
+    assert_eq!(verdicts, ["pass", "pass"], "{:?}", run.records);
     let missing = &run.baseline.expect("tested").ceilings.missing;
     assert!(missing.iter().any(|m| m.contains("out of memory")), "{missing:?}");
 }
@@ -262,9 +257,7 @@ fn a_lost_device_fails_the_case_in_hand_and_a_fresh_one_goes_on() {
     let so_far = SoFar::of(&run);
     let mut fresh = Mock::of(World::default());
     let ended = pollster::block_on(runner::run(&plan, &spec(&CASES), Mode::Measure, &mut fresh, &so_far, |event| {
-        if let Event::Finished(record) = event {
-            run.records.push(record.clone());
-        }
+        run.apply(event);
         Flow::Continue
     }));
     assert_eq!((ended, run.records.len(), run.missing().count()), (Ended::Complete, 3, 0));
@@ -277,7 +270,7 @@ fn stopping_keeps_what_has_samples_enough() {
     let never = Spec { precision: Some(1e-9), budget: 1e6, ..spec(&CASES) };
     let mut looks = 0;
     let (ended, run) = run_with(&never, Mode::Measure, World { time: wild, ..World::default() }, |event| {
-        looks += u32::from(matches!(event, Event::Drift(_)));
+        looks += u32::from(matches!(event, Event::Drift { .. }));
         if looks > 40 { Flow::Stop } else { Flow::Continue }
     });
     assert_eq!((ended, run.records.len()), (Ended::Stopped, 3));

@@ -2,9 +2,9 @@
 //! leave unwritten; and what all registered forms keep.
 
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Ended, Event, Flow, Mode, SoFar};
+use parallax_core::measure::runner::{Ended, Flow, Mode, SoFar};
 use parallax_core::plan::{Plan, Planned, Spec};
-use parallax_core::record::{Outcome, Record};
+use parallax_core::record::{Event, Outcome, Record};
 use parallax_core::suite::{
     Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Preset, Problem, Rate, Reference, Stage,
     Tolerance, Workload, all,
@@ -82,8 +82,8 @@ fn record(fault: Fault, mode: Mode) -> Record {
     let mut mock = Mock::of(World { fault, ..World::default() });
     let mut records = Vec::new();
     let ended = pollster::block_on(runner::run(&plan, &spec, mode, &mut mock, &SoFar::default(), |event| {
-        if let Event::Finished(record) = event {
-            records.push(record.clone());
+        if let Event::Record { record } = event {
+            records.push(*record);
         }
         Flow::Continue
     }));
@@ -95,7 +95,7 @@ fn record(fault: Fault, mode: Mode) -> Record {
 fn set_up_changed_inputs_and_integers_at_their_largest_are_right() {
     for mode in [Mode::Verify, Mode::Measure] {
         let record = record(Fault::None, mode);
-        let Outcome::Ok(measured) = &record.outcome else { panic!("{record:?}") };
+        let Outcome::Pass(measured) = &record.outcome else { panic!("{record:?}") };
         assert_eq!((measured.check.compared, measured.check.elements), (28, 28), "four buffers of seven are checked");
         assert_eq!(measured.timing.is_some(), mode == Mode::Measure);
     }
@@ -110,7 +110,7 @@ fn what_goes_wrong_names_the_buffer() {
         (Fault::UnwrittenElement, "out"),
     ] {
         let record = record(fault, Mode::Measure);
-        let Outcome::Wrong { check } = &record.outcome else { panic!("{fault:?}: {record:?}") };
+        let Outcome::Fail { check } = &record.outcome else { panic!("{fault:?}: {record:?}") };
         let mismatch = check.mismatch.as_ref().expect("named");
         assert_eq!((mismatch.output.as_str(), mismatch.index), (buffer, 0), "{fault:?}");
     }
@@ -135,7 +135,7 @@ fn an_integer_that_nobody_writes_is_seen_although_the_poison_is_its_value() {
             parallax_core::measure::check::check_once(&mock, &mut *prepared, &case.problem, &inputs, 1 << 20).await
         });
         let result = result.expect("the mock has no errors");
-        assert_eq!((result.right, result.compared), (right, 7), "{fault:?}: {}", result.sentence());
+        assert_eq!((result.passed, result.compared), (right, 7), "{fault:?}: {}", result.sentence());
     }
 }
 

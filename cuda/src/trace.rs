@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use cudarc::driver::{CudaEvent, CudaStream};
 use parallax_core::device::stack::Stack;
-use parallax_core::device::{BackendError, Launching, Span, SpanKind, Trace, TraceSource, Track};
+use parallax_core::device::{BackendError, Launching, Prepared, Span, SpanKind, Trace, TraceSource, Track};
 use parallax_core::units::{Bytes, Nanos};
 
 use crate::cupti::{Activity, Recording, What};

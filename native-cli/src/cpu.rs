@@ -328,12 +328,12 @@ mod tests {
                 assert_eq!(prepared.compiled().options.iter().any(|o| o.contains("the f64 reference")), says_so);
                 prepared.poison(POISON).await?;
                 let poisoned = check_once(&cpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await?;
-                assert!(!poisoned.right, "nothing has been computed yet");
+                assert!(!poisoned.passed, "nothing has been computed yet");
                 prepared.measure(Batch::of(2)).await?;
                 check_once(&cpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await
             });
             let check = check.expect("the host has no errors");
-            assert!(check.right && check.compared == 101 * 67, "{}", check.sentence());
+            assert!(check.passed && check.compared == 101 * 67, "{}", check.sentence());
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Results on disk. A run's files are complete and valid after every record, so that nothing finished can be lost.
+//! Results on disk. A run's files can be read after every record, so that nothing finished can be lost.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use parallax_core::device::{Span, SpanKind};
-use parallax_core::record::{Outcome, Record, Run};
+use parallax_core::record::{Event, Outcome, Run};
 use parallax_core::units::Bytes;
 
 use crate::trace_file::TraceFile;
@@ -53,11 +53,12 @@ pub struct Output {
 /// Spans of one record that its run's JSON keeps; the trace has them all.
 const SPANS_IN_JSON: usize = 200;
 
-/// A run, its file, and its trace beside it.
+/// A run, its file, and its trace beside it. While the run goes on, its file has a line of JSON for the run without any
+/// records and then one for each event; at the end the whole run takes their place as one JSON.
 pub struct RunFile {
-    /// The run so far.
-    pub run: Run,
+    run: Run,
     path: PathBuf,
+    lines: BufWriter<File>,
     trace: TraceFile<File>,
     trace_path: PathBuf,
 }
@@ -88,32 +89,52 @@ impl RunFile {
         let trace = File::create(&trace_path)
             .and_then(|file| TraceFile::begin(file, output.gzip, &run))
             .with_context(|| format!("cannot write {}", trace_path.display()))?;
-        let file = RunFile { run, path, trace, trace_path };
-        file.save()?;
+        let lines = File::create_new(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut file = RunFile { run, path, lines: BufWriter::new(lines), trace, trace_path };
+        file.append(&Event::Begin { run: Box::new(file.run.clone()) })?;
+        file.flush()?;
         Ok(file)
     }
 
-    /// Add a record, and write. `tell` gets what the user should know before it is done.
-    pub fn push(&mut self, mut record: Record, mut tell: impl FnMut(&str)) -> anyhow::Result<()> {
-        let context = || format!("cannot write {}", self.trace_path.display());
-        self.trace.push(&self.run, &record, &mut tell).with_context(context)?;
-        if let Outcome::Pass(measured) = &mut record.outcome
-            && let Some(trace) = &mut measured.trace
-        {
-            trace.spans.truncate(whole_executions(&trace.spans));
-        }
-        self.run.records.push(record);
-        self.save()
+    /// The run so far.
+    pub fn run(&self) -> &Run {
+        &self.run
     }
 
-    /// Write the run as it is.
-    pub fn save(&self) -> anyhow::Result<()> {
-        write_whole(&self.path, &serde_json::to_string(&self.run)?)
+    /// Take in an event. A record is in the file when this returns; what else happens comes there with the next record.
+    /// `tell` gets what the user should know before it is done.
+    pub fn apply(&mut self, mut event: Event, mut tell: impl FnMut(&str)) -> anyhow::Result<()> {
+        if let Event::Record { record } = &mut event {
+            let context = || format!("cannot write {}", self.trace_path.display());
+            self.trace.push(&self.run, record, &mut tell).with_context(context)?;
+            if let Outcome::Pass(measured) = &mut record.outcome
+                && let Some(trace) = &mut measured.trace
+            {
+                trace.spans.truncate(whole_executions(&trace.spans));
+            }
+        }
+        if event.changes_the_run() {
+            self.append(&event)?;
+        }
+        if matches!(event, Event::Record { .. } | Event::End { .. }) {
+            self.flush()?;
+        }
+        self.run.apply(event);
+        Ok(())
+    }
+
+    fn append(&mut self, event: &Event) -> anyhow::Result<()> {
+        let written = self.lines.write_all(event.line().as_bytes());
+        written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    fn flush(&mut self) -> anyhow::Result<()> {
+        self.lines.flush().with_context(|| format!("cannot write {}", self.path.display()))
     }
 
     /// Complete both files.
     pub fn finish(self) -> anyhow::Result<Finished> {
-        self.save()?;
+        write_whole(&self.path, &serde_json::to_string(&self.run)?)?;
         let context = || format!("cannot write {}", self.trace_path.display());
         let trace_size = self.trace.finish(&self.run).with_context(context)?;
         Ok(Finished { run: self.run, json: self.path, trace: self.trace_path, trace_size })

@@ -7,13 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use parallax_core::device::Profiler;
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Ended, Event, Flow, Mode, SoFar};
+use parallax_core::measure::runner::{Ended, Flow, Mode, SoFar};
 use parallax_core::plan::{Plan, Spec, plan};
-use parallax_core::record::{Run, Suite};
+use parallax_core::record::{Event, Run, Suite};
 
 use crate::args::Device;
 use crate::browser;
-use crate::browser::{BrowserOptions, RemoteEvent};
+use crate::browser::BrowserOptions;
 use crate::output::{Output, RunFile};
 use crate::progress::Progress;
 use crate::targets::{Opened, TARGETS};
@@ -96,28 +96,23 @@ fn here(
     let progress = Progress::new(target);
     let mut file = RunFile::begin(out, run)?;
     let mut failure = None;
+    let mut interrupted = None;
     for losses in 1.. {
-        let so_far = SoFar::of(&file.run);
-        let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut *profiler, &so_far, |event| {
-            match event {
-                Event::Started { case } => progress.started(case),
-                Event::Progress(share) => progress.at(share),
-                Event::Baseline(baseline) => file.run.begun(baseline.clone()),
-                Event::Drift(drift) => file.run.drift.push(drift.clone()),
-                Event::Spent(spent) => file.run.spent += spent,
-                Event::Finished(record) => {
-                    if let Err(error) = file.push(record.clone(), |line| progress.say(line)) {
+        let so_far = SoFar::of(file.run());
+        let ended =
+            pollster::block_on(runner::run(&plan, spec, mode, &mut *profiler, &so_far, |event| {
+                match take_in(&mut file, &progress, event) {
+                    Ok(()) => flow(),
+                    Err(error) => {
                         failure = Some(error);
-                        return Flow::Stop;
+                        Flow::Stop
                     }
                 }
-            }
-            flow()
-        }));
+            }));
         match ended {
             Ended::Complete => break,
             Ended::Stopped => {
-                file.run.interrupted = Some("stopped on request".to_owned());
+                interrupted = Some("stopped on request".to_owned());
                 break;
             }
             Ended::DeviceLost(case) => {
@@ -126,7 +121,7 @@ fn here(
                 match open(device) {
                     Ok(Opened::Here(fresh)) if losses < LOSSES => profiler = fresh,
                     _ => {
-                        file.run.interrupted = Some(format!("the device was lost during {case}"));
+                        interrupted = Some(format!("the device was lost during {case}"));
                         break;
                     }
                 }
@@ -134,52 +129,36 @@ fn here(
         }
     }
     progress.clear();
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(file),
+    if let Some(error) = failure {
+        return Err(error);
     }
+    file.apply(Event::End { interrupted, environment: BTreeMap::new() }, |_| {})?;
+    Ok(file)
+}
+
+/// An event to the progress bar and to the file.
+fn take_in(file: &mut RunFile, progress: &Progress, event: Event) -> anyhow::Result<()> {
+    match &event {
+        Event::Started { case } => progress.started(case),
+        Event::Progress { share } => progress.at(*share),
+        _ => {}
+    }
+    file.apply(event, |line| progress.say(line))
 }
 
 fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> anyhow::Result<RunFile> {
-    let mut file: Option<RunFile> = None;
-    let mut progress = None;
+    let mut file: Option<(RunFile, Progress)> = None;
     let mut failure: Option<anyhow::Error> = None;
     let result = browser::run(options, spec, mode, &mut |event| {
-        let outcome = match event {
-            RemoteEvent::Begin { mut run } => {
+        let outcome = match (event, &mut file) {
+            (Some(Event::Begin { mut run }), _) => {
                 let flags = options.flags.join(" ");
                 run.environment.insert("browser_flags".to_owned(), flags);
-                progress = Some(Progress::new("browser"));
-                RunFile::begin(out, *run).map(|begun| file = Some(begun))
+                RunFile::begin(out, *run).map(|begun| file = Some((begun, Progress::new("browser"))))
             }
-            RemoteEvent::Baseline { baseline } => {
-                file.iter_mut().for_each(|f| f.run.begun((*baseline).clone()));
-                Ok(())
-            }
-            RemoteEvent::Progress { share, drift } => {
-                progress.iter().for_each(|p| p.at(share));
-                file.iter_mut().for_each(|f| f.run.drift.extend(drift.iter().cloned()));
-                Ok(())
-            }
-            RemoteEvent::Record { record } => {
-                let tell = |line: &str| progress.iter().for_each(|p| p.say(line));
-                file.as_mut().map_or(Ok(()), |f| f.push(*record, tell))
-            }
-            RemoteEvent::Started { case } => {
-                progress.iter().for_each(|p| p.started(&case));
-                Ok(())
-            }
-            RemoteEvent::End { interrupted, environment, drift, spent } => {
-                if let Some(file) = &mut file {
-                    file.run.interrupted = interrupted;
-                    file.run.drift.extend(drift);
-                    file.run.spent += spent;
-                    file.run.environment.extend(environment);
-                }
-                Ok(())
-            }
-            RemoteEvent::Unavailable { reason } => Err(anyhow::anyhow!("target browser: {reason}")),
-            RemoteEvent::Waiting => Ok(()),
+            (Some(Event::Unavailable { reason }), _) => Err(anyhow::anyhow!("target browser: {reason}")),
+            (Some(event), Some((file, progress))) => take_in(file, progress, event),
+            _ => Ok(()),
         };
         match outcome {
             Ok(()) => flow(),
@@ -189,20 +168,21 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
             }
         }
     });
-    progress.iter().for_each(Progress::clear);
+    file.iter().for_each(|(_, progress)| progress.clear());
     if let Some(error) = failure {
         return Err(error);
     }
-    match (file, result) {
-        (Some(mut file), result) => {
-            if let Err(error) = result {
-                file.run.interrupted = Some(error.to_string());
-            } else if file.run.interrupted.is_none() && file.run.missing().next().is_some() {
-                file.run.interrupted = Some("stopped on request".to_owned());
-            }
-            Ok(file)
-        }
-        (None, Err(error)) => Err(anyhow::anyhow!("target browser: {error}")),
-        (None, Ok(())) => Err(anyhow::anyhow!("target browser: the page ended without a word")),
-    }
+    let Some((mut file, _)) = file else {
+        let why = result.map_or_else(|error| error.to_string(), |()| "the page ended without a word".to_owned());
+        return Err(anyhow::anyhow!("target browser: {why}"));
+    };
+    let run = file.run();
+    let unsaid = run.interrupted.is_none() && run.missing().next().is_some();
+    let interrupted = match result {
+        Err(error) => Some(error.to_string()),
+        Ok(()) if unsaid => Some("stopped on request".to_owned()),
+        Ok(()) => run.interrupted.clone(),
+    };
+    file.apply(Event::End { interrupted, environment: BTreeMap::new() }, |_| {})?;
+    Ok(file)
 }

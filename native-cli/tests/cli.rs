@@ -41,7 +41,7 @@ fn a_run_writes_its_json_and_its_trace() {
     let output = parallax(dir.path(), &args);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("right") && said.contains("host"), "{said}");
+    assert!(said.contains("pass") && said.contains("host"), "{said}");
     let files: Vec<String> = said.lines().skip_while(|l| *l != "written:").skip(1).map(str::to_owned).collect();
     assert_eq!(files.len(), 2, "{said}");
     let text = std::fs::read_to_string(dir.path().join(&files[0])).expect("the run");
@@ -77,7 +77,7 @@ fn plans_verdicts_devices_and_schema_are_shown() {
         (&["list", "--target", "cpu"][..], "attention/fwd/b1,h8,s512,d64/f32/host"),
         (&["list", "--target", "wgpu", "--dtype", "bf16"], " skipped: this device does not compute with bf16"),
         (&["verify", "--target", "cpu", "--case", TINY], "6 of 6 elements compared"),
-        (&["verify", "--target", "wgpu", "--case", "attention/fwd/b1,h1,s3,d2/f32/flash"], "1 right"),
+        (&["verify", "--target", "wgpu", "--case", "attention/fwd/b1,h1,s3,d2/f32/flash"], "1 pass"),
         (&["devices"], "cpu  "),
         (&["schema"], "Parallax run"),
         (&["--help"], "compare"),
@@ -281,7 +281,7 @@ fn runs_with_nothing_in_common_cannot_be_compared() {
         let is_run = |p: &std::path::PathBuf| !p.to_string_lossy().ends_with(".trace.json");
         entries.find_map(|e| Some(e.expect("readable").path()).filter(is_run)).expect("a run").display().to_string()
     };
-    mistake(dir.path(), &["compare", &file("a"), &file("b")], &["no timed case in common", "--preset"]);
+    mistake(dir.path(), &["compare", &file("a"), &file("b")], &["no timed case and no score in common", "--preset"]);
     mistake(dir.path(), &["compare", &file("a")], &["at least two runs"]);
 }
 
@@ -371,7 +371,7 @@ fn comparisons_and_reports_come_in_every_format() {
     recorded(dir.path(), "b.json", "browser", "X", 2.0);
     recorded(dir.path(), "c.json", "wgpu", "Y", 2.0);
     for (format, compared, reported) in [
-        ("text", "2.000× [1.996, 2.004] slower", "1 right"),
+        ("text", "2.000× [1.996, 2.004] slower", "1 pass"),
         ("markdown", "| --- |", "| --- |"),
         ("csv", ",slower,", "case,workload,"),
         ("json", "\"verdict\":\"slower\"", "\"median_ns\":200.0"),
@@ -409,13 +409,7 @@ fn an_interrupted_run_keeps_what_was_finished() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .expect("the program starts");
-    let read = || -> Option<parallax_core::record::Run> {
-        let file = std::fs::read_dir(dir.path().join("out")).ok()?.find_map(|e| {
-            let path = e.ok()?.path();
-            (path.extension()? == "json" && !path.to_string_lossy().ends_with(".trace.json")).then_some(path)
-        })?;
-        parallax_core::record::Run::parse(&std::fs::read_to_string(file).ok()?).ok()
-    };
+    let read = || recorded_in(&dir.path().join("out")).and_then(|text| parallax_core::record::Run::parse(&text).ok());
     let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
     while read().is_none() {
         assert!(std::time::Instant::now() < give_up, "no file within two minutes");
@@ -433,4 +427,70 @@ fn an_interrupted_run_keeps_what_was_finished() {
         r.timing().is_some_and(|t| t.stopped == parallax_core::record::Stopped::Asked && t.samples.len() >= 6)
     };
     assert!(run.records.iter().any(asked), "{:?}", run.records);
+}
+
+/// The text of the run file in a folder.
+#[cfg(unix)]
+fn recorded_in(folder: &Path) -> Option<String> {
+    let file = std::fs::read_dir(folder).ok()?.find_map(|e| {
+        let path = e.ok()?.path();
+        (path.extension()? == "json" && !path.to_string_lossy().ends_with(".trace.json")).then_some(path)
+    })?;
+    Some(String::from_utf8_lossy(&std::fs::read(file).ok()?).into_owned())
+}
+
+/// A run that is killed leaves a file that loads, with every finished record, and that can be cut off anywhere.
+#[cfg(unix)]
+#[test]
+fn a_killed_run_leaves_every_finished_record() {
+    let dir = folder();
+    // Too many cases for one group, so that records come while others are still measured.
+    let cases: Vec<String> = (3..200).map(|s| format!("attention/fwd/b1,h1,s{s},d2/f32/host")).collect();
+    let mut args = vec!["run", "--target", "cpu", "--budget", "20", "--ceilings", "off", "--out", "out"];
+    args.extend(cases.iter().flat_map(|case| ["--case", case]));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
+        .args(&args)
+        .current_dir(dir.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let out = dir.path().join("out");
+    let records = |text: &str| text.matches("\n{\"event\":\"record\"").count();
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(240);
+    while recorded_in(&out).is_none_or(|text| records(&text) < 5) {
+        assert!(std::time::Instant::now() < give_up, "no five records within four minutes");
+        assert!(child.try_wait().expect("known").is_none(), "the run ended before it could be killed");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().expect("alive");
+    child.wait().expect("dead");
+
+    let text = recorded_in(&out).expect("a file");
+    let run = parallax_core::record::Run::parse(&text).expect("it loads");
+    let whole = text.rsplit_once('\n').map_or(0, |(whole, _)| records(&format!("{whole}\n")));
+    assert!(whole >= 5 && run.records.len() >= whole, "{} of {whole}", run.records.len());
+    assert!(run.records.iter().all(|r| r.timing().is_some()), "all of them are finished");
+    assert_eq!(run.interrupted.as_deref(), Some(parallax_core::record::UNFINISHED));
+    assert_eq!(run.records.len() + run.missing().count(), cases.len());
+    let file = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("writable");
+    file("killed.json", &text);
+    let shown = parallax(dir.path(), &["report", "killed.json"]);
+    let said = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.status.success() && said.contains("the file is not closed"), "{said}");
+    let compared = parallax(dir.path(), &["compare", "killed.json", "killed.json"]);
+    assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stderr));
+
+    // Wherever it is cut off, at most one record is lost.
+    let header = text.find('\n').expect("a header");
+    let step = (text.len() - header) / 300 + 1;
+    for at in (header..text.len()).step_by(step).filter(|at| text.is_char_boundary(*at)) {
+        let read = parallax_core::record::Run::parse(&text[..at]).unwrap_or_else(|e| panic!("{at}: {e}"));
+        let begun = records(&text[..at]);
+        assert!(
+            (begun.saturating_sub(1)..=begun).contains(&read.records.len()),
+            "{at}: {} of {begun}",
+            read.records.len()
+        );
+    }
 }

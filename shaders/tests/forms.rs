@@ -100,7 +100,7 @@ fn every_set_is_set_up_and_what_executions_change_is_put_back() {
     for dtype in [DType::F32, DType::F16] {
         for sets in [1, 3] {
             for result in results(form(keep), dtype, sets) {
-                assert!(result.right && result.compared == 3 * 1009, "{dtype:?}, {sets} sets: {}", result.sentence());
+                assert!(result.passed && result.compared == 3 * 1009, "{dtype:?}, {sets} sets: {}", result.sentence());
             }
         }
     }
@@ -110,6 +110,6 @@ fn every_set_is_set_up_and_what_executions_change_is_put_back() {
 fn a_set_up_that_leaves_its_buffer_unwritten_is_wrong_and_named() {
     for result in results(form(nothing), DType::F32, 1) {
         let mismatch = result.mismatch.expect("wrong");
-        assert!(!result.right && matches!(mismatch.output.as_str(), "kept" | "x"), "{mismatch:?}");
+        assert!(!result.passed && matches!(mismatch.output.as_str(), "kept" | "x"), "{mismatch:?}");
     }
 }

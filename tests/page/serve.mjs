@@ -19,7 +19,8 @@ export async function serve(folder) {
     if (request.method === "POST" && path === "/api/events") {
       let body = "";
       for await (const part of request) body += part;
-      events.push(JSON.parse(body));
+      // A line for each event.
+      events.push(...body.trim().split("\n").map((line) => JSON.parse(line)));
       response.writeHead(200).end();
       return;
     }

@@ -1,14 +1,14 @@
 //! The flow of the page: query, device, plan, run, files.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind, Profiler};
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Ended, Event, Flow, Mode, SoFar};
+use parallax_core::measure::runner::{Ended, Flow, Mode, SoFar};
 use parallax_core::plan::{PRECISION_PAGE, Plan, PlanError, Spec};
-use parallax_core::record::{Drift, Record, Run, Suite};
+use parallax_core::record::{Event, Record, Run, Suite};
 use parallax_core::{plan, report};
 use parallax_shaders::{Options, Wgpu};
 use wasm_bindgen_futures::spawn_local;
@@ -42,13 +42,7 @@ struct App {
     stop: Cell<bool>,
     /// The tab was hidden at some time during the run.
     was_hidden: Cell<bool>,
-    /// Looks at the canary that the command line has not been told of, and when it was last told of any.
-    untold: RefCell<Vec<Drift>>,
-    told_at: Cell<f64>,
 }
-
-/// Seconds between two reports of progress to the command line.
-const TELL_EVERY: f64 = 1.0;
 
 /// Seconds that the self-test of the clocks takes, roughly.
 const SELF_TEST: f64 = 1.0;
@@ -71,7 +65,7 @@ pub async fn start(request: Request) {
     let remote = request.report.map(Remote::new);
     let unavailable = |reason: &str| {
         if let Some(remote) = &remote {
-            remote.unavailable(reason);
+            remote.tell(&Event::Unavailable { reason: reason.to_owned() });
         }
     };
     let spec = match request.spec {
@@ -112,8 +106,6 @@ pub async fn start(request: Request) {
         running: Cell::new(false),
         stop: Cell::new(false),
         was_hidden: Cell::new(false),
-        untold: RefCell::default(),
-        told_at: Cell::new(0.0),
     });
     app.view.settings(&app.spec.borrow(), app.mode);
     let planned = app.make_plan();
@@ -122,7 +114,7 @@ pub async fn start(request: Request) {
         app.view.remote();
         match planned {
             Ok(()) => app.clone().measure().await,
-            Err(nothing) => remote.unavailable(&nothing.to_string()),
+            Err(nothing) => remote.tell(&Event::Unavailable { reason: nothing.to_string() }),
         }
     }
 }
@@ -261,7 +253,7 @@ impl App {
         let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked };
         let header = header(&profiler, &spec, &plan);
         if let Some(remote) = &self.remote {
-            remote.begin(&header);
+            remote.tell(&Event::Begin { run: Box::new(header.clone()) });
         }
         *self.run.borrow_mut() = Some(header);
         let began = environment::seconds();
@@ -319,13 +311,12 @@ impl App {
         *self.activity.borrow_mut() = None;
         *self.screen.borrow_mut() = None;
         if let Some(run) = &mut *self.run.borrow_mut() {
-            run.interrupted = interrupted;
-            if self.was_hidden.get() {
-                run.environment.insert("hidden_during_run".to_owned(), "true".to_owned());
-            }
+            let hidden = self.was_hidden.get().then(|| ("hidden_during_run".to_owned(), "true".to_owned()));
+            let event = Event::End { interrupted, environment: BTreeMap::from_iter(hidden) };
             if let Some(remote) = &self.remote {
-                remote.end(run, &self.untold.take());
+                remote.tell(&event);
             }
+            run.apply(event);
             self.view.end(run, environment::seconds() - began);
         }
         if !alive {
@@ -336,7 +327,7 @@ impl App {
     }
 
     /// `never` are the cases that the plan has skipped.
-    fn on_event(&self, event: Event<'_>, never: &BTreeSet<String>) -> Flow {
+    fn on_event(&self, event: Event, never: &BTreeSet<String>) -> Flow {
         // The bar moves by the clock; only news are said at once.
         if self.take_in(event, never) {
             self.draw_progress();
@@ -347,57 +338,45 @@ impl App {
 
     /// Take an event over into run, table and files. Whether the run turned to something else with it: rounds are too many
     /// to say each of them.
-    fn take_in(&self, event: Event<'_>, never: &BTreeSet<String>) -> bool {
+    fn take_in(&self, event: Event, never: &BTreeSet<String>) -> bool {
         let (mut run, mut activity) = (self.run.borrow_mut(), self.activity.borrow_mut());
         let (Some(run), Some(activity)) = (&mut *run, &mut *activity) else { return false };
-        let mut news = false;
-        match event {
-            Event::Baseline(baseline) => {
-                run.begun(baseline.clone());
+        if let Some(remote) = &self.remote {
+            remote.tell(&event);
+        }
+        run.apply(event.clone());
+        match &event {
+            Event::Baseline { baseline } => {
                 self.view.device(run.device(), &run.clock, environment::isolated(), Some(baseline));
                 self.view.clock_notice(&run.clock, Some(baseline));
-                if let Some(remote) = &self.remote {
-                    remote.baseline(baseline);
-                }
+                false
             }
-            Event::Drift(drift) => {
-                news = activity.round_begins();
-                run.drift.push(drift.clone());
-                self.untold.borrow_mut().push(drift.clone());
-            }
-            Event::Progress(share) => {
-                news = activity.round_ends();
-                let now = environment::seconds();
+            Event::Drift { .. } => self.measuring(activity.round_begins()),
+            Event::Progress { share } => {
                 if let Some(progress) = &mut *self.progress.borrow_mut() {
-                    progress.told(share, now);
+                    progress.told(*share, environment::seconds());
                 }
-                // Rarely, because the requests share the processor with what is being measured.
-                if let Some(remote) = self.remote.as_ref().filter(|_| now - self.told_at.get() > TELL_EVERY) {
-                    self.told_at.set(now);
-                    remote.progress(share, &self.untold.take());
-                }
+                self.measuring(activity.round_ends())
             }
-            Event::Spent(spent) => run.spent += spent,
             Event::Started { case } => {
                 self.view.case_started(case, activity.started(case));
-                news = true;
-                if let Some(remote) = &self.remote {
-                    remote.started(case);
-                }
+                true
             }
-            Event::Finished(record) => {
-                if let Some(remote) = &self.remote {
-                    remote.record(record);
-                }
+            Event::Record { record } => {
                 activity.finished(&record.case);
-                run.records.push(record.clone());
                 // Cases that were never to run are in the plan, not in the table.
                 if !never.contains(&record.case) {
                     self.show(record, run, never);
                 }
+                false
             }
+            Event::Spent { .. } | Event::Begin { .. } | Event::End { .. } | Event::Unavailable { .. } => false,
         }
-        if news && matches!(event, Event::Drift(_) | Event::Progress(_)) {
+    }
+
+    /// The cases on their way are measured from now on, if that is news.
+    fn measuring(&self, news: bool) -> bool {
+        if news {
             self.view.cases_at(Stage::Measuring);
         }
         news

@@ -20,7 +20,7 @@ extern "C" {
 
 /// The run as the JSON file that every part of Parallax reads.
 pub fn json(run: &Run) -> String {
-    serde_json::to_string_pretty(run).expect("a run is JSON")
+    serde_json::to_string(run).expect("a run is JSON")
 }
 
 /// The run as Chrome trace events.

@@ -472,7 +472,13 @@ mod tests {
         assert!(!holds && lines[1].contains("worse by more than 5.00 %") && lines[1].contains("accuracy"), "{lines:?}");
         assert!(comparison.gate(0.2).0, "a tenth worse is not worse by a fifth");
         let text = serde_json::to_string(&comparison).expect("JSON");
-        assert_eq!(serde_json::from_str::<Comparison>(&text).expect("its own reader"), comparison);
+        let older = text.replace("\"minimum_detectable_effect\":0.011", "\"detectable\":0.011");
+        assert_ne!(text, older, "of the times");
+        for text in [text, older] {
+            let read: Comparison = serde_json::from_str(&text).expect("its own reader");
+            assert_eq!(read.scores[0].differences[1].as_ref().map(|d| d.verdict), Some(Change::Worse));
+            assert!(read.pairs[0].ratios[1].as_ref().is_some_and(|r| r.detectable.is_some()));
+        }
         let table = crate::report::compared_scores(&comparison).expect("scores").markdown();
         assert!(table.contains("accuracy") && table.contains("worse"), "{table}");
         // A run that has only scores is compared by them, and one that counts the other way is no pair.

@@ -17,7 +17,7 @@ use crate::measure::stop::Limits;
 use crate::measure::{ceilings, timer};
 use crate::plan::{Cache, PRECISION_NATIVE, Plan, Planned, Skip, Spec};
 use crate::record::roofline::Ceilings;
-use crate::record::{ActualVariant, Baseline, Drift, Outcome, Parts, Record, Run, Spent};
+use crate::record::{ActualVariant, Baseline, Event, Outcome, Parts, Record, Run};
 use crate::suite::{Caps, Case, splitmix64};
 use crate::units::{Bytes, Nanos};
 
@@ -30,27 +30,6 @@ pub enum Mode {
     Measure,
     /// The same, and time a case that is bound by launching in a way that may launch for less, side by side.
     TakeApart,
-}
-
-/// Progress, for whoever wants to draw it.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "events are handed over by reference, one at a time")]
-pub enum Event<'a> {
-    /// Clocks are tested and ceilings measured.
-    Baseline(&'a Baseline),
-    /// A case is worked on.
-    Started {
-        /// Its canonical string.
-        case: &'a str,
-    },
-    /// So much of the run is done, from 0 to 1, as far as budgets tell.
-    Progress(f64),
-    /// A look at the canary.
-    Drift(&'a Drift),
-    /// A case ended.
-    Finished(&'a Record),
-    /// The run ended; this is where its time went.
-    Spent(Spent),
 }
 
 /// What the receiver of an event wants next.
@@ -94,11 +73,11 @@ pub async fn run(
     mode: Mode,
     profiler: &mut dyn Profiler,
     so_far: &SoFar,
-    mut on_event: impl FnMut(Event<'_>) -> Flow,
+    mut on_event: impl FnMut(Event) -> Flow,
 ) -> Ended {
     let mut profiler = Metered::new(profiler);
     let ended = Engine { plan, spec, mode, on_event: &mut on_event, stopping: false }.all(&mut profiler, so_far).await;
-    on_event(Event::Spent(profiler.spent()));
+    on_event(Event::Spent { spent: profiler.spent() });
     ended
 }
 
@@ -138,8 +117,8 @@ const LEAST: f64 = 0.9;
 /// Samples that make a figure when a run is ended early.
 const ENOUGH: usize = 6;
 
-impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
-    fn event(&mut self, event: Event<'_>) {
+impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
+    fn event(&mut self, event: Event) {
         if (self.on_event)(event) == Flow::Stop {
             self.stopping = true;
         }
@@ -147,7 +126,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
 
     async fn all(mut self, profiler: &mut dyn Profiler, so_far: &SoFar) -> Ended {
         for skip in self.plan.skips.iter().filter(|s| !so_far.finished.contains(&s.case.to_string())) {
-            self.event(Event::Finished(&skipped(skip)));
+            self.event(finished(skipped(skip)));
         }
         let todo: Vec<&Planned> =
             self.plan.cases.iter().filter(|p| !so_far.finished.contains(&p.case.to_string())).collect();
@@ -174,7 +153,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
         let mut references = References::default();
         for (i, planned) in todo.iter().enumerate() {
             let case = planned.case.to_string();
-            self.event(Event::Started { case: &case });
+            self.event(Event::Started { case: case.clone() });
             if self.stopping {
                 return Err(Left::Stopped);
             }
@@ -183,7 +162,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
                 Err(ending) => ending,
             };
             self.end(planned, ending, &case)?;
-            self.event(Event::Progress((i + 1) as f64 / todo.len() as f64));
+            self.event(Event::Progress { share: (i + 1) as f64 / todo.len() as f64 });
         }
         if self.stopping { Err(Left::Stopped) } else { Ok(()) }
     }
@@ -196,7 +175,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
                 // A device that cannot run the probes has nothing to say about the cases either.
                 for planned in todo {
                     let reason = format!("the self-test of clocks failed: {error}");
-                    self.event(Event::Finished(&record(planned, Outcome::Error { reason })));
+                    self.event(finished(record(planned, Outcome::Error { reason })));
                 }
                 return Ok(());
             }
@@ -238,7 +217,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
                 Baseline { clock: clock.info.clone(), timer, ceilings }
             }
         };
-        self.event(Event::Baseline(&baseline));
+        self.event(Event::Baseline { baseline: Box::new(baseline.clone()) });
         let room = profiler.device().caps.memory.map_or(UNKNOWN_ROOM, |m| m.0 / 4);
         Ok(Setting { clock, ceilings: baseline.ceilings, canary, room })
     }
@@ -261,7 +240,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
                 Ok(sets) => sets,
                 Err(reason) => {
                     queue.pop();
-                    self.event(Event::Finished(&record(planned, Outcome::Skipped { reason })));
+                    self.event(finished(record(planned, Outcome::Skipped { reason })));
                     continue;
                 }
             };
@@ -270,7 +249,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
                 break;
             }
             queue.pop();
-            self.event(Event::Started { case: &case });
+            self.event(Event::Started { case: case.clone() });
             if self.stopping {
                 break;
             }
@@ -295,7 +274,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
         self.rounds(&mut lives, setting, profiler, (done, share)).await?;
         for live in lives {
             let (planned, case) = (live.planned, live.planned.case.to_string());
-            self.event(Event::Started { case: &case });
+            self.event(Event::Started { case: case.clone() });
             if self.stopping && live.samples() < ENOUGH {
                 continue;
             }
@@ -319,7 +298,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
     /// Hand over a record; a lost device ends the engine's work.
     fn end(&mut self, planned: &Planned, ending: Ending, case: &str) -> Result<(), Left> {
         let lost = matches!(ending, Ending::Lost(_));
-        self.event(Event::Finished(&record(planned, ending.into())));
+        self.event(finished(record(planned, ending.into())));
         if lost { Err(Left::Lost(case.to_owned())) } else { Ok(()) }
     }
 
@@ -355,7 +334,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
                 match c.look(profiler, clock).await {
                     Ok((drift, why)) => {
                         slow = why;
-                        self.event(Event::Drift(&drift));
+                        self.event(Event::Drift { drift });
                     }
                     Err(error) => {
                         if let Some(left) = lost(error, "the canary kernel") {
@@ -374,7 +353,7 @@ impl<F: FnMut(Event<'_>) -> Flow> Engine<'_, F> {
                 profiler.breathe().await;
             }
             let at = lives.iter().map(Live::progress).sum::<f64>() / lives.len() as f64;
-            self.event(Event::Progress(done + share * at));
+            self.event(Event::Progress { share: done + share * at });
         }
         Ok(())
     }
@@ -427,6 +406,10 @@ fn shuffle<T>(things: &mut [T], seed: u64) {
         let draw = splitmix64(seed.wrapping_add((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         things.swap(i, (draw % (i as u64 + 1)) as usize);
     }
+}
+
+fn finished(record: Record) -> Event {
+    Event::Record { record: Box::new(record) }
 }
 
 fn skipped(skip: &Skip) -> Record {

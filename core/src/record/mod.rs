@@ -1,6 +1,8 @@
 //! What is known after a run: the one serialised schema, and the pure functions that derive from it.
 
 mod check;
+mod event;
+mod read;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod record;
 pub mod roofline;
@@ -11,6 +13,8 @@ mod timer;
 mod timing;
 
 pub use check::*;
+pub use event::*;
+pub use read::*;
 pub use record::*;
 pub use run::*;
 pub use score::*;

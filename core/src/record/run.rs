@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::roofline::Ceilings;
 use super::{Record, Spent, TimerTest};
-use crate::device::{ClockInfo, Conditions, DeviceInfo, Profiler};
+use crate::device::columns::{self, Columns};
+use crate::device::{ClockInfo, Conditions, DeviceInfo, Profiler, digits};
 use crate::plan::{Plan, Spec};
 use crate::units::Nanos;
 use schemars::JsonSchema;
@@ -47,7 +48,8 @@ pub struct Run {
     #[serde(default)]
     pub baseline: Option<Baseline>,
     /// The canary between rounds: how the device's own speed went during the run.
-    #[serde(default)]
+    #[serde(default, with = "columns")]
+    #[schemars(with = "Columns")]
     pub drift: Vec<Drift>,
     /// What happened, in the order in which cases ended. A planned case without a record was not reached.
     pub records: Vec<Record>,
@@ -91,9 +93,11 @@ pub struct Baseline {
 /// One look at the device between rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drift {
-    /// When, on the profiler's host clock.
+    /// When, on the profiler's host clock; to the nanosecond.
+    #[serde(serialize_with = "digits::whole_time")]
     pub at: Nanos,
-    /// Time of one execution of the canary kernel.
+    /// Time of one execution of the canary kernel, to seven digits.
+    #[serde(serialize_with = "digits::of_time")]
     pub canary: Nanos,
     /// What the sensors said.
     #[serde(default)]
@@ -107,21 +111,6 @@ pub struct Suite {
     pub version: String,
     /// Commit that it was built from, with `-dirty` when the tree had changes; empty when unknown.
     pub commit: String,
-}
-
-/// A file that is no run this program can read.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadError {
-    /// Not JSON, or not of the schema.
-    #[error("not a Parallax run: {0}")]
-    Malformed(#[from] serde_json::Error),
-    /// Some other JSON.
-    #[error("not a Parallax run: its schema is `{0}`, not `{SCHEMA}`")]
-    Schema(String),
-    /// Written by a newer program.
-    #[error("written by a newer version: its schema version is {0}, this program reads up to {VERSION}; update it")]
-    Newer(u64),
 }
 
 impl Run {
@@ -155,26 +144,6 @@ impl Run {
     /// The device of a record.
     pub fn device_of(&self, record: &Record) -> &DeviceInfo {
         self.devices.get(record.device as usize).unwrap_or_else(|| self.device())
-    }
-
-    /// Parse a run, telling a newer or foreign file from a broken one.
-    pub fn parse(text: &str) -> Result<Run, ReadError> {
-        let value: serde_json::Value = serde_json::from_str(text)?;
-        let schema = value.get("schema").and_then(|s| s.as_str()).unwrap_or("absent");
-        if schema != SCHEMA {
-            return Err(ReadError::Schema(schema.to_owned()));
-        }
-        match value.get("version").and_then(serde_json::Value::as_u64) {
-            Some(version) if version > u64::from(VERSION) => return Err(ReadError::Newer(version)),
-            _ => {}
-        }
-        Ok(serde_json::from_value(value)?)
-    }
-
-    /// Clocks are tested and ceilings measured: from here on the clock is the one that passed.
-    pub fn begun(&mut self, baseline: Baseline) {
-        self.clock = baseline.clock.clone();
-        self.baseline = Some(baseline);
     }
 
     /// Planned cases without a record.

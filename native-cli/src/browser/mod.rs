@@ -2,7 +2,6 @@
 //!
 //! The page runs by itself and posts every event, so a browser that dies takes no finished record with it.
 
-mod event;
 mod launch;
 mod server;
 
@@ -12,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Spec, query};
-
-pub use event::RemoteEvent;
+use parallax_core::record::Event;
 
 /// How to run the page.
 #[derive(Debug, Clone, Default)]
@@ -100,14 +98,15 @@ pub fn ready(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
     launch::find(options.browser.as_deref())
 }
 
-/// Run a spec in a browser and hand over its events until the page is done or the receiver has had enough.
+/// Run a spec in a browser and hand over its events until the page is done or the receiver has had enough. Nothing is
+/// handed over when nothing has happened for a moment: an occasion to draw, or to stop.
 ///
-/// The end arrives as [`RemoteEvent::End`] or [`RemoteEvent::Unavailable`]; both are results, not errors.
+/// The end arrives as [`Event::End`] or [`Event::Unavailable`]; both are results, not errors.
 pub fn run(
     options: &BrowserOptions,
     spec: &Spec,
     mode: Mode,
-    on_event: &mut dyn FnMut(RemoteEvent) -> Flow,
+    on_event: &mut dyn FnMut(Option<Event>) -> Flow,
 ) -> Result<(), BrowserError> {
     let page = server::find_page(options.page.as_deref())?;
     let executable = launch::find(options.browser.as_deref())?;
@@ -120,12 +119,12 @@ pub fn run(
     let mut heard = Instant::now();
     loop {
         let event = match events.recv_timeout(TICK) {
-            Ok(event) => event,
-            Err(RecvTimeoutError::Timeout) => RemoteEvent::Waiting,
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(BrowserError::Serve("the server stopped".to_owned())),
         };
-        let waiting = matches!(event, RemoteEvent::Waiting);
-        let last = matches!(event, RemoteEvent::End { .. } | RemoteEvent::Unavailable { .. });
+        let waiting = event.is_none();
+        let last = matches!(event, Some(Event::End { .. } | Event::Unavailable { .. }));
         if on_event(event) == Flow::Stop || last {
             return Ok(());
         }
@@ -205,7 +204,7 @@ mod tests {
 
     /// A shell script in the place of a browser.
     #[cfg(unix)]
-    fn run_fake(script: &str) -> (Result<(), BrowserError>, Vec<RemoteEvent>) {
+    fn run_fake(script: &str) -> (Result<(), BrowserError>, Vec<Event>) {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("index.html"), "").expect("written");
@@ -216,7 +215,7 @@ mod tests {
             BrowserOptions { browser: Some(browser), page: Some(folder.path().to_owned()), ..Default::default() };
         let mut seen = Vec::new();
         let ended = run(&options, &Spec::default(), Mode::Verify, &mut |event| {
-            seen.push(event);
+            seen.extend(event);
             Flow::Continue
         });
         (ended, seen)
@@ -228,7 +227,7 @@ mod tests {
         let (ended, seen) = run_fake("echo out of everything >&2; exit 7");
         let error = ended.expect_err("died").to_string();
         assert!(error.contains("exit status: 7") && error.contains("out of everything"), "{error}");
-        assert!(seen.iter().all(|e| matches!(e, RemoteEvent::Waiting)));
+        assert_eq!(seen, []);
     }
 
     #[cfg(unix)]

@@ -12,11 +12,11 @@ use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use parallax_core::record::{Event, events};
 use percent_encoding::percent_decode_str;
 use tokio::sync::oneshot;
 
 use super::BrowserError;
-use super::event::{self, RemoteEvent};
 
 /// Where the page posts its events.
 pub const EVENTS: &str = "/api/events";
@@ -40,12 +40,12 @@ struct Site {
     page: PathBuf,
     /// Host and port under which the page knows us.
     authority: String,
-    events: Sender<RemoteEvent>,
+    events: Sender<Event>,
 }
 
 impl Server {
     /// Serve `page` on a free port of the loopback interface and pass posted events on.
-    pub fn start(page: PathBuf, events: Sender<RemoteEvent>) -> Result<Server, BrowserError> {
+    pub fn start(page: PathBuf, events: Sender<Event>) -> Result<Server, BrowserError> {
         let failed = |e: std::io::Error| BrowserError::Serve(e.to_string());
         let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -80,7 +80,7 @@ fn router(site: Site) -> Router {
         .with_state(Arc::new(site))
 }
 
-/// Take an event in, from our own page only: any site in any browser can reach the loopback interface.
+/// Take events in, a line each, from our own page only: any site in any browser can reach the loopback interface.
 async fn take(State(site): State<Arc<Site>>, request: Request) -> Response {
     if !is_ours(request.headers(), &site.authority) {
         return plain(StatusCode::FORBIDDEN, "not from this page");
@@ -93,11 +93,16 @@ async fn take(State(site): State<Arc<Site>>, request: Request) -> Response {
         Ok(body) => body,
         Err(refused) => return plain(refused.status(), &refused.body_text()),
     };
-    match event::parse(&body).map(|event| site.events.send(event)) {
-        Ok(Ok(())) => plain(StatusCode::OK, ""),
-        // The receiver is gone: the page takes any answer but 2xx as the end.
-        Ok(Err(_)) => plain(StatusCode::GONE, "nobody listens any more"),
-        Err(mistake) => plain(StatusCode::BAD_REQUEST, &mistake.to_string()),
+    let text = String::from_utf8_lossy(&body);
+    let told: Vec<Event> = match events(&text).collect::<Result<Vec<_>, _>>() {
+        Ok(told) if !told.is_empty() => told,
+        Ok(_) => return plain(StatusCode::BAD_REQUEST, "no event"),
+        Err(mistake) => return plain(StatusCode::BAD_REQUEST, &mistake.to_string()),
+    };
+    // When the receiver is gone, the page takes any answer but 2xx as the end.
+    match told.into_iter().try_for_each(|event| site.events.send(event)) {
+        Ok(()) => plain(StatusCode::OK, ""),
+        Err(_) => plain(StatusCode::GONE, "nobody listens any more"),
     }
 }
 
@@ -271,12 +276,15 @@ mod tests {
             )
         };
         let started = r#"{"event":"started","case":"x"}"#;
-        assert!(post(EVENTS, "Host: HOST\r\nOrigin: http://HOST\r\n", started).starts_with("HTTP/1.1 200"));
-        assert_eq!(events.try_recv(), Ok(RemoteEvent::Started { case: "x".to_owned() }));
+        let two = Event::Progress { share: 0.5 }.line() + started;
+        assert!(post(EVENTS, "Host: HOST\r\nOrigin: http://HOST\r\n", &two).starts_with("HTTP/1.1 200"));
+        assert_eq!(events.try_recv(), Ok(Event::Progress { share: 0.5 }));
+        assert_eq!(events.try_recv(), Ok(Event::Started { case: "x".to_owned() }));
         for (headers, body, status) in [
             ("Host: HOST\r\nOrigin: https://elsewhere.example\r\n", started, "403"),
             ("Host: elsewhere.example\r\n", started, "403"),
             ("Host: HOST\r\n", "nonsense", "400"),
+            ("Host: HOST\r\n", "", "400"),
         ] {
             assert!(post(EVENTS, headers, body).starts_with(&format!("HTTP/1.1 {status}")), "{headers}{body}");
         }

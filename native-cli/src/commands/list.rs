@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use anyhow::bail;
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::plan;
+use parallax_core::record::Event;
 use parallax_core::report::skips as skips_by_reason;
 
 use crate::args::Common;
-use crate::browser::{self, RemoteEvent};
+use crate::browser;
 use crate::targets::{Opened, choose};
 
 /// Print cases, and skips with their reasons.
@@ -36,8 +37,8 @@ pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
                 let mut unavailable = None;
                 browser::run(&options, &spec, Mode::Verify, &mut |event| {
                     match event {
-                        RemoteEvent::Begin { run } => planned = run.planned.clone(),
-                        RemoteEvent::Unavailable { reason } => unavailable = Some(reason),
+                        Some(Event::Begin { run }) => planned = run.planned.clone(),
+                        Some(Event::Unavailable { reason }) => unavailable = Some(reason),
                         _ => return Flow::Continue,
                     }
                     Flow::Stop

@@ -66,8 +66,9 @@ pub fn emit(written: &Written, text: &str) -> anyhow::Result<()> {
 pub fn read(files: &[PathBuf]) -> anyhow::Result<Vec<(String, Run)>> {
     let mut runs = Vec::new();
     for path in files {
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        runs.push(Run::parse(&text).with_context(|| path.display().to_string())?);
+        // Lossy, because a file that was cut off may end within a letter.
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        runs.push(Run::parse(&String::from_utf8_lossy(&bytes)).with_context(|| path.display().to_string())?);
     }
     let stem =
         |path: &Path| path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into());

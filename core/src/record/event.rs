@@ -1,0 +1,159 @@
+//! What happens in a run: the one protocol between the measuring loop, its edges, the page's posts and the run's file.
+//!
+//! The measuring loop hands events over; the page posts them to the command line, and the command line appends them to
+//! the run's file, one line of JSON each. Whoever wants the run folds them with [`Run::apply`], and nothing else does.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Baseline, Drift, Record, Run, Spent};
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event {
+    /// The device is open and the plan is made.
+    Begin {
+        /// The run without any records.
+        run: Box<Run>,
+    },
+    /// Clocks are tested and ceilings measured.
+    Baseline {
+        /// What was found.
+        baseline: Box<Baseline>,
+    },
+    /// A case is worked on.
+    Started {
+        /// Its canonical string.
+        case: String,
+    },
+    /// So much of the run is done, as far as budgets tell.
+    Progress {
+        /// From 0 to 1.
+        share: f64,
+    },
+    /// A look at the canary.
+    Drift {
+        /// What it showed.
+        drift: Drift,
+    },
+    /// A case ended.
+    Record {
+        /// What is known of it.
+        record: Box<Record>,
+    },
+    /// The measuring loop ended, or a part of it; this is where its time went.
+    Spent {
+        /// Where.
+        spent: Spent,
+    },
+    /// The run ended.
+    End {
+        /// Why early, if so.
+        interrupted: Option<String>,
+        /// What is known of the environment only now.
+        #[serde(default)]
+        environment: BTreeMap<String, String>,
+    },
+    /// There is nothing to run on, or nothing to run.
+    Unavailable {
+        /// Why, and what to do.
+        reason: String,
+    },
+}
+
+impl Event {
+    /// As a line of JSON, with its end.
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).expect("an event is JSON") + "\n"
+    }
+
+    /// Whether a run is another after it, so that its file needs it.
+    pub fn changes_the_run(&self) -> bool {
+        !matches!(self, Event::Started { .. } | Event::Progress { .. })
+    }
+}
+
+/// Events from lines of JSON, empty ones left out.
+///
+/// # Errors
+/// When a line is no event.
+pub fn events(text: &str) -> impl Iterator<Item = Result<Event, serde_json::Error>> {
+    text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str)
+}
+
+impl Run {
+    /// Take in what happened.
+    pub fn apply(&mut self, event: Event) {
+        match event {
+            Event::Begin { run } => *self = *run,
+            Event::Baseline { baseline } => {
+                // From here on the clock is the one that passed the self-test.
+                self.clock = baseline.clock.clone();
+                self.baseline = Some(*baseline);
+            }
+            Event::Drift { drift } => self.drift.push(drift),
+            Event::Record { record } => self.records.push(*record),
+            Event::Spent { spent } => self.spent += spent,
+            Event::End { interrupted, environment } => {
+                self.interrupted = interrupted;
+                self.environment.extend(environment);
+            }
+            Event::Unavailable { reason } => self.interrupted = Some(reason),
+            Event::Started { .. } | Event::Progress { .. } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Spec;
+    use crate::record::Suite;
+    use crate::testing::fixtures::{drift, record, timing};
+    use crate::testing::mock::{Fault, Mock};
+
+    #[test]
+    fn every_event_survives_its_line_and_folds_into_the_run() {
+        let suite = Suite { version: "1".to_owned(), commit: String::new() };
+        let spec = Spec { seed: u64::MAX, ..Spec::default() };
+        let mut begun = Run::begin("browser", suite, &Mock::new(|_| 1.0, Fault::None), &spec, &Default::default());
+        begun.environment.insert("user_agent".to_owned(), "x".to_owned());
+        let baseline = Baseline {
+            clock: crate::device::ClockInfo { step: crate::units::Nanos(7.0), ..begun.clock.clone() },
+            timer: Default::default(),
+            ceilings: Default::default(),
+        };
+        let spent = Spent { wall: crate::units::Nanos(5.0), ..Spent::default() };
+        let told = [
+            Event::Begin { run: Box::new(begun.clone()) },
+            Event::Baseline { baseline: Box::new(baseline) },
+            Event::Started { case: "a/b".to_owned() },
+            Event::Progress { share: 0.5 },
+            Event::Drift { drift: drift(&[1.0])[0].clone() },
+            Event::Record { record: Box::new(record("a/b", timing(&[1.0; 9]))) },
+            Event::Spent { spent },
+            Event::Spent { spent },
+            Event::End { interrupted: Some("lost".to_owned()), environment: [("k".into(), "v".into())].into() },
+        ];
+        let text: String = told.iter().map(Event::line).collect();
+        let read: Vec<Event> = events(&text).collect::<Result<_, _>>().expect("its own reader");
+        assert_eq!(read, told);
+        let mut run = Run { target: "another".to_owned(), ..begun };
+        read.into_iter().for_each(|event| run.apply(event));
+        assert_eq!((run.target.as_str(), run.clock.step.0, run.spent.wall.0), ("browser", 7.0, 10.0));
+        assert_eq!((run.drift.len(), run.records.len(), run.environment.len()), (1, 1, 2));
+        assert_eq!(run.interrupted.as_deref(), Some("lost"));
+    }
+
+    #[test]
+    fn nonsense_is_no_event() {
+        for line in
+            ["{}", "[]", "{\"event\":\"waiting\"}", "{\"event\":\"started\"}", "{\"event\":\"begin\",\"run\":{}}"]
+        {
+            assert!(events(line).any(|event| event.is_err()), "{line}");
+        }
+        assert_eq!(events("\n\n").count(), 0);
+    }
+}

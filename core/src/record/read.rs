@@ -1,0 +1,126 @@
+//! Run files: one JSON, or lines of it while the run goes on or where it was killed.
+
+use serde_json::Value;
+
+use super::{Event, Run, SCHEMA, VERSION, events};
+
+/// A file that is no run this program can read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Not JSON, or not of the schema.
+    #[error("not a Parallax run: {0}")]
+    Malformed(#[from] serde_json::Error),
+    /// Some other JSON.
+    #[error("not a Parallax run: its schema is `{0}`, not `{SCHEMA}`")]
+    Schema(String),
+    /// Written by a newer program.
+    #[error("written by a newer version: its schema version is {0}, this program reads up to {VERSION}; update it")]
+    Newer(u64),
+}
+
+/// Why a run whose file was never closed ended.
+pub const UNFINISHED: &str = "the file is not closed: the run was killed, or still goes on";
+
+impl Run {
+    /// Parse a run, telling a newer or foreign file from a broken one. Of a file that is not closed, everything up to the
+    /// last whole line counts, and [`Run::interrupted`] says [`UNFINISHED`].
+    pub fn parse(text: &str) -> Result<Run, ReadError> {
+        match serde_json::from_str::<Value>(text) {
+            Ok(value) if value.get("event").is_none() => from_value(value),
+            whole => {
+                let first = text.lines().next().unwrap_or_default();
+                match serde_json::from_str::<Value>(first) {
+                    Ok(header) if header.get("event").is_some_and(|event| event == "begin") => unclosed(text, header),
+                    _ => Err(whole.err().map_or_else(|| ReadError::Schema("absent".to_owned()), ReadError::Malformed)),
+                }
+            }
+        }
+    }
+}
+
+fn from_value(value: Value) -> Result<Run, ReadError> {
+    let schema = value.get("schema").and_then(|s| s.as_str()).unwrap_or("absent");
+    if schema != SCHEMA {
+        return Err(ReadError::Schema(schema.to_owned()));
+    }
+    match value.get("version").and_then(Value::as_u64) {
+        Some(version) if version > u64::from(VERSION) => return Err(ReadError::Newer(version)),
+        _ => {}
+    }
+    Ok(serde_json::from_value(value)?)
+}
+
+/// Fold the lines of a file that was never closed. The last one may be cut off anywhere; then it did not happen.
+fn unclosed(text: &str, mut header: Value) -> Result<Run, ReadError> {
+    let mut run = from_value(header["run"].take())?;
+    let mut ended = false;
+    let (whole, cut) = text.rsplit_once('\n').unwrap_or((text, ""));
+    for event in events(whole).skip(1) {
+        let event = event?;
+        ended |= matches!(event, Event::End { .. });
+        run.apply(event);
+    }
+    if let Some(Ok(event)) = events(cut).next() {
+        ended |= matches!(event, Event::End { .. });
+        run.apply(event);
+    }
+    if !ended {
+        run.interrupted = Some(UNFINISHED.to_owned());
+    }
+    Ok(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::{drift, record, run, timing};
+
+    /// The file of a run in progress, as the command line appends it.
+    fn lines() -> String {
+        let mut begun = run("cuda", "X", &[]);
+        begun.planned = ["a/b", "a/c", "a/d"].map(str::to_owned).to_vec();
+        let record = |case: &str| Event::Record { record: Box::new(record(case, timing(&[100.0; 9]))) };
+        let drift = Event::Drift { drift: drift(&[1.0])[0].clone() };
+        let told = [Event::Begin { run: Box::new(begun) }, record("a/b"), drift, record("a/c"), record("a/d")];
+        told.iter().map(Event::line).collect()
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_anywhere_loses_at_most_its_last_line() {
+        let text = lines();
+        let header = text.find('\n').expect("a line");
+        for at in 0..=text.len() {
+            let cut = &text[..at];
+            let read = Run::parse(cut);
+            if at < header {
+                assert!(matches!(read, Err(ReadError::Malformed(_))), "{at}: there is no run yet");
+                continue;
+            }
+            let read = read.unwrap_or_else(|e| panic!("{at}: {e}"));
+            let ends = cut.matches("\n{\"event\":\"record\"").count();
+            assert!((ends.saturating_sub(1)..=ends).contains(&read.records.len()), "{at}: {}", read.records.len());
+            assert_eq!(read.interrupted.as_deref(), Some(UNFINISHED));
+            assert_eq!(read.missing().count(), 3 - read.records.len());
+        }
+        assert_eq!(Run::parse(&text).expect("whole lines").records.len(), 3);
+    }
+
+    #[test]
+    fn a_broken_line_in_the_middle_is_told() {
+        let text = lines().replacen("\"event\":\"drift\"", "\"event\":\"dri", 1);
+        assert!(matches!(Run::parse(&text), Err(ReadError::Malformed(_))));
+        let newer = lines().replacen("\"version\":3", "\"version\":99", 1);
+        assert!(matches!(Run::parse(&newer), Err(ReadError::Newer(99))));
+        assert!(matches!(Run::parse("{\"event\":\"started\",\"case\":\"x\"}"), Err(ReadError::Schema(_))));
+    }
+
+    #[test]
+    fn a_file_that_ended_but_was_not_closed_says_how_it_ended() {
+        let end = |why: Option<&str>| {
+            let event = Event::End { interrupted: why.map(str::to_owned), environment: Default::default() };
+            Run::parse(&(lines() + &event.line())).expect("whole").interrupted
+        };
+        assert_eq!((end(None), end(Some("stopped")).as_deref()), (None, Some("stopped")));
+    }
+}
