@@ -2,19 +2,41 @@
 
 use parallax_core::device::{Batch, DeviceKind, POISON, Profiler};
 use parallax_core::measure::check::check_once;
+use parallax_core::plan::Planned;
 use parallax_core::suite::{CPU_VARIANT, Case};
 use parallax_tests::{awkward_problems, kernel_cases};
 
 /// Multiply-adds of reference work: enough to compare every element.
 const EVERYTHING: u64 = 1 << 40;
 
-/// Prepare, poison, run twice (a second run must not build on the first), check; collect what is wrong.
+/// Every case on seeded inputs.
 fn agree(profiler: &mut dyn Profiler, cases: Vec<Case>) {
+    agree_on(profiler, cases.into_iter().map(|case| Planned { case, actual: None, hard: None }).collect());
+}
+
+/// A few shapes of every problem on each of its hard sets.
+fn agree_on_hard_inputs(profiler: &mut dyn Profiler, cases: Vec<Case>) {
+    let few = |case: &Case| {
+        let awkward = case.problem.form().awkward;
+        let shape = case.problem.shape.to_string();
+        let at = awkward.iter().position(|other| *other == shape).expect("an awkward shape");
+        [0, 4, awkward.len() - 2].contains(&at)
+    };
+    let on_each = |case: Case| {
+        let sets = case.problem.form().hard.iter().filter(|hard| (hard.applies)(&case.problem));
+        sets.map(|hard| Planned { case: case.clone(), actual: None, hard: Some(hard) }).collect::<Vec<_>>()
+    };
+    agree_on(profiler, cases.into_iter().filter(few).flat_map(on_each).collect());
+}
+
+/// Prepare, poison, run twice (a second run must not build on the first), check; collect what is wrong.
+fn agree_on(profiler: &mut dyn Profiler, cases: Vec<Planned>) {
     assert!(!cases.is_empty(), "nothing to check on {}", profiler.device().name);
     let mut wrong = Vec::new();
-    for case in &cases {
+    for planned in &cases {
+        let case = &planned.case;
         let result = pollster::block_on(async {
-            let inputs = case.problem.inputs(42);
+            let inputs = planned.inputs(42);
             let mut prepared = profiler.prepare(case, &inputs, 1).await?;
             prepared.poison(POISON).await?;
             // Where an execution changes its inputs, the second one rightly builds on the first.
@@ -24,8 +46,8 @@ fn agree(profiler: &mut dyn Profiler, cases: Vec<Case>) {
         });
         match result {
             Ok(result) if result.passed && result.compared == result.elements => {}
-            Ok(result) => wrong.push(format!("{case}: {}", result.sentence())),
-            Err(error) => wrong.push(format!("{case}: {error}")),
+            Ok(result) => wrong.push(format!("{}: {}", planned.name(), result.sentence())),
+            Err(error) => wrong.push(format!("{}: {error}", planned.name())),
         }
     }
     assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
@@ -40,6 +62,22 @@ fn wgsl_with_checks_agrees_with_the_reference() {
 #[test]
 fn wgsl_without_checks_agrees_with_the_reference() {
     wgsl(false);
+}
+
+#[test]
+fn wgsl_agrees_on_hard_inputs() {
+    let options = parallax_shaders::Options::default();
+    let mut profiler = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
+    let caps = profiler.device().caps.clone();
+    agree_on_hard_inputs(&mut profiler, kernel_cases(awkward_problems(&caps), &caps));
+}
+
+#[test]
+fn the_host_implementation_agrees_on_hard_inputs() {
+    let mut profiler = parallax::cpu::Cpu::open();
+    let problems = awkward_problems(&profiler.device().caps.clone());
+    let cases = problems.into_iter().map(|problem| Case { problem, variant: CPU_VARIANT }).collect();
+    agree_on_hard_inputs(&mut profiler, cases);
 }
 
 fn wgsl(checked: bool) {

@@ -18,6 +18,7 @@ fn form() -> Form {
         rate: Rate::Bytes,
         headline: None,
         shapes: |_| &[],
+        huge: &[],
         awkward: &["n7"],
         buffers: |p| {
             let dims = [p["n"]];
@@ -77,7 +78,7 @@ fn record(fault: Fault, mode: Mode) -> Record {
     let problem = Problem::new(workload(form()), Direction::FwdBwd, "n7", DType::F32).expect("valid");
     assert_eq!(problem.to_string(), "made_up/fwd+bwd/n7/f32");
     let case = Case { problem, variant: CPU_VARIANT };
-    let plan = Plan { cases: vec![Planned { case, actual: None }], skips: Vec::new() };
+    let plan = Plan { cases: vec![Planned { case, actual: None, hard: None }], skips: Vec::new() };
     let spec = Spec { budget: 2.0, ceilings: false, ..Spec::default() };
     let mut mock = Mock::of(World { fault, ..World::default() });
     let mut records = Vec::new();

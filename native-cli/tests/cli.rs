@@ -78,6 +78,9 @@ fn plans_verdicts_devices_and_schema_are_shown() {
         (&["list", "--target", "wgpu", "--dtype", "bf16"], " skipped: this device does not compute with bf16"),
         (&["verify", "--target", "cpu", "--case", TINY], "6 of 6 elements compared"),
         (&["verify", "--target", "wgpu", "--case", "attention/fwd/b1,h1,s3,d2/f32/flash"], "1 pass"),
+        (&["verify", "--target", "cpu", "--inputs", "hard", "--case", TINY], "f32/host [saturating]"),
+        (&["list", "--target", "wgpu", "--inputs", "hard", "--filter", "copy"], "[not finite]"),
+        (&["list", "--target", "wgpu", "--preset", "huge"], "the largest binding is"),
         (&["devices"], "cpu  "),
         (&["schema"], "Parallax run"),
         (&["--help"], "compare"),
@@ -266,6 +269,41 @@ fn mistakes_in_files() {
         (&["run", "--target", "cpu", "--case", TINY, "--out", "broken.json/results"], &["cannot write to the folder"]),
     ] {
         mistake(dir.path(), args, parts);
+    }
+}
+
+#[test]
+fn eval_refuses_arrays_that_break_what_the_form_asks_for() {
+    let dir = folder();
+    let save_integers = |name: &str, values: [u32; 3]| {
+        let file = std::fs::File::create(dir.path().join(name)).expect("writable");
+        let mut writer =
+            npyz::WriteOptions::<u32>::new().default_dtype().shape(&[3]).writer(file).begin_nd().expect("header");
+        writer.extend(values).expect("values");
+        writer.finish().expect("whole");
+    };
+    save_integers("id.npy", [7, 8, 9]);
+    save(&dir.path().join("weight.npy"), &[3], &[1.0; 3]);
+    let eval = |target: &str, order: &str, group: &str| {
+        let variant = if target == "cpu" { "host" } else { "basic" };
+        let case = format!("hash_embedding/fwd/r3,g2,d4,{order}/f32/{variant}");
+        let inputs = ["--input", "id=id.npy", "--input", "weight=weight.npy", "--input"].map(str::to_owned);
+        let start = ["eval", &case, "--target", target, "--output-dir", "o"].map(str::to_owned);
+        [&start[..], &inputs[..], &[format!("group={group}")]].concat()
+    };
+    save_integers("beyond.npy", [0, 1, 2]);
+    save_integers("falling.npy", [1, 0, 1]);
+    for target in ["cpu", "wgpu"] {
+        for (order, group, part) in [
+            ("unsorted", "beyond.npy", "`group`[2] is 2, and must be below 2"),
+            ("sorted", "falling.npy", "`group`[1] is 0, and must be no less than 1 before it"),
+        ] {
+            let args = eval(target, order, group);
+            mistake(dir.path(), &args.iter().map(String::as_str).collect::<Vec<_>>(), &[part]);
+        }
+        let args = eval(target, "unsorted", "falling.npy");
+        let output = parallax(dir.path(), &args.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

@@ -22,6 +22,7 @@ fn form(setup: fn(&Problem, &Caps) -> Program) -> Form {
         rate: Rate::Bytes,
         headline: None,
         shapes: |_| &[],
+        huge: &[],
         awkward: &["n1009"],
         buffers: |p| {
             let dims = [p["n"]];

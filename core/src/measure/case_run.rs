@@ -62,16 +62,16 @@ pub struct References {
 }
 
 impl References {
-    async fn of(&mut self, case: &Case, seed: u64, profiler: &dyn Profiler) -> Rc<Reference> {
-        let text = case.to_string();
-        let problem = text.rsplit_once('/').map_or(text.as_str(), |(problem, _)| problem).to_owned();
+    async fn of(&mut self, planned: &Planned, seed: u64, profiler: &dyn Profiler) -> Rc<Reference> {
+        let set = planned.hard.map_or("", |hard| hard.name);
+        let problem = format!("{} [{set}]", planned.case.problem);
         if let Some((known, reference)) = &self.last
             && *known == problem
         {
             return reference.clone();
         }
-        let inputs = case.problem.inputs(seed);
-        let expected = Expected::of(profiler, &case.problem, &inputs, check::WORK).await;
+        let inputs = planned.inputs(seed);
+        let expected = Expected::of(profiler, &planned.case.problem, &inputs, check::WORK).await;
         let reference = Rc::new(Reference { inputs, expected });
         self.last = Some((problem, reference.clone()));
         reference
@@ -106,7 +106,7 @@ impl<'p> Live<'p> {
     ) -> Result<Live<'p>, Ending> {
         profiler.breathe().await;
         let case = planned.runs();
-        let reference = references.of(&case, spec.seed, profiler).await;
+        let reference = references.of(planned, spec.seed, profiler).await;
         let mut phases = Phases::begin(profiler.now());
         let mut prepared = profiler.prepare(&case, &reference.inputs, sets).await?;
         if let Some(launching) = spec.launch {

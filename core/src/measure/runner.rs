@@ -128,8 +128,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         for skip in self.plan.skips.iter().filter(|s| !so_far.finished.contains(&s.case.to_string())) {
             self.event(finished(skipped(skip)));
         }
-        let todo: Vec<&Planned> =
-            self.plan.cases.iter().filter(|p| !so_far.finished.contains(&p.case.to_string())).collect();
+        let todo: Vec<&Planned> = self.plan.cases.iter().filter(|p| !so_far.finished.contains(&p.name())).collect();
         if self.stopping {
             return Ended::Stopped;
         }
@@ -152,7 +151,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
     async fn verify(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler) -> Result<(), Left> {
         let mut references = References::default();
         for (i, planned) in todo.iter().enumerate() {
-            let case = planned.case.to_string();
+            let case = planned.name();
             self.event(Event::Started { case: case.clone() });
             if self.stopping {
                 return Err(Left::Stopped);
@@ -234,7 +233,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         let mut references = References::default();
         let mut held = 0;
         while let Some(planned) = queue.last().copied() {
-            let case = planned.case.to_string();
+            let case = planned.name();
             let one = bytes(planned, &profiler.device().caps);
             let sets = match sets(one, self.spec.cache, setting) {
                 Ok(sets) => sets,
@@ -273,7 +272,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         let share = lives.len() as f64 / total as f64;
         self.rounds(&mut lives, setting, profiler, (done, share)).await?;
         for live in lives {
-            let (planned, case) = (live.planned, live.planned.case.to_string());
+            let (planned, case) = (live.planned, live.planned.name());
             self.event(Event::Started { case: case.clone() });
             if self.stopping && live.samples() < ENOUGH {
                 continue;
@@ -348,7 +347,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 let live = &mut lives[i];
                 live.turn(profiler, slow.as_deref()).await;
                 if let Some(lost) = live.ended.take_if(|e| matches!(e, Ending::Lost(_))) {
-                    self.end(live.planned, lost, &live.planned.case.to_string())?;
+                    self.end(live.planned, lost, &live.planned.name())?;
                 }
                 profiler.breathe().await;
             }
@@ -426,7 +425,7 @@ fn skipped(skip: &Skip) -> Record {
 fn record(planned: &Planned, outcome: Outcome) -> Record {
     let problem = &planned.case.problem;
     Record {
-        case: planned.case.to_string(),
+        case: planned.name(),
         parts: Parts::of(&planned.case),
         actual: planned
             .actual

@@ -3,11 +3,12 @@
 //! Planning is pure. `list`, `verify`, `run` and the page's preview are uses of one plan.
 
 use crate::device::Launching;
-use crate::plan::Spec;
 use crate::plan::settings::{Scope, setting};
+use crate::plan::{InputSet, Spec};
 use crate::suite;
 use crate::suite::{
-    Arg, CPU_VARIANT, Caps, Case, DType, Dialect, Form, How, Kernel, Place, Problem, Program, Queues, Stage, Work,
+    Arg, CPU_VARIANT, Caps, Case, DType, Dialect, Form, Hard, How, Inputs, Kernel, Place, Problem, Program, Queues, Stage,
+    Work,
     Workload,
 };
 use crate::units::Bytes;
@@ -19,6 +20,8 @@ pub struct Planned {
     pub case: Case,
     /// What will run instead of the asked-for variant, with the reason.
     pub actual: Option<Actual>,
+    /// The hard inputs that it runs on; seeded ones where absent.
+    pub hard: Option<&'static Hard>,
 }
 
 /// The variant that really runs.
@@ -31,6 +34,22 @@ pub struct Actual {
 }
 
 impl Planned {
+    /// The case's string, with the name of its hard inputs where it has such: the key of its record.
+    pub fn name(&self) -> String {
+        match self.hard {
+            Some(hard) => format!("{} [{}]", self.case, hard.name),
+            None => self.case.to_string(),
+        }
+    }
+
+    /// The inputs that it runs on.
+    pub fn inputs(&self, seed: u64) -> Inputs {
+        match self.hard {
+            Some(hard) => self.case.problem.hard_inputs(seed, hard),
+            None => self.case.problem.inputs(seed),
+        }
+    }
+
     /// The case to hand to the profiler.
     pub fn runs(&self) -> Case {
         match &self.actual {
@@ -104,7 +123,12 @@ pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, PlanError> {
             continue;
         }
         match decide(&case, spec, caps) {
-            Ok(actual) => plan.cases.push(Planned { case, actual }),
+            Ok(actual) if spec.inputs == InputSet::Hard => {
+                let sets = case.problem.form().hard.iter().filter(|hard| (hard.applies)(&case.problem));
+                let on = |hard| Planned { case: case.clone(), actual: actual.clone(), hard: Some(hard) };
+                plan.cases.extend(sets.map(on));
+            }
+            Ok(actual) => plan.cases.push(Planned { case, actual, hard: None }),
             Err(reason) => plan.skips.push(Skip { case, reason }),
         }
     }
@@ -405,6 +429,50 @@ mod tests {
             refused(Stage::fill("zeros", "out", 0).args([("q", Access::Read), ("out", Access::Write)]))
                 .contains("has 2")
         );
+    }
+
+    #[test]
+    fn huge_shapes_run_where_they_fit_and_are_refused_with_the_reason_elsewhere() {
+        let cuda = Caps {
+            dialect: Dialect::Cuda,
+            dtypes: vec![DType::F32, DType::F16, DType::BF16],
+            shared_bytes: 49_152,
+            max_invocations: 1024,
+            max_workgroup: [1024, 1024, 64],
+            max_grid: [2_147_483_647, 65_535, 65_535],
+            max_binding: Bytes(80_000_000_000),
+            memory: Some(Bytes(80_000_000_000)),
+            compute_capability: Some((9, 0)),
+            ..caps()
+        };
+        let plan = planned(&[("preset", "huge")], &cuda);
+        for workload in ["copy", "read", "matmul"] {
+            assert!(plan.cases.iter().any(|p| p.case.problem.workload.name == workload), "{workload}");
+        }
+        for case in plan.cases.iter().map(|p| &p.case) {
+            let beyond = |b: &crate::suite::BufferSpec| b.len > 1 << 31 && b.bytes(case.problem.dtype).0 > 1 << 32;
+            assert!(case.problem.buffers().iter().any(beyond), "{case}");
+        }
+        // A roomy WebGPU device still binds less than 4 GiB at a time.
+        let wgsl = Caps { max_binding: Bytes((1 << 32) - 4), memory: Some(Bytes(80_000_000_000)), ..caps() };
+        let plan = planned(&[("preset", "huge")], &wgsl);
+        assert!(plan.cases.is_empty(), "{:?}", plan.cases);
+        assert!(plan.skips.iter().any(|s| s.reason.contains("the largest binding is 4.29 GB")), "{:?}", plan.skips);
+    }
+
+    #[test]
+    fn hard_inputs_are_lines_of_their_own_where_they_apply() {
+        let masked = "attention/fwd/b1,h1,s5,t3,d4,causal/f32/manual";
+        let open = "attention/fwd/b1,h1,s5,t3,d4/f32/manual";
+        let plan = planned(&[("inputs", "hard"), ("case", masked), ("case", open)], &caps());
+        let names: Vec<String> = plan.cases.iter().map(Planned::name).collect();
+        assert!(
+            names.contains(&format!("{masked} [masked]")) && names.contains(&format!("{open} [zeros]")),
+            "{names:?}"
+        );
+        assert!(!names.contains(&format!("{open} [masked]")) && !names.contains(&open.to_owned()), "{names:?}");
+        let zeros = plan.cases.iter().find(|p| p.name() == format!("{open} [zeros]")).expect("listed");
+        assert_eq!(zeros.inputs(1).at(0, 3), 0.0);
     }
 
     #[test]

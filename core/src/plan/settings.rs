@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::device::Launching;
-use crate::plan::{Cache, Spec, SpecError};
+use crate::plan::{Cache, InputSet, Spec, SpecError};
 use crate::suite::{CPU_VARIANT, Case, DType, Preset, all, named};
 
 /// Everything that is known of one setting.
@@ -161,12 +161,12 @@ fn positive(key: &'static str, value: &str, wanted: &'static str) -> Result<f64,
 pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "preset",
-        about: "Which shapes; awkward: small ones that step over every edge, for verify",
+        about: "Which shapes; awkward: small ones that step over every edge, huge: buffers beyond 4 GiB, both for verify",
         values: Values::Words(|| words(Preset::ALL)),
         repeatable: false,
         scope: Scope::Preset,
-        // Figures of the awkward shapes mean nothing.
-        control: Some(Control { title: "Preset", hint: "", example: "", unoffered: &["awkward"] }),
+        // Figures of the awkward shapes mean nothing, and the huge ones do not run in a page.
+        control: Some(Control { title: "Preset", hint: "", example: "", unoffered: &["awkward", "huge"] }),
         set: |spec, value| put(&mut spec.preset, named("preset", value, Preset::ALL)),
         get: |spec| vec![spec.preset.name().to_owned()],
     },
@@ -238,6 +238,17 @@ pub static SETTINGS: &[Setting] = &[
             put(&mut spec.seed, value.parse().map_err(mistake))
         },
         get: |spec| vec![spec.seed.to_string()],
+    },
+    Setting {
+        name: "inputs",
+        about: "What cases compute on: seeded, numbers drawn from the seed, or hard, each of the form's hard sets (zeros, huge, \
+                skewed and so on), for verify",
+        values: Values::Words(|| words(InputSet::ALL)),
+        repeatable: false,
+        scope: Scope::Cases,
+        control: None,
+        set: |spec, value| put(&mut spec.inputs, named("inputs", value, InputSet::ALL)),
+        get: |spec| vec![spec.inputs.name().to_owned()],
     },
     Setting {
         name: "budget",

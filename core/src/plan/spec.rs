@@ -33,6 +33,34 @@ impl Cache {
     }
 }
 
+/// What cases compute on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum InputSet {
+    /// Numbers drawn from the seed.
+    #[default]
+    Seeded,
+    /// Each of the hard sets that the form has for the problem, one after the other.
+    Hard,
+}
+
+impl InputSet {
+    /// Both, with their names.
+    pub const ALL: [(&'static str, InputSet); 2] = [("seeded", InputSet::Seeded), ("hard", InputSet::Hard)];
+
+    /// The name used in flags and URL queries.
+    pub fn name(self) -> &'static str {
+        match self {
+            InputSet::Seeded => "seeded",
+            InputSet::Hard => "hard",
+        }
+    }
+
+    fn is_seeded(&self) -> bool {
+        *self == InputSet::Seeded
+    }
+}
+
 /// What to run. Every field is a setting of the one list, which says how it is written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spec {
@@ -49,6 +77,9 @@ pub struct Spec {
     pub case: Vec<String>,
     /// Seed of the inputs and of the order.
     pub seed: u64,
+    /// What the cases compute on.
+    #[serde(default, skip_serializing_if = "InputSet::is_seeded")]
+    pub inputs: InputSet,
     /// Seconds of measuring for the whole run, shared evenly by its cases.
     pub budget: f64,
     /// Aimed-for half width of the 95 % interval over the median; the edge's default when absent.
@@ -96,6 +127,7 @@ impl Default for Spec {
             seed: 42,
             budget: 45.0,
             precision: None,
+            inputs: InputSet::Seeded,
             cache: Cache::Hot,
             launch: None,
             ceilings: true,
@@ -176,6 +208,7 @@ mod tests {
             ("variant", "flash"),
             ("case", "attention/fwd/b1,h1,s1,d1/f32/flash"),
             ("seed", "7"),
+            ("inputs", "hard"),
             ("budget", "12.5"),
             ("precision", "0.02"),
             ("cache", "cold"),
@@ -195,10 +228,11 @@ mod tests {
     #[test]
     fn mistakes_name_the_key_and_what_would_do() {
         for (key, value, part) in [
-            ("preset", "fast", "unknown preset `fast`: choose one of quick, standard, full, awkward"),
+            ("preset", "fast", "unknown preset `fast`: choose one of quick, standard, full, awkward, huge"),
             ("dtype", "f8", "unknown dtype"),
             ("variant", "flush", "unknown variant `flush`: choose one of auto, basic"),
             ("seed", "-1", "whole number"),
+            ("inputs", "easy", "unknown inputs `easy`: choose one of seeded, hard"),
             ("budget", "0", "seconds above 0"),
             ("budget", "NaN", "seconds above 0"),
             ("precision", "x", "fraction"),

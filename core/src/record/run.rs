@@ -127,7 +127,7 @@ impl Run {
             environment: BTreeMap::new(),
             clock: profiler.clock().clone(),
             spec: spec.clone(),
-            planned: skips.chain(plan.cases.iter().map(|c| c.case.to_string())).collect(),
+            planned: skips.chain(plan.cases.iter().map(|c| c.name())).collect(),
             baseline: None,
             drift: Vec::new(),
             records: Vec::new(),

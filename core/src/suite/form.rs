@@ -20,6 +20,8 @@ pub struct Form {
     pub shapes: fn(Preset) -> &'static [&'static str],
     /// Small shapes that are awkward for every tile: ones, primes, non-multiples.
     pub awkward: &'static [&'static str],
+    /// Shapes with a buffer beyond 4 GiB and more than 2³¹ elements, where the kernels take such.
+    pub huge: &'static [&'static str],
     /// All buffers, in binding order: the position is the WGSL binding number.
     pub buffers: fn(&Problem) -> Vec<BufferSpec>,
     /// The least work that any way of computing the result must do.
@@ -86,15 +88,18 @@ pub enum Preset {
     Full,
     /// Small shapes that are awkward for every tile: for `verify`, not for figures.
     Awkward,
+    /// Buffers beyond 4 GiB with more than 2³¹ elements: for `verify` on a device with 80 GB.
+    Huge,
 }
 
 impl Preset {
     /// Every preset with its name.
-    pub const ALL: [(&'static str, Preset); 4] = [
+    pub const ALL: [(&'static str, Preset); 5] = [
         ("quick", Preset::Quick),
         ("standard", Preset::Standard),
         ("full", Preset::Full),
         ("awkward", Preset::Awkward),
+        ("huge", Preset::Huge),
     ];
 
     /// The name used in flags and URL queries.
@@ -145,6 +150,7 @@ impl Form {
         match preset {
             Preset::Quick => self.headline.as_slice(),
             Preset::Awkward => self.awkward,
+            Preset::Huge => self.huge,
             figures => (self.shapes)(figures),
         }
     }

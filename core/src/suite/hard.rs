@@ -1,5 +1,7 @@
 //! Hard inputs: sets with a name that a form has beside the seeded ones, and what they must give.
 
+use std::fmt;
+
 use super::{DType, Draw, Fill, Problem, Shape, Tolerance};
 
 /// Inputs that are hard on a kernel: zeros, equal values, the ends of the number range, skewed indices.
@@ -14,6 +16,12 @@ pub struct Hard {
     pub fills: fn(&Problem) -> Vec<(&'static str, Fill)>,
     /// How far an output may be from the reference.
     pub tolerance: fn(&Problem, usize) -> Tolerance,
+}
+
+impl fmt::Debug for Hard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
 }
 
 /// Whether the case's type has the range of f32: what grows beyond f16 is defined for these only.

@@ -26,7 +26,7 @@ pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
                 let cases: Vec<(String, Option<String>)> = plan
                     .cases
                     .iter()
-                    .map(|p| (p.case.to_string(), p.actual.as_ref().map(|a| format!("{}, {}", a.variant, a.reason))))
+                    .map(|p| (p.name(), p.actual.as_ref().map(|a| format!("{}, {}", a.variant, a.reason))))
                     .collect();
                 let skips: Vec<(String, String)> =
                     plan.skips.iter().map(|s| (s.case.to_string(), s.reason.clone())).collect();

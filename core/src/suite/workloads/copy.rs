@@ -42,6 +42,7 @@ pub fn workload() -> Workload {
             shapes,
             // The last is more than `stride` moves in one turn where the number of multiprocessors is not known.
             awkward: &["n1", "n3", "n4", "n7", "n8", "n1009", "n2051", "n5003", "n9437184"],
+            huge: &["n2148532224"],
             buffers,
             cost,
             tolerance: |_, _| Tolerance {
@@ -81,8 +82,9 @@ pub fn workload() -> Workload {
     }
 }
 
-/// Most elements: positions must not overflow 32 bits even where a grid reaches past the end.
-const MOST: u64 = 1 << 31;
+/// Most elements: their number is a constant of 32 bits, and positions in WGSL must not overflow 32 bits even where a grid
+/// reaches past the end.
+const MOST: u64 = (1 << 32) - (1 << 20);
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {

@@ -65,6 +65,7 @@ pub fn workload() -> Workload {
                 "n1,c67,h13,k5,s3,p1,l2,nhwc",
                 "n3,c1,h3,w131,k7,kw1,p3,nchw",
             ],
+            huge: &[],
             buffers,
             cost,
             tolerance,

@@ -59,6 +59,7 @@ pub fn workload() -> Workload {
             headline: None,
             shapes: |_| &[],
             awkward: &["n1,k1", "n1,k16", "n3,k15", "n257,k17", "n1009,k5", "n640,k100"],
+            huge: &[],
             buffers,
             cost,
             tolerance,

@@ -53,6 +53,7 @@ pub fn workload() -> Workload {
                 "r997,g7,d4099,sorted",
                 "r997,g7,d4099,unsorted",
             ],
+            huge: &[],
             buffers,
             cost,
             tolerance,

@@ -49,6 +49,7 @@ pub fn workload() -> Workload {
                 "m1409,n1283,k3",
                 "m1412,n1284,k8",
             ],
+            huge: &["m46344,n46344,k8"],
             buffers,
             cost,
             tolerance,

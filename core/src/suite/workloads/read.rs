@@ -43,6 +43,7 @@ pub fn workload() -> Workload {
                 _ => &[],
             },
             awkward: &["n1", "n3", "n9", "n1009", "n16383", "n16384", "n16385", "n50001", "n163841"],
+            huge: &["n2148532224"],
             buffers,
             cost,
             tolerance,
@@ -72,8 +73,9 @@ pub fn workload() -> Workload {
     }
 }
 
-/// Most elements: positions must not overflow 32 bits even where a grid reaches past the end.
-const MOST: u64 = 1 << 31;
+/// Most elements: their number is a constant of 32 bits, and positions in WGSL must not overflow 32 bits even where a grid
+/// reaches past the end.
+const MOST: u64 = (1 << 32) - (1 << 20);
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let chunks = p["n"].div_ceil(CHUNK);

@@ -53,7 +53,8 @@ pub fn workload() -> Workload {
             rate: Rate::Bytes,
             headline: Some("n32768,k512,pinned"),
             shapes,
-            awkward: &["n1,k1,c1,pinned", "n3,k15,c2,pageable", "n257,k17,c3,pinned", "n1009,k5,c8,pinned"],
+            huge: &[],
+            awkward: &["n1,k1,c1,pinned", "n3,k15,c2,pageable", "n257,k17,c3,pinned", "n1009,k5,pinned"],
             buffers,
             cost,
             tolerance: |_, _| Tolerance {

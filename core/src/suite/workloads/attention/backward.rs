@@ -49,6 +49,7 @@ pub fn form() -> Form {
             "b1,h2,s37,t101,d64,causal",
             "b1,h2,s101,t37,d72,causal",
         ],
+        huge: &[],
         buffers,
         cost,
         tolerance,

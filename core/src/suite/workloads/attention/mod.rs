@@ -62,6 +62,7 @@ fn forward() -> Form {
             "b1,h2,s101,t37,d72,causal",
             "b1,h1,s130,d128,causal",
         ],
+        huge: &[],
         buffers,
         cost,
         tolerance,
