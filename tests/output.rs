@@ -186,7 +186,10 @@ fn tables_keep_their_form() {
 #[test]
 fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
     let runs = [("wgpu", slower as Script), ("cuda", steady)].map(|(t, time)| (t.to_owned(), run(t, time)));
-    let tax = tax_table(&parallax_core::compare::tax::tax(&runs, None, false).expect("one GPU"));
+    let tax = tax_table(
+        &parallax_core::compare::tax::tax(&runs, None, false, parallax_core::compare::tax::Pairing::Same)
+            .expect("one GPU"),
+    );
     golden("tax.txt", &(parallax::table::text(&tax) + "\n"));
     golden("tax.md", &tax.markdown());
     let aa =

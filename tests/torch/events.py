@@ -31,8 +31,8 @@ from cuda.bindings import driver, nvrtc
 COPY = "copy/fwd/n67108864/f32/vec4"
 PRODUCTS = ["matmul/fwd/m4096,n4096,k4096/f16/vendor", "matmul/fwd/m4096,n4096,k4096/bf16/vendor"]
 ATTENTION = [
-    "attention/fwd/b4,h16,s2048,d128/bf16/flash",
-    "attention/fwd/b4,h16,s2048,d128,causal/f16/flash",
+    "attention/fwd/b4,h16,s2048,d128/bf16/flash_mma",
+    "attention/fwd/b4,h16,s2048,d128,causal/f16/flash_mma",
     "attention/fwd/b1,h8,s4096,d64/f32/flash",
 ]
 CASES = [COPY, *PRODUCTS, *ATTENTION]

@@ -12,6 +12,7 @@ use crate::compare::verdict::{
 use crate::device::Launching;
 use crate::record::roofline::Bound;
 use crate::record::{Record, Run, Timing};
+use crate::suite::meant;
 use crate::units::{Nanos, percent};
 
 /// How to compare.
@@ -45,6 +46,9 @@ pub struct Comparison {
     pub scores: Vec<ScorePair>,
     /// Timed cases of a run that have no partner.
     pub unpaired: Vec<Unpaired>,
+    /// Pairs of which one side was another kernel than its name says today.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What tells one run of a comparison from another.
@@ -179,7 +183,8 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
         return Err(CompareError::NothingInCommon { base: base_name.clone(), others });
     }
     let unpaired = unpaired(runs, options.base, &pairs);
-    Ok(Comparison { base: options.base, resolution: options.resolution, runs: heads, pairs, scores, unpaired })
+    let notes = renamed(runs, pairs.iter().map(|pair| pair.case.as_str()));
+    Ok(Comparison { base: options.base, resolution: options.resolution, runs: heads, pairs, scores, unpaired, notes })
 }
 
 fn head(name: &str, run: &Run, base: &Run) -> RunHead {
@@ -228,6 +233,25 @@ fn launched_otherwise(base: &Timing, other: &Timing) -> Option<String> {
 pub(crate) fn timed<'a>(run: &'a Run, case: &str) -> Option<&'a Record> {
     run.records.iter().find(|r| r.case == case && r.timing().is_some())
 }
+
+/// A sentence for each run and case whose file is older than the meaning of the case's variant.
+pub(crate) fn renamed<'a>(runs: &[(String, Run)], cases: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (name, run) in runs {
+        for case in cases.clone() {
+            // Stages have labels since the names were split.
+            let old = |r: &&Record| r.measured().is_some_and(|m| m.launches.iter().all(|l| l.label.is_empty()));
+            let record = timed(run, case).filter(|_| run.version < LABELLED).filter(old);
+            if let Some(now) = record.and_then(|_| meant(case, run.device().caps.dialect)) {
+                notes.push(format!("{case}: in {name}, an older file, this name stood for what is now {now}"));
+            }
+        }
+    }
+    notes
+}
+
+/// The first schema version whose launches all have labels.
+const LABELLED: u32 = 3;
 
 fn figure(record: &Record) -> Option<Figure> {
     let summary = record.timing()?.summary;

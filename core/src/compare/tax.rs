@@ -12,11 +12,14 @@
 //!
 //! So the whole call is kernel + completion + readback. In it, each kernel waits for the one before it.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::identity::same_device;
-use crate::compare::timed;
+use crate::compare::{renamed, timed};
+use crate::plan::Cache;
 use crate::record::{Record, Run};
 use crate::units::{Nanos, percent};
 
@@ -32,6 +35,23 @@ pub struct Tax {
     pub runs: Vec<TaxRun>,
     /// Cases with a time on the base and at least one other run.
     pub cases: Vec<TaxCase>,
+    /// What is held against what: the same variant on every run, or each run's fastest.
+    #[serde(default)]
+    pub pairing: Pairing,
+    /// Cases of which one side was another kernel than its name says today.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// What the tax holds against what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Pairing {
+    /// The same variant: like with like.
+    #[default]
+    Same,
+    /// Each run's fastest variant of a problem: best with best.
+    Best,
 }
 
 /// One run of a tax table.
@@ -50,8 +70,11 @@ pub struct TaxRun {
 /// One case on each run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaxCase {
-    /// Canonical string.
+    /// Canonical string; of best with best, without the variant.
     pub case: String,
+    /// Of best with best, the variant of each run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variants: Vec<Option<String>>,
     /// One call, per run; absent where the run has no time for the case, or one with caches in another state.
     pub calls: Vec<Option<Call>>,
     /// Where the extra time of the run farthest from the hardware goes.
@@ -136,9 +159,12 @@ impl Call {
 /// Take the calls of several targets of one GPU apart. The base is the one at this position, or else the one nearest to
 /// the hardware. `same_gpu` asserts what names do not show.
 ///
+/// Cases are paired by their variant, or each run's fastest are: then a ratio compares what can be reached, and no longer
+/// one algorithm on two ways to the same hardware.
+///
 /// # Errors
 /// When the runs are not of several targets on one GPU, or have no case in common.
-pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool) -> Result<Tax, TaxError> {
+pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing: Pairing) -> Result<Tax, TaxError> {
     if runs.len() < 2 {
         return Err(TaxError::TooFew(runs.len()));
     }
@@ -160,20 +186,36 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool) -> Resul
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_by_key(distance);
     let base = base.and_then(|b| order.iter().position(|i| *i == b)).unwrap_or(0);
+    let all = runs;
     let runs: Vec<&(String, Run)> = order.into_iter().map(|i| &runs[i]).collect();
     let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
 
-    let mut cases = Vec::new();
+    let mut cases: Vec<TaxCase> = Vec::new();
     for record in runs[base].1.records.iter().filter(|r| r.timing().is_some()) {
         let cache = |r: &Record| r.timing().map(|t| t.cache);
-        let call = |(_, run): &&(String, Run)| {
-            let other = timed(run, &record.case).filter(|other| cache(other) == cache(record))?;
-            Call::of(run, other)
-        };
-        let calls: Vec<Option<Call>> = runs.iter().map(call).collect();
-        if calls.iter().flatten().count() > 1 {
-            cases.push(TaxCase { case: record.case.clone(), words: words(&names, base, &calls), calls });
+        let problem = problem_of(&record.case);
+        if pairing == Pairing::Best && cases.iter().any(|known| known.case == problem) {
+            continue;
         }
+        let partner = |run: &'_ Run| match pairing {
+            Pairing::Same => timed(run, &record.case).filter(|other| cache(other) == cache(record)).cloned(),
+            Pairing::Best => fastest(run, problem, cache(record)).cloned(),
+        };
+        let partners: Vec<Option<Record>> = runs.iter().map(|(_, run)| partner(run)).collect();
+        let call = |((_, run), other): (&&(String, Run), &Option<Record>)| Call::of(run, other.as_ref()?);
+        let calls: Vec<Option<Call>> = runs.iter().zip(&partners).map(call).collect();
+        if calls.iter().flatten().count() < 2 {
+            continue;
+        }
+        let words = words(&names, base, &calls);
+        let (case, variants) = match pairing {
+            Pairing::Same => (record.case.clone(), Vec::new()),
+            Pairing::Best => {
+                let variant = |other: &Option<Record>| other.as_ref().map(|r| variant_of(&r.case).to_owned());
+                (problem.to_owned(), partners.iter().map(variant).collect())
+            }
+        };
+        cases.push(TaxCase { case, variants, words, calls });
     }
     if cases.is_empty() {
         return Err(TaxError::NothingInCommon(names[base].to_owned()));
@@ -184,7 +226,33 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool) -> Resul
         kernel_ratio: mean_ratio(&cases, i, base, |c| Some(c.kernel)),
         call_ratio: mean_ratio(&cases, i, base, Call::whole),
     });
-    Ok(Tax { base, runs: heads.collect(), cases })
+    let heads = heads.collect();
+    let strings = cases.iter().flat_map(|c| match pairing {
+        Pairing::Same => vec![c.case.clone()],
+        Pairing::Best => c.variants.iter().flatten().map(|variant| format!("{}/{variant}", c.case)).collect(),
+    });
+    let strings: BTreeSet<String> = strings.collect();
+    let notes = renamed(all, strings.iter().map(String::as_str));
+    Ok(Tax { base, runs: heads, cases, pairing, notes })
+}
+
+/// A case's string without the variant.
+fn problem_of(case: &str) -> &str {
+    case.rsplit_once('/').map_or(case, |(problem, _)| problem)
+}
+
+/// The variant of a case's string.
+fn variant_of(case: &str) -> &str {
+    case.rsplit_once('/').map_or("", |(_, variant)| variant)
+}
+
+/// The fastest case of a problem that ran as asked, with caches in a state.
+fn fastest<'r>(run: &'r Run, problem: &str, cache: Option<Cache>) -> Option<&'r Record> {
+    let fits = |r: &&Record| {
+        problem_of(&r.case) == problem && r.actual.is_none() && r.timing().is_some_and(|t| Some(t.cache) == cache)
+    };
+    let time = |r: &Record| r.timing().map_or(f64::INFINITY, |t| t.summary.median.0);
+    run.records.iter().filter(fits).min_by(|a, b| time(a).total_cmp(&time(b)))
 }
 
 /// Geometric mean of a time over the base's.
@@ -266,7 +334,7 @@ mod tests {
             known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 10_000.0),
             known("wgpu", "NVIDIA H200", 14_000.0, 2_000.0, 20_000.0, 30_000.0),
         ];
-        let found = tax(&runs, None, false).expect("one GPU");
+        let found = tax(&runs, None, false, Pairing::Same).expect("one GPU");
         assert_eq!(found.runs.iter().map(|r| r.target.as_str()).collect::<Vec<_>>(), ["cuda", "wgpu", "browser"]);
         let rows = tax_rows(&found);
         assert_eq!(rows.len(), 3);
@@ -278,7 +346,7 @@ mod tests {
         let want = "browser against cuda: one call takes 135 µs more: readback 80.0 µs more (59.3 %), completion 45.0 µs \
                     more (33.3 %), kernel 6.00 µs more (4.44 %), dispatch 4.00 µs more (2.96 %)";
         assert_eq!(found.cases[0].words, want);
-        let by_wgpu = tax(&runs, Some(2), false).expect("one GPU");
+        let by_wgpu = tax(&runs, Some(2), false, Pairing::Same).expect("one GPU");
         assert_eq!(by_wgpu.runs[by_wgpu.base].target, "wgpu");
         assert!(by_wgpu.cases[0].words.starts_with("browser against wgpu"));
     }
@@ -296,7 +364,7 @@ mod tests {
             host_fixed: Nanos(7_000.0),
         });
         let two = known("wgpu", "X", 12_000.0, 1_000.0, 5_000.0, 1_000.0);
-        let found = tax(&[one, two], None, false).expect("one GPU");
+        let found = tax(&[one, two], None, false, Pairing::Same).expect("one GPU");
         let call = found.cases[0].calls[0].expect("timed");
         assert_eq!((call.kernel, call.completion), (Nanos(9_000.0), Some(Nanos(7_000.0))));
         assert_eq!(call.dispatch, Some(Nanos(9_000.0)), "two launches at 8 µs are no more than the kernel time");
@@ -305,21 +373,59 @@ mod tests {
     #[test]
     fn runs_without_a_baseline_still_show_kernels() {
         let runs = ["cuda", "wgpu"].map(|target| (target.to_owned(), run(target, "X", &[(CASE, vec![100.0; 9])])));
-        let found = tax(&runs, None, false).expect("one GPU");
+        let found = tax(&runs, None, false, Pairing::Same).expect("one GPU");
         assert_eq!(found.cases[0].calls[1].expect("timed").whole(), None);
         assert!(found.cases[0].words.ends_with("not measured: dispatch, completion, readback"), "{:?}", found.cases[0]);
         assert!(tax_table(&found).rows[1].contains(&"–".to_owned()));
     }
 
     #[test]
+    fn best_with_best_says_which_variants_they_are() {
+        let case = |variant| format!("attention/fwd/b1,h1,s4,d2/f16/{variant}");
+        let (flash, mma) = (case("flash"), case("flash_mma"));
+        let near = run("cuda", "X", &[(&flash, vec![400.0; 9]), (&mma, vec![100.0; 9])]);
+        let far = run("wgpu", "X", &[(&flash, vec![600.0; 9])]);
+        let mut runs = [("cuda".to_owned(), near), ("wgpu".to_owned(), far)];
+        runs[0].1.devices[0].caps.dialect = crate::suite::Dialect::Cuda;
+        for (_, run) in &mut runs {
+            for name in [&flash, &mma] {
+                if run.records.iter().any(|r| r.case == *name) {
+                    measured(run, name).launches = vec![Launch { label: "attention".to_owned(), ..Launch::default() }];
+                }
+            }
+        }
+        let like = tax(&runs, None, false, Pairing::Same).expect("one GPU");
+        let ratio = |found: &Tax| found.runs[1].kernel_ratio.expect("a case");
+        assert_eq!((like.cases.len(), &like.cases[0].case, ratio(&like).round()), (1, &flash, 2.0));
+        let best = tax(&runs, None, false, Pairing::Best).expect("one GPU");
+        assert_eq!((best.cases.len(), ratio(&best).round()), (1, 6.0));
+        assert_eq!(best.cases[0].variants, [Some("flash_mma".to_owned()), Some("flash".to_owned())]);
+        let shown = tax_table(&best);
+        assert!(shown.rows[0][1].contains("flash_mma") && shown.notes[0].contains("best with best"), "{shown:?}");
+        assert!(tax_table(&like).notes[0].contains("like with like"));
+        assert_eq!((like.notes.len(), best.notes.len()), (0, 0), "these files know the new names");
+
+        // A file from before the split.
+        let old = &mut runs[0].1;
+        old.version = 2;
+        measured(old, &flash).launches = vec![Launch::default()];
+        let like = tax(&runs, None, false, Pairing::Same).expect("one GPU");
+        assert!(like.notes.iter().any(|n| n.contains("flash_mma, on tensor cores")), "{:?}", like.notes);
+        assert!(tax_table(&like).notes.contains(&like.notes[0]));
+        let compared = crate::compare::compare(&runs, &Default::default()).expect("a pair");
+        assert_eq!(compared.notes, like.notes);
+        assert!(crate::report::comparison_table(&compared).notes.contains(&like.notes[0]));
+    }
+
+    #[test]
     fn other_gpus_are_refused_unless_asserted() {
         let runs =
             [known("cuda", "NVIDIA H200", 1.0, 1.0, 1.0, 1.0), known("browser", "nvidia hopper", 1.0, 1.0, 1.0, 1.0)];
-        let error = tax(&runs, None, false).expect_err("the names differ").to_string();
+        let error = tax(&runs, None, false, Pairing::Same).expect_err("the names differ").to_string();
         assert!(error.contains("--same-gpu") && error.contains("nvidia hopper"), "{error}");
-        assert!(tax(&runs, None, true).is_ok());
+        assert!(tax(&runs, None, true, Pairing::Same).is_ok());
         let twice = [runs[0].clone(), runs[0].clone()];
-        assert_eq!(tax(&twice, None, false), Err(TaxError::Twice("cuda".to_owned())));
-        assert_eq!(tax(&runs[..1], None, false), Err(TaxError::TooFew(1)));
+        assert_eq!(tax(&twice, None, false, Pairing::Same), Err(TaxError::Twice("cuda".to_owned())));
+        assert_eq!(tax(&runs[..1], None, false, Pairing::Same), Err(TaxError::TooFew(1)));
     }
 }

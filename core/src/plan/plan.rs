@@ -7,9 +7,8 @@ use crate::plan::settings::{Scope, setting};
 use crate::plan::{InputSet, Spec};
 use crate::suite;
 use crate::suite::{
-    Arg, CPU_VARIANT, Caps, Case, DType, Dialect, Form, Hard, How, Inputs, Kernel, Place, Problem, Program, Queues, Stage,
-    Work,
-    Workload,
+    Arg, CPU_VARIANT, Caps, Case, DType, Dialect, Form, Hard, How, Inputs, Kernel, Place, Problem, Program, Queues,
+    Stage, Work, Workload,
 };
 use crate::units::Bytes;
 

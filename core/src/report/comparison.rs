@@ -50,6 +50,7 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
         "MDE: minimum detectable effect, the smallest change that the two runs could have called".to_owned(),
         comparison.tally(),
     ];
+    notes.extend(comparison.notes.iter().cloned());
     notes.extend(remarks(comparison));
     Table { heading: Vec::new(), columns, right_from: 1, rows: comparison.pairs.iter().map(row).collect(), notes }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Table;
-use crate::compare::tax::{Call, Tax, TaxRun};
+use crate::compare::tax::{Call, Pairing, Tax, TaxRun};
 use crate::compare::verdict::digits;
 use crate::units::Nanos;
 
@@ -14,6 +14,8 @@ pub struct TaxRow {
     pub case: String,
     /// Name of the run.
     pub run: String,
+    /// Of best with best, the variant that was this run's fastest.
+    pub variant: Option<String>,
     /// Its target.
     pub target: String,
     /// In nanoseconds.
@@ -37,12 +39,14 @@ pub fn tax_rows(tax: &Tax) -> Vec<TaxRow> {
     let mut rows = Vec::new();
     for case in &tax.cases {
         let near = case.calls[tax.base];
-        for (run, call) in tax.runs.iter().zip(&case.calls) {
+        let variants = case.variants.iter().cloned().chain(std::iter::repeat(None));
+        for ((run, call), variant) in tax.runs.iter().zip(&case.calls).zip(variants) {
             let Some(call) = call else { continue };
             let over = |time: fn(&Call) -> Option<Nanos>| Some(time(call)?.0 / time(near.as_ref()?)?.0);
             rows.push(TaxRow {
                 case: case.case.clone(),
                 run: run.name.clone(),
+                variant: variant.clone(),
                 target: run.target.clone(),
                 kernel_ns: call.kernel.0,
                 dispatch_ns: call.dispatch.map(|t| t.0),
@@ -67,12 +71,22 @@ pub fn tax_table(tax: &Tax) -> Table {
     let ratio = |r: Option<f64>| r.map_or_else(|| "–".to_owned(), |r| format!("{}×", digits(r)));
     let row = |r: TaxRow| {
         let times = [Some(r.kernel_ns), r.dispatch_ns, r.completion_ns, r.readback_ns, r.call_ns];
-        let mut cells = vec![r.case, r.run];
+        let mut cells =
+            vec![r.case, r.variant.map_or_else(|| r.run.clone(), |variant| format!("{}: {variant}", r.run))];
         cells.extend(times.map(time));
         cells.extend([ratio(r.kernel_ratio), ratio(r.call_ratio)]);
         cells
     };
-    let mut notes = vec!["one call is kernel + completion + readback; a dash was not measured".to_owned(), means(tax)];
+    let pairing = match tax.pairing {
+        Pairing::Same => "like with like: the same variant on every target",
+        Pairing::Best => "best with best: each target's fastest variant, which may be another algorithm",
+    };
+    let mut notes = vec![
+        pairing.to_owned(),
+        "one call is kernel + completion + readback; a dash was not measured".to_owned(),
+        means(tax),
+    ];
+    notes.extend(tax.notes.iter().cloned());
     notes.extend(tax.cases.iter().map(|c| format!("{}: {}", c.case, c.words)));
     Table { heading: Vec::new(), columns, right_from: 2, rows: tax_rows(tax).into_iter().map(row).collect(), notes }
 }

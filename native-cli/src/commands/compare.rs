@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use clap::Args;
 use parallax_core::compare;
-use parallax_core::compare::tax::{Tax, tax};
+use parallax_core::compare::tax::{Pairing, Tax, tax};
 use parallax_core::compare::verdict::usual_resolution;
 use parallax_core::compare::{Comparison, Options};
 use parallax_core::record::Run;
@@ -37,6 +37,9 @@ pub struct Compare {
     /// With --tax: the runs are of one GPU, whatever name the browser gives it
     #[arg(long, requires = "tax")]
     pub same_gpu: bool,
+    /// With --tax: hold each target's fastest variant of a problem against the others', and not the same variant
+    #[arg(long, requires = "tax")]
+    pub best: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub written: Written,
@@ -50,7 +53,8 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
     let base = args.base.as_deref().map(|wanted| compare::find_base(&names, wanted)).transpose()?;
     if args.tax {
-        let tax = tax(&runs, base, args.same_gpu)?;
+        let pairing = if args.best { Pairing::Best } else { Pairing::Same };
+        let tax = tax(&runs, base, args.same_gpu, pairing)?;
         emit(&args.written, &taxed(&tax, &runs, args.written.format())?)?;
         return Ok(ExitCode::SUCCESS);
     }

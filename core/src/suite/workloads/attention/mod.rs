@@ -87,17 +87,17 @@ fn forward() -> Form {
                 about: "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
                 how: How::Kernel {
                     dialects: &[Dialect::Wgsl, Dialect::Cuda],
-                    available: |p, _| match p["d"] {
-                        d if d <= MAX_FLASH_DIM => Ok(()),
-                        d => {
-                            Err(format!("flash keeps a row of the output in registers: head_dim {d} > {MAX_FLASH_DIM}"))
-                        }
-                    },
+                    available: |p, _| short_rows(p),
                     program: flash,
                 },
             },
+            Variant {
+                name: "flash_mma",
+                about: "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
+                how: How::Kernel { dialects: &[Dialect::Cuda], available: mma_available, program: flash_mma },
+            },
         ],
-        fallback: &["flash", "manual"],
+        fallback: &["flash_mma", "flash", "manual"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
@@ -355,6 +355,32 @@ const FLASH_ROWS: u32 = 64;
 const FLASH_KEYS: u32 = 32;
 /// Columns of Q and K staged at a time.
 const FLASH_DEPTH: u32 = 16;
+
+/// Whether a row of the output fits into registers.
+fn short_rows(p: &Problem) -> Result<(), String> {
+    match p["d"] {
+        d if d <= MAX_FLASH_DIM => Ok(()),
+        d => Err(format!("flash keeps a row of the output in registers: head_dim {d} > {MAX_FLASH_DIM}")),
+    }
+}
+
+fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    match (p.dtype, caps.compute_capability) {
+        (DType::F32, _) => Err("flash_mma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned()),
+        (_, Some((major, _))) if major >= 8 => short_rows(p),
+        (_, found) => Err(format!("flash_mma needs compute capability 8.0, not {found:?}")),
+    }
+}
+
+fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
+    stage(p, "attention/flash_mma", "attention_flash_mma")
+        .consts(&[("ROWS", FLASH_ROWS)])
+        .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
+        .threads([16, 16, 1])
+        .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(FLASH_ROWS))))
+        .costing(cost(p))
+        .into()
+}
 
 fn flash(p: &Problem, _caps: &Caps) -> Program {
     let heads = p["b"] * p["h"];

@@ -1,0 +1,230 @@
+// Scaled dot-product attention, forward, on tensor cores. The definition is in core/src/suite/workloads/attention.rs.
+//
+// attention_flash_mma  against `flash`: warp-wide products of 16-bit floats, and tiles copied asynchronously in the element
+//                      type. From compute capability 8.0 on.
+
+#include "attention/flash.cuh"
+#include "lib/async_copy.cuh"
+#include "lib/mma.cuh"
+#include "lib/reduce.cuh"
+
+// Eight warps: warp w works on rows 16 (w % 4) .. + 15 of the tile and on one half (w / 4) of the keys of
+// every step, with an online softmax of its own; the two halves are merged once, at the end. So a warp needs nothing
+// from another within a step, and the statistics stay in registers.
+
+// head_dim, padded with zeros to whole matrix instructions.
+constexpr unsigned PADDED = (D + 15) / 16 * 16;
+// Keys per step: as many as fit with their values into static shared memory and registers.
+constexpr unsigned STEP = PADDED <= 128 ? 64 : 32, HALF = STEP / 2;
+// A row in shared memory, in chunks of 16 bytes: an odd number, so that eight rows start in eight different bank groups.
+constexpr unsigned ROW_ELEMS = (PADDED / 8 + 1) * 8;
+
+// Copy `count` rows from row `first` on to shared memory, zeros past the end of rows and columns.
+template <unsigned count>
+__device__ __forceinline__ void stage_rows(elem* stage, const elem* __restrict__ matrix, unsigned first, unsigned end) {
+    const unsigned thread = threadIdx.y * 16 + threadIdx.x;
+    for (unsigned i = thread; i < count * (PADDED / 8); i += 256) {
+        const unsigned row = i / (PADDED / 8), column = i % (PADDED / 8) * 8;
+        elem* const to = stage + row * ROW_ELEMS + column;
+        const bool inside = first + row < end;
+        const elem* const from = matrix + (u64)(inside ? first + row : 0) * D;
+        if constexpr (D % 8 == 0) {
+            copy_async(to, from + (column < D ? column : 0), inside && column < D);
+        } else {
+            // Rows do not start at multiples of 16 bytes.
+#pragma unroll
+            for (unsigned e = 0; e < 8; e++) {
+                elem x;
+                x.bits = 0;
+                if (inside && column + e < D) x = from[column + e];
+                to[e] = x;
+            }
+        }
+    }
+    close_copies();
+}
+
+// Wait for this thread's copies, then for everybody's.
+__device__ __forceinline__ void staged_by_all() {
+    wait_for_copies<0>();
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    attention_flash_mma(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
+                    elem* __restrict__ out) {
+    static_assert(ROWS == 64, "four warps of sixteen rows");
+    // Keys, then values. Q passes through once at the start, and half of the results at the end.
+    __shared__ alignas(16) elem stage[2 * STEP * ROW_ELEMS];
+    static_assert(2 * STEP >= ROWS, "Q must fit into the stage");
+    elem* const k_stage = stage;
+    elem* const v_stage = stage + STEP * ROW_ELEMS;
+
+    u64 head;
+    unsigned row0;
+    if (!flash_tile(head, row0)) return;
+    const elem* const k_head = k + head * T * D;
+    const elem* const v_head = v + head * T * D;
+    const unsigned thread = threadIdx.y * 16 + threadIdx.x;
+    const unsigned lane = thread % 32, warp_row = thread / 32 % 4 * 16, half = thread / 128;
+
+    // Fragments of the warp's sixteen rows of Q, kept for all keys.
+    unsigned query[PADDED / 16][4];
+    stage_rows<ROWS>(stage, q + head * S * D, row0, S);
+    staged_by_all();
+#pragma unroll
+    for (unsigned x = 0; x < PADDED / 16; x++) {
+        load_matrices(query[x], stage + (warp_row + lane % 16) * ROW_ELEMS + x * 16 + lane / 16 * 8);
+    }
+    __syncthreads();
+
+    // In a fragment of results a lane holds two neighbouring columns in row lane / 4 and in the row eight below.
+    const float scale = flash_scale();
+    const unsigned my_rows[2] = {row0 + warp_row + lane / 4, row0 + warp_row + lane / 4 + 8};
+    const unsigned seen[2] = {visible_keys(my_rows[0]), visible_keys(my_rows[1])};
+    const unsigned seen_by_all = visible_keys(row0);
+    float max[2] = {negative_infinity(), negative_infinity()};
+    float sum[2] = {0.0f, 0.0f};
+    float acc[PADDED / 8][4];
+#pragma unroll
+    for (unsigned n = 0; n < PADDED / 8; n++) {
+#pragma unroll
+        for (unsigned e = 0; e < 4; e++) acc[n][e] = 0.0f;
+    }
+
+    // The tile's last row sees the most keys.
+    const unsigned end = visible_keys(min(row0 + ROWS, S) - 1);
+    if (end > 0) stage_rows<STEP>(k_stage, k_head, 0, T);
+    for (unsigned key0 = 0; key0 < end; key0 += STEP) {
+        // The barrier also ends the reading of the values of the step before.
+        staged_by_all();
+        stage_rows<STEP>(v_stage, v_head, key0, T);
+
+        float score[HALF / 8][4];
+#pragma unroll
+        for (unsigned n = 0; n < HALF / 8; n += 2) {
+#pragma unroll
+            for (unsigned e = 0; e < 4; e++) score[n][e] = score[n + 1][e] = 0.0f;
+            const unsigned key = half * HALF + n * 8 + lane / 16 * 8 + lane % 8;
+#pragma unroll
+            for (unsigned x = 0; x < PADDED / 16; x++) {
+                unsigned b[4];
+                load_matrices(b, k_stage + key * ROW_ELEMS + x * 16 + lane / 8 % 2 * 8);
+                multiply_add(score[n], query[x], b[0], b[1]);
+                multiply_add(score[n + 1], query[x], b[2], b[3]);
+            }
+        }
+
+        // Mask only in steps that some row does not see whole.
+        const bool masked = key0 + STEP > seen_by_all;
+        float highest[2] = {max[0], max[1]};
+#pragma unroll
+        for (unsigned n = 0; n < HALF / 8; n++) {
+#pragma unroll
+            for (unsigned e = 0; e < 4; e++) {
+                const unsigned key = key0 + half * HALF + n * 8 + lane % 4 * 2 + e % 2;
+                score[n][e] = masked && key >= seen[e / 2] ? negative_infinity() : score[n][e] * scale;
+                highest[e / 2] = fmaxf(highest[e / 2], score[n][e]);
+            }
+        }
+        float base[2];
+#pragma unroll
+        for (unsigned r = 0; r < 2; r++) {
+            highest[r] = lanes_max(highest[r], 4);
+            // While a row has seen no key, all its scores are -inf; zero as the base keeps inf - inf away.
+            base[r] = highest[r] == negative_infinity() ? 0.0f : highest[r];
+            const float rescale = exp2f(max[r] - base[r]);
+            max[r] = highest[r];
+            sum[r] *= rescale;
+#pragma unroll
+            for (unsigned n = 0; n < PADDED / 8; n++) {
+                acc[n][2 * r] *= rescale;
+                acc[n][2 * r + 1] *= rescale;
+            }
+        }
+        // Each lane sums its own weights only; the four lanes of a row are added up once, at the end.
+#pragma unroll
+        for (unsigned n = 0; n < HALF / 8; n++) {
+#pragma unroll
+            for (unsigned e = 0; e < 4; e++) {
+                score[n][e] = exp2f(score[n][e] - base[e / 2]);
+                sum[e / 2] += score[n][e];
+            }
+        }
+
+        // The barrier also ends the reading of this step's keys: the next ones arrive behind the second product.
+        staged_by_all();
+        if (key0 + STEP < end) stage_rows<STEP>(k_stage, k_head, key0 + STEP, T);
+#pragma unroll
+        for (unsigned n = 0; n < HALF / 8; n += 2) {
+            // Results of the first product have the layout that operands of the second need.
+            const unsigned a[4] = {pack(score[n][0], score[n][1]), pack(score[n][2], score[n][3]),
+                                   pack(score[n + 1][0], score[n + 1][1]), pack(score[n + 1][2], score[n + 1][3])};
+            const unsigned key = half * HALF + n * 8 + lane % 16;
+#pragma unroll
+            for (unsigned m = 0; m < PADDED / 8; m += 2) {
+                unsigned b[4];
+                load_matrices_transposed(b, v_stage + key * ROW_ELEMS + m * 8 + lane / 16 * 8);
+                multiply_add(acc[m], a, b[0], b[1]);
+                multiply_add(acc[m + 1], a, b[2], b[3]);
+            }
+        }
+    }
+
+    // Merge the two halves of the keys: the upper four warps hand over, a slice of columns at a time.
+    constexpr unsigned slice = PADDED / 8 < 8 ? PADDED / 8 : 8;
+    float* const exchange = reinterpret_cast<float*>(stage);
+    static_assert(sizeof(stage) >= slice * 4 * 128 * sizeof(float), "a slice of results must fit into the stage");
+    const unsigned partner = thread % 128;
+    float mine[2], theirs[2];
+#pragma unroll
+    for (unsigned r = 0; r < 2; r++) {
+        sum[r] = lanes_sum(sum[r], 4);
+        __syncthreads();
+        if (half == 1) {
+            exchange[partner] = max[r];
+            exchange[128 + partner] = sum[r];
+        }
+        __syncthreads();
+        const float other_max = exchange[partner], other_sum = exchange[128 + partner];
+        const float highest = fmaxf(max[r], other_max);
+        const float common = highest == negative_infinity() ? 0.0f : highest;
+        mine[r] = exp2f(max[r] - common);
+        theirs[r] = exp2f(other_max - common);
+        const float total = sum[r] * mine[r] + other_sum * theirs[r];
+        const float inverse = total > 0.0f ? 1.0f / total : 0.0f;
+        mine[r] *= inverse;
+        theirs[r] *= inverse;
+    }
+#pragma unroll
+    for (unsigned first = 0; first < PADDED / 8; first += slice) {
+        __syncthreads();
+        if (half == 1) {
+#pragma unroll
+            for (unsigned n = first; n < first + slice && n < PADDED / 8; n++) {
+#pragma unroll
+                for (unsigned e = 0; e < 4; e++) exchange[((n - first) * 4 + e) * 128 + partner] = acc[n][e];
+            }
+        }
+        __syncthreads();
+        if (half == 1) continue;
+#pragma unroll
+        for (unsigned n = first; n < first + slice && n < PADDED / 8; n++) {
+#pragma unroll
+            for (unsigned r = 0; r < 2; r++) {
+                const float* const other = exchange + ((n - first) * 4 + 2 * r) * 128 + partner;
+                const float left = acc[n][2 * r] * mine[r] + other[0] * theirs[r];
+                const float right = acc[n][2 * r + 1] * mine[r] + other[128] * theirs[r];
+                const unsigned column = n * 8 + lane % 4 * 2;
+                if (my_rows[r] >= S) continue;
+                elem* const to = out + (head * S + my_rows[r]) * D + column;
+                if constexpr (D % 2 == 0) {
+                    if (column < D) *reinterpret_cast<unsigned*>(to) = pack(left, right);
+                } else {
+                    if (column < D) to[0] = to_elem(left);
+                    if (column + 1 < D) to[1] = to_elem(right);
+                }
+            }
+        }
+    }
+}
