@@ -72,3 +72,28 @@ fn no_arrow_between_the_folders_of_core_points_back() {
     }
     assert!(arrows.len() > 20, "the imports were not found: {arrows:?}");
 }
+
+/// What Cargo.toml promises of the oldest compiler, its dependencies must not break.
+#[test]
+fn no_dependency_asks_for_a_newer_compiler_than_we_do() {
+    let about = Command::new("rustc").arg("-vV").output().expect("rustc is installed");
+    let about = String::from_utf8_lossy(&about.stdout).into_owned();
+    let host = about.lines().find_map(|line| line.strip_prefix("host: ")).expect("rustc knows its host");
+    // What other systems need was never fetched.
+    let mut metadata = Command::new(env!("CARGO"));
+    metadata.args(["metadata", "--format-version", "1", "--offline", "--filter-platform", host]).current_dir(root());
+    let output = metadata.output().expect("cargo is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let version = |text: &str| text.split('.').map(|n| n.parse().expect("a number")).collect::<Vec<u32>>();
+    let of = |name: &str| packages.iter().find(|p| p["name"] == name).and_then(|p| p["rust_version"].as_str());
+    let ours = version(of("parallax-core").expect("core says which compiler it needs"));
+    let newer: Vec<String> = packages
+        .iter()
+        .filter_map(|package| Some((package, package["rust_version"].as_str()?)))
+        .filter(|(_, needed)| version(needed) > [&ours[..], &[u32::MAX]].concat())
+        .map(|(package, needed)| format!("{} needs Rust {needed}", package["name"]))
+        .collect();
+    assert!(newer.is_empty(), "rust-version in Cargo.toml is {ours:?}, but {newer:?}");
+}
