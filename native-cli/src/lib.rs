@@ -4,6 +4,7 @@ pub mod args;
 pub mod browser;
 pub mod commands;
 pub mod cpu;
+pub mod npy;
 pub mod output;
 pub mod progress;
 pub mod sensors;

@@ -8,9 +8,10 @@ use anyhow::{Context, bail};
 use clap::Args;
 use parallax_core::device::{Batch, POISON, Profiler};
 use parallax_core::plan::{Planned, Spec, plan};
-use parallax_core::suite::{BufferSpec, Case, Inputs, Storage};
+use parallax_core::suite::{BufferSpec, Case, Inputs};
 
 use crate::args::Device;
+use crate::npy;
 use crate::output::writable_folder;
 use crate::targets::{Opened, choose};
 
@@ -54,7 +55,9 @@ pub fn eval(args: &Eval) -> anyhow::Result<()> {
     let outputs = pollster::block_on(compute(&mut *profiler, &planned, &inputs))?;
     for (spec, bytes) in outputs {
         let path = args.output_dir.join(format!("{}.npy", spec.name));
-        write(&path, &spec, spec.elem.storage(case.problem.dtype), &bytes)?;
+        let cannot = || format!("cannot write {}", path.display());
+        let file = BufWriter::new(File::create(&path).with_context(cannot)?);
+        npy::write(file, &spec, spec.elem.storage(case.problem.dtype), &bytes).with_context(cannot)?;
         println!("{}", path.display());
     }
     Ok(())
@@ -90,7 +93,9 @@ fn inputs(case: &Case, given: &[String]) -> anyhow::Result<Inputs> {
         let Some((index, spec)) = wanted.iter().find(|(_, s)| s.name == name) else {
             bail!("--input {name}: {case} has no such input; its inputs are {names}");
         };
-        let bytes = read(Path::new(path), spec, spec.elem.storage(case.problem.dtype))?;
+        let path = Path::new(path);
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let bytes = npy::read(BufReader::new(file), path, spec, spec.elem.storage(case.problem.dtype))?;
         inputs.replace(*index, bytes)?;
         seen.push(name);
     }
@@ -98,72 +103,4 @@ fn inputs(case: &Case, given: &[String]) -> anyhow::Result<Inputs> {
         bail!("input `{}` is missing: give --input {}=FILE.npy of shape {:?}", spec.name, spec.name, spec.dims);
     }
     Ok(inputs)
-}
-
-/// NumPy's type string of a storage type. NumPy has no bfloat16; its bits travel as uint16.
-fn type_string(storage: Storage) -> &'static str {
-    match storage {
-        Storage::F32 => "<f4",
-        Storage::F16 => "<f2",
-        Storage::BF16 => "<u2",
-        Storage::U32 => "<u4",
-    }
-}
-
-fn read(path: &Path, spec: &BufferSpec, storage: Storage) -> anyhow::Result<Vec<u8>> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let npy = npyz::NpyFile::new(BufReader::new(file))
-        .with_context(|| format!("{} is not a NumPy array file (numpy.save writes them)", path.display()))?;
-    let got = npy.dtype().descr().trim_matches('\'').to_owned();
-    let want = type_string(storage);
-    // The byte order of single bytes and of this machine is written `|` or `=`.
-    if got != want {
-        let hint = if storage == Storage::BF16 { " (the bits of bfloat16 as uint16)" } else { "" };
-        bail!("{}: dtype is {got}, input `{}` needs {want}{hint}; use .astype", path.display(), spec.name);
-    }
-    if npy.shape() != spec.dims {
-        bail!("{}: shape is {:?}, input `{}` needs {:?}", path.display(), npy.shape(), spec.name, spec.dims);
-    }
-    if npy.order() != npyz::Order::C && spec.dims.len() > 1 {
-        bail!("{}: array is in Fortran order; save numpy.ascontiguousarray of it", path.display());
-    }
-    match storage {
-        Storage::F32 => elements(npy, f32::to_le_bytes),
-        Storage::F16 => elements(npy, half::f16::to_le_bytes),
-        Storage::BF16 => elements(npy, u16::to_le_bytes),
-        Storage::U32 => elements(npy, u32::to_le_bytes),
-    }
-    .with_context(|| format!("{} ends early", path.display()))
-}
-
-/// All elements of an array as little-endian bytes.
-fn elements<T: npyz::Deserialize, const N: usize>(
-    npy: npyz::NpyFile<BufReader<File>>,
-    bytes: fn(T) -> [u8; N],
-) -> std::io::Result<Vec<u8>> {
-    Ok(npy.into_vec::<T>()?.into_iter().flat_map(bytes).collect())
-}
-
-fn write(path: &Path, spec: &BufferSpec, storage: Storage, bytes: &[u8]) -> anyhow::Result<()> {
-    let file = BufWriter::new(File::create(path).with_context(|| format!("cannot write {}", path.display()))?);
-    match storage {
-        Storage::F32 => save(file, &spec.dims, bytes, f32::from_le_bytes),
-        Storage::F16 => save(file, &spec.dims, bytes, half::f16::from_le_bytes),
-        Storage::BF16 => save(file, &spec.dims, bytes, u16::from_le_bytes),
-        Storage::U32 => save(file, &spec.dims, bytes, u32::from_le_bytes),
-    }
-    .with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// Write an array from little-endian bytes of its elements.
-fn save<T: npyz::AutoSerialize, const N: usize>(
-    file: BufWriter<File>,
-    dims: &[u64],
-    bytes: &[u8],
-    value: fn([u8; N]) -> T,
-) -> std::io::Result<()> {
-    use npyz::WriterBuilder;
-    let mut writer = npyz::WriteOptions::new().default_dtype().shape(dims).writer(file).begin_nd()?;
-    writer.extend(bytes.chunks_exact(N).map(|b| value(b.try_into().expect("chunks of N"))))?;
-    writer.finish()
 }

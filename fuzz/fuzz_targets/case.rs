@@ -1,0 +1,13 @@
+//! Case strings: read or refused, and what is read survives being written.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use parallax_core::suite::Case;
+
+fuzz_target!(|text: &str| {
+    if let Ok(case) = text.parse::<Case>() {
+        let written = case.to_string();
+        let again: Case = written.parse().expect("what we write, we read");
+        assert_eq!(again.to_string(), written);
+    }
+});

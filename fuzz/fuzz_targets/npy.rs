@@ -1,0 +1,17 @@
+//! Arrays in NumPy's format: refused with a reason, or exactly as many bytes as the input needs.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use parallax::npy;
+use parallax_core::suite::Case;
+
+fuzz_target!(|bytes: &[u8]| {
+    let case: Case = "attention/fwd/b1,h1,s2,d2/f32/flash".parse().expect("a case");
+    let spec = &case.problem.buffers()[0];
+    let storage = spec.elem.storage(case.problem.dtype);
+    if let Ok(read) = npy::read(bytes, Path::new("x.npy"), spec, storage) {
+        assert_eq!(read.len() as u64, spec.bytes(case.problem.dtype).0);
+    }
+});

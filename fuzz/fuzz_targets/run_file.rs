@@ -1,0 +1,15 @@
+//! Run files: refused with a reason, or read, drawn as a table and a trace, and written so that they read the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use parallax_core::record::Run;
+use parallax_core::{report, trace};
+
+fuzz_target!(|text: &str| {
+    if let Ok(run) = Run::parse(text) {
+        let _ = report::table(&run).markdown();
+        let _ = trace::text(&run);
+        let written = serde_json::to_string(&run).expect("a run is JSON");
+        Run::parse(&written).expect("what we write, we read");
+    }
+});

@@ -1,0 +1,124 @@
+//! Arrays in NumPy's format.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use parallax_core::suite::{BufferSpec, Storage};
+
+/// NumPy's type string of a storage type. NumPy has no bfloat16; its bits travel as uint16.
+fn type_string(storage: Storage) -> &'static str {
+    match storage {
+        Storage::F32 => "<f4",
+        Storage::F16 => "<f2",
+        Storage::BF16 => "<u2",
+        Storage::U32 => "<u4",
+    }
+}
+
+/// Read an array for an input, as little-endian bytes of its elements. `path` is for messages.
+pub fn read(from: impl Read, path: &Path, spec: &BufferSpec, storage: Storage) -> anyhow::Result<Vec<u8>> {
+    let npy = npyz::NpyFile::new(from)
+        .with_context(|| format!("{} is not a NumPy array file (numpy.save writes them)", path.display()))?;
+    let got = npy.dtype().descr().trim_matches('\'').to_owned();
+    let want = type_string(storage);
+    // The byte order of single bytes and of this machine is written `|` or `=`.
+    if got != want {
+        let hint = if storage == Storage::BF16 { " (the bits of bfloat16 as uint16)" } else { "" };
+        bail!("{}: dtype is {got}, input `{}` needs {want}{hint}; use .astype", path.display(), spec.name);
+    }
+    if npy.shape() != spec.dims {
+        bail!("{}: shape is {:?}, input `{}` needs {:?}", path.display(), npy.shape(), spec.name, spec.dims);
+    }
+    if npy.order() != npyz::Order::C && spec.dims.len() > 1 {
+        bail!("{}: array is in Fortran order; save numpy.ascontiguousarray of it", path.display());
+    }
+    match storage {
+        Storage::F32 => elements(npy, f32::to_le_bytes),
+        Storage::F16 => elements(npy, half::f16::to_le_bytes),
+        Storage::BF16 => elements(npy, u16::to_le_bytes),
+        Storage::U32 => elements(npy, u32::to_le_bytes),
+    }
+    .with_context(|| format!("{} ends early", path.display()))
+}
+
+/// All elements of an array as little-endian bytes.
+fn elements<T: npyz::Deserialize, const N: usize>(
+    npy: npyz::NpyFile<impl Read>,
+    bytes: fn(T) -> [u8; N],
+) -> std::io::Result<Vec<u8>> {
+    Ok(npy.into_vec::<T>()?.into_iter().flat_map(bytes).collect())
+}
+
+/// Write an output from little-endian bytes of its elements.
+pub fn write(to: impl Write, spec: &BufferSpec, storage: Storage, bytes: &[u8]) -> std::io::Result<()> {
+    match storage {
+        Storage::F32 => save(to, &spec.dims, bytes, f32::from_le_bytes),
+        Storage::F16 => save(to, &spec.dims, bytes, half::f16::from_le_bytes),
+        Storage::BF16 => save(to, &spec.dims, bytes, u16::from_le_bytes),
+        Storage::U32 => save(to, &spec.dims, bytes, u32::from_le_bytes),
+    }
+}
+
+/// Write an array from little-endian bytes of its elements.
+fn save<T: npyz::AutoSerialize, const N: usize>(
+    to: impl Write,
+    dims: &[u64],
+    bytes: &[u8],
+    value: fn([u8; N]) -> T,
+) -> std::io::Result<()> {
+    use npyz::WriterBuilder;
+    let mut writer = npyz::WriteOptions::new().default_dtype().shape(dims).writer(to).begin_nd()?;
+    writer.extend(bytes.chunks_exact(N).map(|b| value(b.try_into().expect("chunks of N"))))?;
+    writer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_core::suite::Case;
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+
+    use super::*;
+
+    /// The first input of a case of 2 x 2 elements.
+    fn input() -> BufferSpec {
+        let case: Case = "attention/fwd/b1,h1,s2,d2/f32/flash".parse().expect("a case");
+        case.problem.buffers()[0].clone()
+    }
+
+    const STORAGES: [Storage; 4] = [Storage::F32, Storage::F16, Storage::BF16, Storage::U32];
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            rng_seed: RngSeed::Fixed(42), failure_persistence: None, ..ProptestConfig::default()
+        })]
+
+        /// Any bits come back as they were, NaN and negative zero too.
+        #[test]
+        fn arrays_survive_a_round_trip(words in proptest::array::uniform4(any::<u32>()), storage in 0..STORAGES.len()) {
+            let (storage, spec) = (STORAGES[storage], input());
+            let width = if matches!(storage, Storage::F32 | Storage::U32) { 4 } else { 2 };
+            let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()[..width].to_vec()).collect();
+            let mut file = Vec::new();
+            write(&mut file, &spec, storage, &bytes).expect("written");
+            prop_assert_eq!(&read(&file[..], Path::new("x.npy"), &spec, storage).expect("its own reader"), &bytes);
+            let cut = &file[..file.len() - 1];
+            prop_assert!(read(cut, Path::new("x.npy"), &spec, storage).is_err(), "an array that ends early");
+        }
+
+        /// Whatever the bytes are, they are refused or as many as the input has.
+        #[test]
+        fn broken_arrays_are_refused(at in 0..128usize, noise in any::<u8>(), bytes in any::<Vec<u8>>()) {
+            let spec = input();
+            let mut file = Vec::new();
+            write(&mut file, &spec, Storage::F32, &[0; 16]).expect("written");
+            file[at] = noise;
+            for broken in [file, bytes] {
+                if let Ok(read) = read(&broken[..], Path::new("x.npy"), &spec, Storage::F32) {
+                    prop_assert_eq!(read.len(), 16);
+                }
+            }
+        }
+    }
+}
