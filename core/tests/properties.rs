@@ -81,9 +81,7 @@ fn file() -> &'static str {
         let mut run = Run::begin("mock", Suite { version: String::new(), commit: String::new() }, &mock, &spec, &plan);
         let (mode, before) = (parallax_core::measure::runner::Mode::Measure, Default::default());
         pollster::block_on(parallax_core::measure::runner::run(&plan, &spec, mode, &mut mock, &before, |event| {
-            if let parallax_core::measure::runner::Event::Finished(record) = event {
-                run.records.push(record.clone());
-            }
+            run.apply(event);
             parallax_core::measure::runner::Flow::Continue
         }));
         assert_eq!(run.records.len(), 2);

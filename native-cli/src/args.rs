@@ -13,6 +13,7 @@ use crate::commands::kernel::Kernel;
 use crate::commands::profile::Profile;
 use crate::commands::report::Report;
 use crate::commands::run::RunArgs;
+use crate::commands::serve::Serve;
 use crate::settings::{Settings, SettingsError};
 
 /// One suite of GPU kernels, measured in the browser's WebGPU and in native CUDA.
@@ -52,6 +53,8 @@ pub enum Command {
     Kernel(Kernel),
     /// Show every setting with its value and where that came from: a flag, the settings file, or nobody
     Config(ConfigArgs),
+    /// Serve the built page on this machine, isolated, so that its clocks are as fine as a page's can be
+    Serve(Serve),
     /// Print the JSON Schema of run files
     Schema,
 }

@@ -5,7 +5,7 @@
 mod launch;
 mod server;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -111,7 +111,7 @@ pub fn run(
     let page = server::find_page(options.page.as_deref())?;
     let executable = launch::find(options.browser.as_deref())?;
     let (sender, events) = mpsc::channel();
-    let server = server::Server::start(page, sender)?;
+    let server = server::Server::start(page, 0, sender)?;
     let url = format!("{}?{}", server.address(), query(spec, mode));
     let mut browser = launch::Browser::start(&executable, options, &url)?;
 
@@ -139,6 +139,17 @@ pub fn run(
         if heard.elapsed() > patience {
             return Err(BrowserError::Silent { seconds: heard.elapsed().as_secs(), said: browser.last_words() });
         }
+    }
+}
+
+/// Serve the page to whoever opens it on this machine, until the program is ended. `begun` gets its address.
+pub fn serve(page: Option<&Path>, port: u16, begun: impl FnOnce(&str)) -> Result<(), BrowserError> {
+    // Nobody waits for events here, and a page that posts one is told so.
+    let (sender, _) = mpsc::channel();
+    let server = server::Server::start(server::find_page(page)?, port, sender)?;
+    begun(&server.address());
+    loop {
+        std::thread::park();
     }
 }
 

@@ -1,20 +1,21 @@
 //! A small web server for one page on this machine, and the place where the page posts its events.
 
 use std::net::TcpListener;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use axum::Router;
 use axum::body::{Bytes, HttpBody};
 use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use parallax_core::record::{Event, events};
-use percent_encoding::percent_decode_str;
 use tokio::sync::oneshot;
+use tower_http::services::ServeDir;
 
 use super::BrowserError;
 
@@ -25,7 +26,7 @@ pub const EVENTS: &str = "/api/events";
 const LARGEST_EVENT: usize = 64 << 20;
 
 /// The page that must be able to talk to other sites' windows.
-const NOT_ISOLATED: &str = "open-trace.html";
+const NOT_ISOLATED: &str = "/open-trace.html";
 
 /// A running server; dropping it stops it.
 pub struct Server {
@@ -44,10 +45,10 @@ struct Site {
 }
 
 impl Server {
-    /// Serve `page` on a free port of the loopback interface and pass posted events on.
-    pub fn start(page: PathBuf, events: Sender<Event>) -> Result<Server, BrowserError> {
+    /// Serve `page` on a port of the loopback interface, any free one for 0, and pass posted events on.
+    pub fn start(page: PathBuf, port: u16, events: Sender<Event>) -> Result<Server, BrowserError> {
         let failed = |e: std::io::Error| BrowserError::Serve(e.to_string());
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+        let listener = TcpListener::bind(("127.0.0.1", port)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let authority = listener.local_addr().map_err(failed)?.to_string();
         // One thread, so that the server takes next to nothing from what is measured beside it.
@@ -75,8 +76,9 @@ impl Server {
 
 fn router(site: Site) -> Router {
     Router::new()
-        .route(EVENTS, post(take).get(file).layer(DefaultBodyLimit::max(LARGEST_EVENT)))
-        .fallback(file)
+        .route(EVENTS, post(take).layer(DefaultBodyLimit::max(LARGEST_EVENT)))
+        .fallback_service(ServeDir::new(&site.page))
+        .layer(middleware::from_fn(with_headers))
         .with_state(Arc::new(site))
 }
 
@@ -113,68 +115,24 @@ fn is_ours(headers: &HeaderMap, authority: &str) -> bool {
         && named(header::ORIGIN).is_none_or(|named| named == origin.as_bytes())
 }
 
-async fn file(State(site): State<Arc<Site>>, method: Method, uri: Uri) -> Response {
-    if !matches!(method, Method::GET | Method::HEAD) {
-        return plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-    }
-    let absent = || plain(StatusCode::NOT_FOUND, "no such file");
-    let Some(relative) = inside(uri.path()) else { return absent() };
-    // What the page's folder links to outside of it stays outside.
-    let full = site
-        .page
-        .join(&relative)
-        .canonicalize()
-        .ok()
-        .filter(|f| site.page.canonicalize().is_ok_and(|p| f.starts_with(p)));
-    match full.and_then(|f| std::fs::read(f).ok()) {
-        Some(bytes) => {
-            with_headers(bytes.into_response(), content_type(&relative), relative != Path::new(NOT_ISOLATED))
-        }
-        None => absent(),
-    }
-}
-
 fn plain(status: StatusCode, text: &str) -> Response {
-    with_headers((status, text.to_owned()).into_response(), "text/plain; charset=utf-8", true)
+    (status, text.to_owned()).into_response()
 }
 
 /// Isolation buys a finer host clock. Nothing is stored, so that a rebuilt page is never mixed with an old one.
-fn with_headers(mut reply: Response, content_type: &'static str, isolated: bool) -> Response {
+async fn with_headers(request: Request, next: Next) -> Response {
+    let isolated = request.uri().path() != NOT_ISOLATED;
+    let mut reply = next.run(request).await;
     let isolation: &[_] = if isolated {
         &[("cross-origin-opener-policy", "same-origin"), ("cross-origin-embedder-policy", "require-corp")]
     } else {
         &[]
     };
-    let always = [("content-type", content_type), ("cache-control", "no-store"), ("x-content-type-options", "nosniff")];
+    let always = [("cache-control", "no-store"), ("x-content-type-options", "nosniff")];
     for &(name, value) in always.iter().chain(isolation) {
         reply.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
     reply
-}
-
-/// The file below the page's folder that a URL path names; `None` when it would lead out of it.
-fn inside(path: &str) -> Option<PathBuf> {
-    let decoded = percent_decode_str(path.strip_prefix('/')?).decode_utf8().ok()?;
-    // A backslash separates on Windows only, and no file of the page has one.
-    if decoded.contains(['\\', '\0']) {
-        return None;
-    }
-    let relative = if decoded.is_empty() { PathBuf::from("index.html") } else { PathBuf::from(&*decoded) };
-    relative.components().all(|c| matches!(c, Component::Normal(_))).then_some(relative)
-}
-
-fn content_type(path: &Path) -> &'static str {
-    match path.extension().and_then(|e| e.to_str()) {
-        Some("html") => "text/html; charset=utf-8",
-        Some("js" | "mjs") => "text/javascript; charset=utf-8",
-        // Anything else makes browsers refuse to compile while streaming.
-        Some("wasm") => "application/wasm",
-        Some("css") => "text/css; charset=utf-8",
-        Some("json") => "application/json",
-        Some("svg") => "image/svg+xml",
-        Some("png") => "image/png",
-        _ => "application/octet-stream",
-    }
 }
 
 /// The folder of the built page.
@@ -203,33 +161,6 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
 
-    #[test]
-    fn paths_stay_inside_the_folder() {
-        for (path, file) in
-            [("/", "index.html"), ("/a.js", "a.js"), ("/snippets/x/y.js", "snippets/x/y.js"), ("/a%20b", "a b")]
-        {
-            assert_eq!(inside(path), Some(PathBuf::from(file)), "{path}");
-        }
-        for path in
-            ["/../x", "/a/../../x", "/%2e%2e/x", "/..%2fx", "//etc/passwd", "/%2fetc/passwd", "/..\\x", "/a%00", "x"]
-        {
-            assert_eq!(inside(path), None, "{path}");
-        }
-    }
-
-    #[test]
-    fn browsers_get_the_types_that_they_insist_on() {
-        for (file, expected) in [
-            ("index.html", "text/html; charset=utf-8"),
-            ("parallax-web_bg.wasm", "application/wasm"),
-            ("a.js", "text/javascript; charset=utf-8"),
-            ("style.css", "text/css; charset=utf-8"),
-            ("unknown", "application/octet-stream"),
-        ] {
-            assert_eq!(content_type(Path::new(file)), expected, "{file}");
-        }
-    }
-
     /// Status line and everything after it.
     fn talk(server: &Server, request: &str) -> String {
         let mut stream = TcpStream::connect(&server.authority).expect("connected");
@@ -244,9 +175,11 @@ mod tests {
     fn files_come_isolated_except_the_one_that_opens_traces() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("index.html"), "hello").expect("written");
-        std::fs::write(folder.path().join(NOT_ISOLATED), "open").expect("written");
+        for (name, text) in [("open-trace.html", "open"), ("a b.wasm", "wasm"), ("a.js", "js"), ("style.css", "css")] {
+            std::fs::write(folder.path().join(name), text).expect("written");
+        }
         let (sender, _events) = std::sync::mpsc::channel();
-        let server = Server::start(folder.path().to_owned(), sender).expect("started");
+        let server = Server::start(folder.path().to_owned(), 0, sender).expect("started");
         let get =
             |path: &str| talk(&server, &format!("GET {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n"));
         let index = get("/?budget=2");
@@ -256,16 +189,41 @@ mod tests {
         }
         let open = get("/open-trace.html");
         assert!(open.ends_with("open") && !open.contains("opener-policy"), "{open}");
-        for path in ["/../Cargo.toml", "/%2e%2e/Cargo.toml", "/absent"] {
-            assert!(get(path).starts_with("HTTP/1.1 404"), "{path}");
+        // Browsers insist on these; anything else as wasm makes them refuse to compile while streaming.
+        for (path, kind) in
+            [("/a%20b.wasm", "application/wasm"), ("/a.js", "text/javascript"), ("/style.css", "text/css")]
+        {
+            let answer = get(path);
+            assert!(
+                answer.starts_with("HTTP/1.1 200") && answer.contains(&format!("content-type: {kind}")),
+                "{answer}"
+            );
         }
+        let outside = folder.path().with_extension("outside");
+        std::fs::write(&outside, "secret").expect("written");
+        let name = outside.file_name().expect("named").to_string_lossy().into_owned();
+        for path in [
+            "/../NAME",
+            "/%2e%2e/NAME",
+            "/..%2fNAME",
+            "/%2fetc/passwd",
+            "//etc/passwd",
+            "/..\\NAME",
+            "/a%00",
+            "/absent",
+        ] {
+            let answer = get(&path.replace("NAME", &name));
+            let status = answer.lines().next().unwrap_or_default();
+            assert!(status.starts_with("HTTP/1.1 4") && !answer.contains("secret"), "{path}: {answer}");
+        }
+        std::fs::remove_file(outside).expect("removed");
     }
 
     #[test]
     fn events_are_taken_from_our_page_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let (sender, events) = std::sync::mpsc::channel();
-        let server = Server::start(folder.path().to_owned(), sender).expect("started");
+        let server = Server::start(folder.path().to_owned(), 0, sender).expect("started");
         let post = |path: &str, headers: &str, body: &str| {
             let length = body.len();
             talk(

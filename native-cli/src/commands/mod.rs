@@ -13,6 +13,7 @@ pub mod report;
 pub mod run;
 pub mod run_files;
 pub mod schema;
+pub mod serve;
 pub mod verify;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Eval(args) => eval::eval(&args).map(done),
         Command::Kernel(args) => kernel::kernel(&args).map(done),
         Command::Config(args) => config::config(&args).map(done),
+        Command::Serve(args) => serve::serve(&args).map(done),
         Command::Schema => schema::schema().map(done),
     }
 }
