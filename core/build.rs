@@ -1,4 +1,5 @@
-//! Lists `src/suite/workloads` into the registry, so that adding a workload edits no list.
+//! Lists `src/suite/workloads` into the registry and `../tuning` into the shipped tunings, so that adding a workload, or
+//! a tuning for a class of devices, edits no list.
 
 include!("build/table.rs");
 
@@ -13,4 +14,10 @@ fn main() {
     }
     table += "];\n";
     write_out("workloads.rs", &(modules + &table));
+
+    let mut tunings = String::from("static TUNINGS: &[(&str, &str)] = &[\n");
+    for (stem, path) in list_folder(&root.join("../tuning"), "toml") {
+        tunings += &format!("    ({stem:?}, include_str!({path:?})),\n");
+    }
+    write_out("tunings.rs", &(tunings + "];\n"));
 }

@@ -4,7 +4,7 @@ use parallax_core::device::{Batch, DeviceKind, POISON, Profiler};
 use parallax_core::measure::check::check_once;
 use parallax_core::plan::Planned;
 use parallax_core::suite::{CPU_VARIANT, Case};
-use parallax_tests::{awkward_problems, kernel_cases};
+use parallax_tests::{awkward_problems, kernel_cases, tuned_cases};
 
 /// Multiply-adds of reference work: enough to compare every element.
 const EVERYTHING: u64 = 1 << 40;
@@ -89,6 +89,19 @@ fn wgsl(checked: bool) {
     }
     let cases = kernel_cases(awkward_problems(&caps), &caps);
     agree(&mut profiler, cases);
+}
+
+#[test]
+fn wgsl_agrees_with_the_reference_whatever_is_chosen_for_what_it_leaves_open() {
+    let mut profiler = pollster::block_on(parallax_shaders::open(Default::default())).expect("an adapter");
+    let cases = tuned_cases(&profiler.device().caps.clone());
+    // A part of them, over all variants and values, for the sake of time.
+    let some: Vec<_> = cases.into_iter().step_by(7).collect();
+    assert!(some.len() > 20, "{}", some.len());
+    for (caps, case) in some {
+        profiler.set_tuning(caps.tuning);
+        agree(&mut profiler, vec![case]);
+    }
 }
 
 #[test]

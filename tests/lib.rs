@@ -1,7 +1,8 @@
 //! The lists that the tests walk.
 
+use parallax_core::plan::runs_as_asked;
 use parallax_core::suite;
-use parallax_core::suite::{Caps, Case, How, Problem};
+use parallax_core::suite::{Caps, Case, DType, How, Problem, Tuning};
 
 /// Every workload with every problem made of its awkward shapes and of the given device's element types.
 pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
@@ -31,4 +32,24 @@ pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
         offered.map(|variant| Case { problem: problem.clone(), variant }).collect::<Vec<_>>()
     };
     problems.into_iter().flat_map(variants).collect()
+}
+
+/// Every f32 case at an awkward shape of a variant that leaves something open, with one value at a time other than the
+/// default, on a device that can run it so.
+pub fn tuned_cases(caps: &Caps) -> Vec<(Caps, Case)> {
+    let mut found = Vec::new();
+    let f32_only = Caps { dtypes: vec![DType::F32], ..caps.clone() };
+    for case in kernel_cases(awkward_problems(&f32_only), &f32_only) {
+        for tunable in case.variant_form().map_or(&[][..], |variant| variant.tunables) {
+            for value in tunable.allowed.candidates().into_iter().filter(|value| *value != tunable.default) {
+                let mut tuning = Tuning::default();
+                tuning.set(&case.tunable_key(tunable), value).expect("a candidate is allowed");
+                let tuned = Caps { tuning, ..caps.clone() };
+                if runs_as_asked(&case, &tuned).is_ok() {
+                    found.push((tuned, case.clone()));
+                }
+            }
+        }
+    }
+    found
 }

@@ -7,7 +7,7 @@ use parallax_core::suite;
 use parallax_core::suite::{Access, Caps, Case, Dialect, How, Stage, Storage, Texts};
 use parallax_core::testing::mock::caps;
 use parallax_shaders::text::{Text, assemble_all, embedded};
-use parallax_tests::{awkward_problems, kernel_cases};
+use parallax_tests::{awkward_problems, kernel_cases, tuned_cases};
 
 /// A device with room for everything, so that no text escapes the test.
 fn roomy() -> Caps {
@@ -18,11 +18,18 @@ fn roomy() -> Caps {
 fn every_wgsl_text_agrees_with_its_form() {
     let cases = kernel_cases(awkward_problems(&roomy()), &roomy());
     assert!(cases.len() > 50, "{}", cases.len());
-    cases.iter().for_each(reflect);
+    cases.iter().for_each(|case| reflect(case, &roomy()));
 }
 
-fn reflect(case: &Case) {
-    let (program, _) = case.whole(&roomy()).expect("a kernel variant");
+#[test]
+fn every_value_of_what_is_left_open_agrees_with_its_form() {
+    let cases = tuned_cases(&roomy());
+    assert!(cases.len() > 200, "{}", cases.len());
+    cases.iter().for_each(|(caps, case)| reflect(case, caps));
+}
+
+fn reflect(case: &Case, caps: &Caps) {
+    let (program, _) = case.whole(caps).expect("a kernel variant");
     let assembled = assemble_all(&embedded(), &program, case.problem.dtype);
     let (texts, places) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
     for (i, text) in texts.iter().enumerate() {

@@ -59,6 +59,8 @@
 //! - **case**: workload / direction / shape / dtype / variant, with one canonical string ([`suite::Case`]).
 //! - **probe**: a case that is measured before the others to find a ceiling of the device.
 //! - **turn**: one short and one long batch of a case; a **round** gives every case of a group one turn, in random order.
+//! - **tunable**: a named integer that a variant leaves open ([`suite::Tunable`]); a **tuning** has values for a device
+//!   ([`suite::Caps::tuning`]), from the file of the device's class ([`plan::tuning_for`]).
 //! - **canary**: a kernel of pure arithmetic between rounds, the thermometer of devices whose clocks cannot be read.
 //! - **record**: what is known after a case; skipped and failed cases are records too ([`record`]).
 //! - **run**: device, environment and records: one JSON file, whose JSON Schema is generated from the types.

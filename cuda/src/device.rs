@@ -126,6 +126,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         units: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?),
         coop_matrix: false,
         matrix_units: arch.major >= 7,
+        tuning: Default::default(),
     };
     // A driver that does not know one of the attributes below has a shorter list, and works all the same.
     let limits: BTreeMap<String, u64> = LIMITS

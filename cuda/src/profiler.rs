@@ -8,7 +8,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use cudarc::driver::{CudaEvent, CudaStream};
 use parallax_core::device::{BackendError, ClockInfo, DeviceInfo, Prepared, Profiler, Transfer};
-use parallax_core::suite::{Case, Inputs, Texts};
+use parallax_core::suite::{Case, Inputs, Texts, Tuning};
 use parallax_core::units::Nanos;
 
 use crate::compile::{Binary, default_cache};
@@ -74,6 +74,10 @@ impl Cuda {
 impl Profiler for Cuda {
     fn device(&self) -> &DeviceInfo {
         &self.device.info
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.device.info.caps.tuning = tuning;
     }
 
     fn clock(&self) -> &ClockInfo {

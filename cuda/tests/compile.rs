@@ -30,6 +30,7 @@ fn caps(arch: Arch) -> Caps {
         units: Some(100),
         coop_matrix: false,
         matrix_units: true,
+        tuning: Default::default(),
     }
 }
 
@@ -77,6 +78,38 @@ fn shapes(form: &Form, arch: Arch) -> Vec<&'static str> {
     let few = |i: usize| i == 0 || i == 2 || i + 1 == form.awkward.len();
     let chosen = form.awkward.iter().enumerate().filter(|(i, _)| arch == Arch::new(9, 0) || few(*i));
     chosen.map(|(_, shape)| *shape).collect()
+}
+
+#[test]
+fn every_value_of_what_is_left_open_compiles() {
+    let arch = Arch::new(9, 0);
+    let mut tried = 0;
+    for form in all().iter().flat_map(|w| &w.forms) {
+        for variant in form.variants.iter().filter(|v| matches!(v.how, How::Kernel { .. })) {
+            for (i, tunable) in variant.tunables.iter().enumerate() {
+                for (j, value) in tunable.allowed.candidates().into_iter().enumerate() {
+                    let workload = all().iter().find(|w| w.forms.iter().any(|f| std::ptr::eq(f, form)));
+                    let workload = workload.expect("the form is one of its");
+                    let shape = form.awkward[(i + j) % form.awkward.len()];
+                    let problem = Problem::new(workload, form.direction, shape, DType::F32).expect("a valid shape");
+                    let case = Case { problem, variant: variant.name };
+                    let mut caps = caps(arch);
+                    caps.tuning.set(&case.tunable_key(tunable), value).expect("a candidate is allowed");
+                    if parallax_core::plan::runs_as_asked(&case, &caps).is_err() {
+                        continue;
+                    }
+                    let program = case.program(&caps).expect("a kernel variant");
+                    let (texts, _) = assemble_all(&embedded(), &program, DType::F32).expect("texts");
+                    for text in texts {
+                        let compiled = compile_text(&text, arch);
+                        assert!(compiled.is_ok(), "{case}, {}={value}: {:?}", tunable.name, compiled.err());
+                    }
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert!(tried > 30, "{tried}");
 }
 
 #[test]

@@ -115,6 +115,13 @@ pub struct Device {
     /// browser: folder of the built page; looked for when left out
     #[arg(long, value_name = "DIR")]
     pub page: Option<PathBuf>,
+    /// cuda, wgpu: kernel texts from this folder, a checkout or one with folders `cuda` and `shaders`, before the program's
+    /// own; PARALLAX_KERNELS when left out
+    #[arg(long, value_name = "DIR")]
+    pub kernels: Option<PathBuf>,
+    /// cuda, wgpu: folder of tuning files, which stand before the program's own, `tuning` when left out; `off` for none
+    #[arg(long, value_name = "DIR")]
+    pub tuning: Option<PathBuf>,
 }
 
 impl Common {

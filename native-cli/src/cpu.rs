@@ -12,7 +12,8 @@ use parallax_core::device::{
     Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
 use parallax_core::suite::{
-    BufferSpec, Caps, Case, DType, Dialect, HostBuffer, Inputs, Problem, Role, Storage, bytes_of, load, round_to,
+    BufferSpec, Caps, Case, DType, Dialect, HostBuffer, Inputs, Problem, Role, Storage, Tuning, bytes_of, load,
+    round_to,
 };
 use parallax_core::units::{Bytes, Nanos};
 use rayon::prelude::*;
@@ -43,6 +44,7 @@ impl Cpu {
             units: Some(threads),
             coop_matrix: false,
             matrix_units: false,
+            tuning: Default::default(),
         };
         let device = DeviceInfo {
             name: processor().unwrap_or_else(|| "host processor".to_owned()),
@@ -90,6 +92,10 @@ fn memory() -> Option<Bytes> {
 impl Profiler for Cpu {
     fn device(&self) -> &DeviceInfo {
         &self.device
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.device.caps.tuning = tuning;
     }
 
     fn clock(&self) -> &ClockInfo {

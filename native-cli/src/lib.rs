@@ -14,3 +14,4 @@ pub mod table;
 pub mod targets;
 pub mod texts;
 pub mod trace_file;
+pub mod tuning;

@@ -12,7 +12,7 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use parallax_core::device::{BackendError, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
-use parallax_core::suite::{Case, Inputs};
+use parallax_core::suite::{Case, Inputs, Tuning};
 use parallax_core::units::Nanos;
 
 /// A profiler with sensors.
@@ -34,6 +34,10 @@ impl Instrumented {
 impl Profiler for Instrumented {
     fn device(&self) -> &DeviceInfo {
         self.inner.device()
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.inner.set_tuning(tuning);
     }
 
     fn clock(&self) -> &ClockInfo {

@@ -117,9 +117,13 @@ fn here(
             }
             Ended::DeviceLost(case) => {
                 let open = TARGETS.iter().find(|t| t.name == target).expect("it was opened before").open;
+                let tuning = profiler.device().caps.tuning.clone();
                 drop(profiler);
                 match open(device) {
-                    Ok(Opened::Here(fresh)) if losses < LOSSES => profiler = fresh,
+                    Ok(Opened::Here(fresh)) if losses < LOSSES => {
+                        profiler = fresh;
+                        profiler.set_tuning(tuning);
+                    }
                     _ => {
                         interrupted = Some(format!("the device was lost during {case}"));
                         break;

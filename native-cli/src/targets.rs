@@ -6,6 +6,7 @@ use crate::args::Device;
 use crate::browser::BrowserOptions;
 use crate::sensors::Instrumented;
 use crate::texts::{cuda_texts, wgsl_texts};
+use crate::tuning;
 
 /// What can run cases.
 pub struct Target {
@@ -28,25 +29,27 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cuda", open: cuda },
     Target { name: "wgpu", open: wgpu },
     Target { name: "browser", open: browser },
-    Target { name: "cpu", open: |_| Ok(here(crate::cpu::Cpu::open())) },
+    Target { name: "cpu", open: |options| here(crate::cpu::Cpu::open(), options) },
 ];
 
-/// Every device of this process is seen through its sensors.
-fn here(profiler: impl Profiler + 'static) -> Opened {
-    Opened::Here(Box::new(Instrumented::new(Box::new(profiler))))
+/// Every device of this process is seen through its sensors, and has the values of its class for what variants leave open.
+fn here(profiler: impl Profiler + 'static, options: &Device) -> Result<Opened, String> {
+    let mut profiler = Instrumented::new(Box::new(profiler));
+    tuning::apply(&mut profiler, options, &[]).map_err(|e| e.to_string())?;
+    Ok(Opened::Here(Box::new(profiler)))
 }
 
-fn cuda(_options: &Device) -> Result<Opened, String> {
-    let options = parallax_cuda::Options { texts: cuda_texts().map_err(|e| e.to_string())?, ..Default::default() };
-    let profiler = parallax_cuda::open(options).map_err(|e| e.to_string())?;
-    Ok(here(profiler))
+fn cuda(options: &Device) -> Result<Opened, String> {
+    let texts = cuda_texts(options).map_err(|e| e.to_string())?;
+    let profiler = parallax_cuda::open(parallax_cuda::Options { texts, ..Default::default() });
+    here(profiler.map_err(|e| e.to_string())?, options)
 }
 
 fn wgpu(options: &Device) -> Result<Opened, String> {
-    let texts = wgsl_texts().map_err(|e| e.to_string())?;
-    let options = parallax_shaders::Options { adapter: options.adapter.clone(), checked: options.checked, texts };
-    let profiler = pollster::block_on(parallax_shaders::open(options)).map_err(|e| e.to_string())?;
-    Ok(here(profiler))
+    let texts = wgsl_texts(options).map_err(|e| e.to_string())?;
+    let wanted = parallax_shaders::Options { adapter: options.adapter.clone(), checked: options.checked, texts };
+    let profiler = pollster::block_on(parallax_shaders::open(wanted)).map_err(|e| e.to_string())?;
+    here(profiler, options)
 }
 
 fn browser(options: &Device) -> Result<Opened, String> {
@@ -70,6 +73,9 @@ pub enum TargetError {
     /// No such name.
     #[error("unknown target `{0}`: choose one of {names}, all", names = names())]
     Unknown(String),
+    /// Values for what variants leave open.
+    #[error(transparent)]
+    Tuning(#[from] tuning::TuningMistake),
     /// Not on this machine.
     #[error("target {name}: {why}")]
     Unavailable {
@@ -86,8 +92,24 @@ fn names() -> String {
 
 /// Which targets a `--target` means: the named one, all that can be reached, or the best.
 ///
-/// With `all`, those that cannot be reached are handed to `absent` with the reason.
+/// With `all`, those that cannot be reached are handed to `absent` with the reason. Devices of this process get the values
+/// of `set`, as `NAME=VALUE`, for what variants leave open.
 pub fn choose(
+    wanted: Option<&str>,
+    options: &Device,
+    set: &[String],
+    absent: impl FnMut(&'static str, String),
+) -> Result<Vec<(&'static str, Opened)>, TargetError> {
+    let mut chosen = reached(wanted, options, absent)?;
+    for (_, opened) in &mut chosen {
+        if let Opened::Here(profiler) = opened {
+            tuning::apply(&mut **profiler, options, set)?;
+        }
+    }
+    Ok(chosen)
+}
+
+fn reached(
     wanted: Option<&str>,
     options: &Device,
     mut absent: impl FnMut(&'static str, String),

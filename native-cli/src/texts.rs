@@ -1,46 +1,107 @@
-//! Where kernel texts come from: the program, or in front of it the folder that `PARALLAX_KERNELS` names.
+//! Where kernel texts come from: the program, or in front of it the folder that `--kernels` or `PARALLAX_KERNELS` names.
 //!
-//! The folder has the layout of the two that the program was built with: `DIR/cuda/matmul/tiled.cu` stands for
-//! `cuda/kernels/matmul/tiled.cu`, `DIR/shaders/lib/launch.wgsl` for `shaders/kernels/lib/launch.wgsl`. Files that are not
-//! there come from the program. They are read whenever a text is put together.
+//! The folder is a checkout, or has the layout of the two that the program was built with: `DIR/cuda/matmul/tiled.cu`
+//! stands for `cuda/kernels/matmul/tiled.cu`, `DIR/shaders/lib/launch.wgsl` for `shaders/kernels/lib/launch.wgsl`. Files
+//! that are not there come from the program. They are read whenever a text is put together.
 
-use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use parallax_core::suite::Texts;
+use anyhow::bail;
+use parallax_core::suite::{DType, Dialect, Program, Texts};
 
-/// Names the folder. Empty: none.
+use crate::args::Device;
+
+/// Names the folder where `--kernels` does not. Empty: none.
 pub const VARIABLE: &str = "PARALLAX_KERNELS";
+
+/// The folder that was named, if one was.
+pub fn folder(options: &Device) -> Option<PathBuf> {
+    let variable = || std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    options.kernels.clone().or_else(variable)
+}
 
 /// The texts of the target cuda.
 ///
 /// # Errors
-/// When the variable names no folder.
-pub fn cuda_texts() -> Result<Texts, NoFolder> {
-    chosen(std::env::var_os(VARIABLE), "cuda", parallax_cuda::text::embedded())
+/// When what was named is no folder of kernels.
+pub fn cuda_texts(options: &Device) -> Result<Texts, NoFolder> {
+    chosen(folder(options), "cuda", parallax_cuda::text::embedded())
 }
 
 /// The texts of the target wgpu.
 ///
 /// # Errors
-/// When the variable names no folder.
-pub fn wgsl_texts() -> Result<Texts, NoFolder> {
-    chosen(std::env::var_os(VARIABLE), "shaders", parallax_shaders::text::embedded())
+/// When what was named is no folder of kernels.
+pub fn wgsl_texts(options: &Device) -> Result<Texts, NoFolder> {
+    chosen(folder(options), "shaders", parallax_shaders::text::embedded())
 }
 
-/// The variable is a mistake: running the program's own texts would hide it.
+/// The folder is a mistake: running the program's own texts would hide it.
 #[derive(Debug, thiserror::Error)]
-#[error("{VARIABLE} names {0}, which is no folder that holds a folder `cuda` or `shaders`")]
+#[error("--kernels or {VARIABLE} names {0}, which is no folder that holds a folder `cuda` or `shaders`")]
 pub struct NoFolder(PathBuf);
 
-fn chosen(variable: Option<OsString>, dialect: &str, own: Texts) -> Result<Texts, NoFolder> {
-    let Some(folder) = variable.filter(|folder| !folder.is_empty()).map(PathBuf::from) else { return Ok(own) };
+fn chosen(folder: Option<PathBuf>, dialect: &str, own: Texts) -> Result<Texts, NoFolder> {
+    let Some(folder) = folder else { return Ok(own) };
     if !["cuda", "shaders"].iter().any(|dialect| folder.join(dialect).is_dir()) {
         return Err(NoFolder(folder));
     }
-    let root = folder.join(dialect);
+    let root = root(&folder, dialect);
     Ok(own.behind(move |file| read(&root, file)))
+}
+
+/// Where a dialect's texts lie in a folder of kernels.
+fn root(folder: &Path, dialect: &str) -> PathBuf {
+    let in_checkout = folder.join(dialect).join("kernels");
+    if in_checkout.is_dir() { in_checkout } else { folder.join(dialect) }
+}
+
+/// A text as the compiler gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinalText {
+    /// The kernel's file.
+    pub file: String,
+    /// The text.
+    pub text: String,
+    /// First lines of what was imported behind the file, and from where, where the compiler is not told of that.
+    imports: Vec<(usize, String)>,
+}
+
+impl FinalText {
+    /// The file that a line of the text comes from, and its line there; both from one.
+    pub fn origin(&self, line: usize) -> (&str, usize) {
+        match self.imports.iter().rev().find(|(first, _)| *first <= line) {
+            Some((first, file)) => (file, line - first + 1),
+            None => (&self.file, line),
+        }
+    }
+}
+
+/// The final texts of a program, every different one once, and which of them each stage's kernel comes from.
+///
+/// # Errors
+/// When there is no such text, or the dialect has none.
+pub fn assembled(
+    program: &Program,
+    dtype: DType,
+    dialect: Dialect,
+    options: &Device,
+) -> anyhow::Result<(Vec<FinalText>, Vec<Option<usize>>)> {
+    let (texts, places): (Vec<(String, String, Vec<(usize, String)>)>, _) = match dialect {
+        Dialect::Cuda => {
+            let (texts, places) = parallax_cuda::text::assemble_all(&cuda_texts(options)?, program, dtype)?;
+            let one = |text: parallax_cuda::text::Text| (text.file, text.source, Vec::new());
+            (texts.into_iter().map(one).collect(), places)
+        }
+        Dialect::Wgsl => {
+            let (texts, places) = parallax_shaders::text::assemble_all(&wgsl_texts(options)?, program, dtype)?;
+            let one = |text: parallax_shaders::text::Text| (text.file, text.wgsl, text.imports);
+            (texts.into_iter().map(one).collect(), places)
+        }
+        Dialect::Vendor | Dialect::Cpu => bail!("this target has no kernel texts"),
+    };
+    Ok((texts.into_iter().map(|(file, text, imports)| FinalText { file, text, imports }).collect(), places))
 }
 
 fn read(root: &Path, file: &str) -> Result<Option<String>, String> {
@@ -75,10 +136,29 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_names_no_folder_is_a_mistake() {
+    fn a_checkout_is_a_folder_of_kernels() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let file = folder.path().join("shaders/kernels/copy/scalar.wgsl");
+        std::fs::create_dir_all(file.parent().expect("below")).expect("writable");
+        std::fs::write(&file, "edited").expect("writable");
+        let texts =
+            chosen(Some(folder.path().into()), "shaders", parallax_shaders::text::embedded()).expect("a folder");
+        assert!(texts.find("copy/scalar.wgsl").is_ok_and(|text| text.as_deref() == Some("edited")));
+    }
+
+    #[test]
+    fn lines_are_those_of_the_file_that_they_come_from() {
+        let imports = vec![(10, "lib/a.wgsl".to_owned()), (20, "lib/b.wgsl".to_owned())];
+        let text = FinalText { file: "x/y.wgsl".to_owned(), text: String::new(), imports };
+        for (line, want) in [(9, ("x/y.wgsl", 9)), (10, ("lib/a.wgsl", 1)), (22, ("lib/b.wgsl", 3))] {
+            assert_eq!(text.origin(line), want);
+        }
+    }
+
+    #[test]
+    fn what_names_no_folder_is_a_mistake() {
         let own = parallax_cuda::text::embedded;
         assert!(chosen(Some("/no/such/folder".into()), "cuda", own()).is_err());
-        assert!(chosen(Some("".into()), "cuda", own()).is_ok());
         assert!(chosen(None, "cuda", own()).is_ok());
     }
 }

@@ -200,6 +200,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
         coop_matrix,
         // What else a driver may have, Vulkan and WebGPU do not tell.
         matrix_units: coop_matrix,
+        tuning: Default::default(),
     };
     DeviceInfo {
         name: if info.name.is_empty() { "unnamed GPU".to_owned() } else { info.name.clone() },

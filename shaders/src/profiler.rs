@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use parallax_core::device::{
     BackendError, Clock, ClockInfo, Conditions, DeviceInfo, Launching, POISON, Prepared, Profiler, Transfer,
 };
-use parallax_core::suite::{Case, Inputs, Program, Queues, Role, Stage, Texts};
+use parallax_core::suite::{Case, Inputs, Program, Queues, Role, Stage, Texts, Tuning};
 use parallax_core::units::Nanos;
 use web_time::Instant;
 
@@ -147,6 +147,10 @@ impl Wgpu {
 impl Profiler for Wgpu {
     fn device(&self) -> &DeviceInfo {
         &self.device
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.device.caps.tuning = tuning;
     }
 
     fn clock(&self) -> &ClockInfo {

@@ -19,7 +19,7 @@ pub struct Text {
     /// WGSL.
     pub wgsl: String,
     /// What stands behind the file: where each imported file begins.
-    imports: Vec<(usize, String)>,
+    pub imports: Vec<(usize, String)>,
 }
 
 impl Text {

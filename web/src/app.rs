@@ -210,8 +210,10 @@ impl App {
     /// Plan the spec for the device and show that.
     fn make_plan(&self) -> Result<(), PlanError> {
         let spec = self.spec.borrow();
-        let profiler = self.profiler.borrow();
-        let Some(profiler) = &*profiler else { return Ok(()) };
+        let mut profiler = self.profiler.borrow_mut();
+        let Some(profiler) = &mut *profiler else { return Ok(()) };
+        let tuning = plan::tuning_for(profiler.device(), None, &spec.set);
+        profiler.set_tuning(tuning.expect("tests hold the shipped files against the tunables, the spec its own"));
         let planned = plan::plan(&spec, &profiler.device().caps);
         match &planned {
             Ok(_) => self.view.clear_notice("plan"),
@@ -294,9 +296,10 @@ impl App {
     async fn reopen(&self, lost: Wgpu) -> Result<Wgpu, String> {
         let device = lost.device().clone();
         drop(lost);
-        let fresh = parallax_shaders::open(Options::default())
+        let mut fresh = parallax_shaders::open(Options::default())
             .await
             .map_err(|why| format!("device lost, and no other to be had: {why}"))?;
+        fresh.set_tuning(device.caps.tuning.clone());
         if *fresh.device() != device {
             return Err(format!("device lost, and the browser now offers another: {}", fresh.device().name));
         }

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ClockInfo, Conditions, DeviceInfo, Launching, Trace};
-use crate::suite::{Case, Inputs};
+use crate::suite::{Case, Inputs, Tuning};
 use crate::units::{Bytes, Nanos};
 
 /// What one call of [`Prepared::measure`] executes, back to back in one submission.
@@ -158,6 +158,9 @@ pub enum Transfer {
 pub trait Profiler {
     /// The device.
     fn device(&self) -> &DeviceInfo;
+
+    /// From now on cases are prepared with these values for what their variants leave open: [`crate::suite::Caps::tuning`].
+    fn set_tuning(&mut self, tuning: Tuning);
 
     /// The clock that takes this profiler's samples.
     fn clock(&self) -> &ClockInfo;

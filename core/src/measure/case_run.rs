@@ -12,7 +12,7 @@ use crate::plan::{Cache, Planned, Spec, schedule};
 use crate::record::roofline::{Analysis, Bound, Ceilings};
 use crate::record::stats::Summary;
 use crate::record::{CheckResult, Measured, Method, Outcome, Phase, Refusal, Relaunched, Stopped, Timing, roofline};
-use crate::suite::{Case, Inputs, Role};
+use crate::suite::{Caps, Case, Inputs, Role};
 use crate::units::Nanos;
 
 /// Batches of either way, where two ways of launching are held against each other.
@@ -89,6 +89,8 @@ pub struct Live<'p> {
     check: CheckResult,
     phases: Phases,
     first_launch: Nanos,
+    /// What its variant leaves open, as it was set.
+    settings: Vec<String>,
     sampler: Option<Sampler>,
     stopped: Option<Stopped>,
     /// Set when a turn failed.
@@ -106,6 +108,7 @@ impl<'p> Live<'p> {
     ) -> Result<Live<'p>, Ending> {
         profiler.breathe().await;
         let case = planned.runs();
+        let settings = settings(planned, &profiler.device().caps);
         let reference = references.of(planned, spec.seed, profiler).await;
         let mut phases = Phases::begin(profiler.now());
         let mut prepared = profiler.prepare(&case, &reference.inputs, sets).await?;
@@ -129,6 +132,7 @@ impl<'p> Live<'p> {
             check,
             phases,
             first_launch,
+            settings,
             sampler: None,
             stopped: None,
             ended: None,
@@ -283,6 +287,7 @@ impl<'p> Live<'p> {
             return Outcome::Refused { kind: Refusal::Impossible, reason, check: self.check };
         }
         let mut compiled = self.prepared.compiled().clone();
+        compiled.options.extend(self.settings);
         compiled.steps.push(Step { name: "first launch".to_owned(), time: self.first_launch });
         Outcome::Pass(Box::new(Measured {
             compiled,
@@ -296,6 +301,15 @@ impl<'p> Live<'p> {
             phases: self.phases.list,
         }))
     }
+}
+
+/// Values of what was left open by the variant that runs, and by the one that chose it.
+fn settings(planned: &Planned, caps: &Caps) -> Vec<String> {
+    let mut settings = planned.runs().settings(caps);
+    if planned.actual.is_some() {
+        settings.extend(planned.case.settings(caps));
+    }
+    settings.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
 /// Executions by the schedule; each one that is kept lies in an annotation of its own.

@@ -11,7 +11,7 @@ use crate::device::{
     Profiler, Sample, Trace, Transfer,
 };
 use crate::record::Spent;
-use crate::suite::{Case, Inputs};
+use crate::suite::{Case, Inputs, Tuning};
 use crate::units::Nanos;
 
 /// A profiler whose time is counted.
@@ -55,6 +55,10 @@ impl<'p> Metered<'p> {
 impl Profiler for Metered<'_> {
     fn device(&self) -> &DeviceInfo {
         self.inner.device()
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.inner.set_tuning(tuning);
     }
 
     fn clock(&self) -> &ClockInfo {

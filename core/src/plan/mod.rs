@@ -7,6 +7,8 @@ pub mod query;
 pub mod schedule;
 pub mod settings;
 mod spec;
+mod tunings;
 
 pub use plan::*;
 pub use spec::*;
+pub use tunings::*;

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::device::Launching;
 use crate::plan::{Cache, InputSet, Spec, SpecError};
-use crate::suite::{CPU_VARIANT, Case, DType, Preset, all, named};
+use crate::suite::{CPU_VARIANT, Case, DType, Preset, Tuning, all, named};
 
 /// Everything that is known of one setting.
 pub struct Setting {
@@ -293,6 +293,20 @@ pub static SETTINGS: &[Setting] = &[
         control: None,
         set: |spec, value| put(&mut spec.launch, named("launch", value, Launching::ALL).map(Some)),
         get: |spec| spec.launch.iter().map(|l| l.name().to_owned()).collect(),
+    },
+    Setting {
+        name: "set",
+        about: "A value for what variants leave open: NAME=VALUE for every variant that has it, or workload.variant.NAME=VALUE",
+        values: Values::Text("NAME=VALUE"),
+        repeatable: true,
+        scope: Scope::Measuring,
+        control: None,
+        set: |spec, value| {
+            Tuning::default().assign(value)?;
+            spec.set.push(value.to_owned());
+            Ok(())
+        },
+        get: |spec| spec.set.clone(),
     },
     Setting {
         name: "ceilings",

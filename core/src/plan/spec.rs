@@ -7,7 +7,7 @@ use crate::device::Launching;
 use crate::plan::filter;
 use crate::plan::schedule::{Schedule, ScheduleError};
 use crate::plan::settings::{self, SETTINGS};
-use crate::suite::{CaseError, DType, Preset};
+use crate::suite::{CaseError, DType, Preset, TuningError};
 
 /// Whether executions find their data in caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -90,6 +90,9 @@ pub struct Spec {
     /// How stages reach the device; the target's usual way when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch: Option<Launching>,
+    /// Values for what variants leave open, as `NAME=VALUE`; they come before those of the device's class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set: Vec<String>,
     /// Whether ceilings are measured before the cases; without them no time can be called impossible.
     #[serde(default = "yes")]
     pub ceilings: bool,
@@ -130,6 +133,7 @@ impl Default for Spec {
             inputs: InputSet::Seeded,
             cache: Cache::Hot,
             launch: None,
+            set: Vec::new(),
             ceilings: true,
             schedule: Schedule::default(),
             record_shapes: true,
@@ -159,6 +163,9 @@ pub enum SpecError {
     /// The schedule cannot be followed.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
+    /// A tunable does not exist, or cannot have that value.
+    #[error(transparent)]
+    Tuning(#[from] TuningError),
     /// No such key.
     #[error("unknown setting `{0}`: the settings are {names}", names = settings::names())]
     Key(String),
@@ -213,6 +220,8 @@ mod tests {
             ("precision", "0.02"),
             ("cache", "cold"),
             ("launch", "graph"),
+            ("set", "matmul.tiled.DEPTH=8"),
+            ("set", "OWNER_ROWS=100"),
             ("ceilings", "off"),
             ("schedule", "wait=3,warmup=1,active=3,repeat=2"),
             ("record-shapes", "off"),
@@ -238,6 +247,7 @@ mod tests {
             ("precision", "x", "fraction"),
             ("case", "attention", "is not a case"),
             ("cache", "warm", "unknown cache `warm`: choose one of hot, cold"),
+            ("set", "DEPHT=8", "unknown tunable `DEPHT`: choose one of"),
             ("schedule", "active=0", "active must be at least 1"),
             ("with-stack", "yes", "choose one of on, off"),
             ("presett", "quick", "unknown setting `presett`: the settings are preset, filter, dtype"),

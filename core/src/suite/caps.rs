@@ -1,6 +1,6 @@
 //! What a program may ask of a device.
 
-use super::DType;
+use super::{DType, Tuning};
 use crate::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,4 +50,7 @@ pub struct Caps {
     /// There are units that multiply matrices of 16-bit floats, whether or not a kernel here reaches them.
     #[serde(default)]
     pub matrix_units: bool,
+    /// Values of what variants leave open, where they are not the defaults.
+    #[serde(default, skip_serializing_if = "Tuning::is_empty")]
+    pub tuning: Tuning,
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{CaseError, How, Problem, Program, Variant, all, named};
+use super::{CaseError, How, Problem, Program, Tunable, Variant, all, named, tunable_key};
 
 /// A problem and the way to compute it.
 #[derive(Clone)]
@@ -53,6 +53,17 @@ impl Case {
             stage
         }));
         Some((whole, first))
+    }
+
+    /// The full name of a tunable of its variant.
+    pub fn tunable_key(&self, tunable: &Tunable) -> String {
+        tunable_key(self.problem.workload.name, self.problem.direction, self.variant, tunable.name)
+    }
+
+    /// What its variant leaves open, with the values on a device.
+    pub fn settings(&self, caps: &crate::suite::Caps) -> Vec<(&'static str, u32)> {
+        let tunables = self.variant_form().map_or(&[][..], |variant| variant.tunables);
+        tunables.iter().map(|t| (t.name, caps.tuned(&self.problem, self.variant, t))).collect()
     }
 
     /// The launches of this case on a device.

@@ -42,7 +42,7 @@ impl Draw {
 }
 
 /// The finaliser of Steele, Lea and Flood's SplitMix64 (2014): a bijection with full avalanche.
-pub(crate) fn splitmix64(x: u64) -> u64 {
+pub fn splitmix64(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)

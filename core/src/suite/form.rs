@@ -3,7 +3,9 @@
 //! A form is data and pure functions, never an object with state: what problems exist, which buffers they need, what
 //! they cost at least, what the right answer is, how far off is still right, and in which ways it can be computed.
 
-use super::{BufferSpec, Caps, Cost, Dialect, Direction, Hard, HostBuffer, Inputs, Precondition, Problem, Program};
+use super::{
+    BufferSpec, Caps, Cost, Dialect, Direction, Hard, HostBuffer, Inputs, Precondition, Problem, Program, Tunable,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +127,8 @@ pub struct Variant {
     pub name: &'static str,
     /// What it does and what it changes against the variant before it.
     pub about: &'static str,
+    /// What it leaves open; empty for most.
+    pub tunables: &'static [Tunable],
     /// How it is carried out.
     pub how: How,
 }

@@ -17,6 +17,7 @@ mod queues;
 mod registry;
 mod shape;
 mod texts;
+mod tuning;
 mod workload;
 
 pub use buffer::*;
@@ -36,4 +37,5 @@ pub use queues::*;
 pub use registry::*;
 pub use shape::*;
 pub use texts::*;
+pub use tuning::*;
 pub use workload::*;

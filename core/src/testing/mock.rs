@@ -10,7 +10,7 @@ use crate::device::{
     BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, Launching,
     MemoryStats, POISON, Prepared, Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
-use crate::suite::{Caps, Case, DType, Dialect, Inputs, Problem, Role, bytes_of, load};
+use crate::suite::{Caps, Case, DType, Dialect, Inputs, Problem, Role, Tuning, bytes_of, load};
 use crate::units::{Bytes, Nanos};
 
 /// Time of one execution as a function of the execution's number.
@@ -108,6 +108,7 @@ pub fn caps() -> Caps {
         units: None,
         coop_matrix: false,
         matrix_units: false,
+        tuning: Default::default(),
     }
 }
 
@@ -152,6 +153,10 @@ impl Mock {
 impl Profiler for Mock {
     fn device(&self) -> &DeviceInfo {
         &self.device
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.device.caps.tuning = tuning;
     }
 
     fn clock(&self) -> &ClockInfo {

@@ -29,6 +29,9 @@ pub struct Eval {
     /// cpu, wgpu or cuda; the best device when left out
     #[arg(long)]
     pub target: Option<String>,
+    /// A value for what the variant leaves open, as NAME=VALUE; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub device: Device,
@@ -41,7 +44,7 @@ pub fn eval(args: &Eval) -> anyhow::Result<()> {
     // Kernels index with what they are given: nothing is launched on arrays that would lead them astray.
     case.problem.accepts(&inputs)?;
     writable_folder(&args.output_dir)?;
-    let (name, opened) = choose(args.target.as_deref(), &args.device, |_, _| {})?.remove(0);
+    let (name, opened) = choose(args.target.as_deref(), &args.device, &args.set, |_, _| {})?.remove(0);
     let Opened::Here(mut profiler) = opened else { bail!("eval runs on cpu, wgpu or cuda, not on {name}") };
     let spec = Spec { case: vec![case.to_string()], ..Spec::default() };
     let mut plan = plan(&spec, &profiler.device().caps)?;

@@ -3,13 +3,13 @@
 
 use anyhow::{Context, bail};
 use clap::Args;
-use parallax_core::suite::{Arg, Case, Dialect, Stage};
+use parallax_core::suite::{Arg, Case, Stage};
 use parallax_cuda::compile::{self, Arch};
 use serde_json::{Value, json};
 
 use crate::args::Device;
 use crate::targets::{Opened, choose};
-use crate::texts::{cuda_texts, wgsl_texts};
+use crate::texts::assembled;
 
 /// `kernel`.
 #[derive(Debug, Args)]
@@ -19,6 +19,9 @@ pub struct Kernel {
     /// wgpu or cuda; the best device when left out
     #[arg(long)]
     pub target: Option<String>,
+    /// A value for what the variant leaves open, as NAME=VALUE; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
     /// Print text, buffers and launches as JSON
     #[arg(long)]
     pub json: bool,
@@ -30,7 +33,7 @@ pub struct Kernel {
 /// Print the text, or text and launches as JSON.
 pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
     let case: Case = args.case.parse()?;
-    let (target, opened) = choose(args.target.as_deref(), &args.device, |_, _| {})?.remove(0);
+    let (target, opened) = choose(args.target.as_deref(), &args.device, &args.set, |_, _| {})?.remove(0);
     let Opened::Here(profiler) = opened else {
         bail!("a page assembles its texts by itself; they are those of the target wgpu");
     };
@@ -39,21 +42,11 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
         format!("{case} has no kernels of its own on the target {target}; name the variant that runs")
     })?;
     let dtype = case.problem.dtype;
-    let (texts, places): (Vec<(String, String)>, Vec<Option<usize>>) = match caps.dialect {
-        Dialect::Cuda => {
-            let (texts, places) = parallax_cuda::text::assemble_all(&cuda_texts()?, &program, dtype)?;
-            (texts.into_iter().map(|text| (text.file, text.source)).collect(), places)
-        }
-        Dialect::Wgsl => {
-            let (texts, places) = parallax_shaders::text::assemble_all(&wgsl_texts()?, &program, dtype)?;
-            (texts.into_iter().map(|text| (text.file, text.wgsl)).collect(), places)
-        }
-        _ => bail!("the target {target} has no kernel texts"),
-    };
+    let (texts, places) = assembled(&program, dtype, caps.dialect, &args.device)?;
     if !args.json {
         let plain: Vec<String> = match &texts[..] {
-            [(_, one)] => vec![one.clone()],
-            several => several.iter().map(|(file, text)| format!("// The text of {file}\n{text}")).collect(),
+            [one] => vec![one.text.clone()],
+            several => several.iter().map(|one| format!("// The text of {}\n{}", one.file, one.text)).collect(),
         };
         println!("{}", plain.join("\n"));
         return Ok(());
@@ -72,7 +65,7 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
         told
     };
     let stages: Vec<Value> = program.stages.iter().zip(&places).map(stage).collect();
-    let texts: Vec<Value> = texts.iter().map(|(file, source)| json!({"file": file, "source": source})).collect();
+    let texts: Vec<Value> = texts.iter().map(|one| json!({"file": one.file, "source": one.text})).collect();
     // WGSL has no options. An NVRTC that is older than the device compiles for an older architecture instead.
     let options = caps.compute_capability.map(|(major, minor)| compile::options(Arch::new(major, minor)));
     let description = json!({

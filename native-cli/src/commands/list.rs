@@ -15,7 +15,7 @@ use crate::targets::{Opened, choose};
 /// Print cases, and skips with their reasons.
 pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
     let spec = common.spec()?;
-    let opened = choose(common.target.as_deref(), &common.device, |name, why| {
+    let opened = choose(common.target.as_deref(), &common.device, &spec.set, |name, why| {
         eprintln!("target {name} is left out: {why}");
     })?;
     let mut lists = Vec::new();

@@ -27,7 +27,7 @@ pub fn each_target(
 ) -> anyhow::Result<Vec<Run>> {
     listen_for_interrupts()?;
     let all = common.target.as_deref() == Some("all");
-    let opened = choose(common.target.as_deref(), &common.device, |name, why| {
+    let opened = choose(common.target.as_deref(), &common.device, &spec.set, |name, why| {
         eprintln!("target {name} is left out: {why}");
     })?;
     let mut runs = Vec::new();

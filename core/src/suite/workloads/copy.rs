@@ -61,16 +61,18 @@ pub fn workload() -> Workload {
                 outputs[0].par_chunks_mut(PIECE).zip(pieces).for_each(|(to, from)| to.copy_from_slice(from));
             }),
             variants: vec![
-                Variant { name: "scalar", about: "one element per thread", how: kernel(scalar) },
+                Variant { name: "scalar", about: "one element per thread", tunables: &[], how: kernel(scalar) },
                 Variant {
                     name: "vec4",
                     about: "16 bytes per thread in one access: fewer, wider requests for the same bytes",
+                    tunables: &[],
                     how: kernel(vec4),
                 },
                 Variant {
                     name: "stride",
                     about: "as many workgroups as the device holds, each going over the whole array in strides of the \
                                 grid with four independent accesses of 16 bytes a turn: no cost of starting workgroups",
+                    tunables: &[],
                     how: kernel(stride),
                 },
             ],

@@ -11,8 +11,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs, Preset,
-    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs,
+    Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -79,11 +79,13 @@ pub fn workload() -> Workload {
                 Variant {
                     name: "direct",
                     about: "one output element per thread, straight from device memory",
+                    tunables: &[],
                     how: kernel(direct),
                 },
                 Variant {
                     name: "tiled",
                     about: "a workgroup stages the input patch of an output tile in workgroup memory and reads it once",
+                    tunables: &[ROWS, COLUMNS, MOST_CHANNELS, NHWC_ROWS],
                     how: kernel(tiled),
                 },
             ],
@@ -337,14 +339,37 @@ fn direct(p: &Problem, _caps: &Caps) -> Program {
     stage(p, "depthwise_conv2d/direct", "depthwise_conv2d_direct").grid(grid).into()
 }
 
-fn tiled(p: &Problem, _caps: &Caps) -> Program {
+/// What `tiled` leaves open: rows and columns of a tile in nchw, channels and rows in nhwc.
+const ROWS: Tunable = Tunable {
+    name: "ROWS",
+    about: "rows of a tile of one channel, in nchw",
+    allowed: Allowed::OneOf(&[4, 8, 16, 32]),
+    default: 16,
+};
+const COLUMNS: Tunable = Tunable {
+    name: "COLUMNS",
+    about: "columns of a tile of one channel, in nchw",
+    allowed: Allowed::OneOf(&[16, 32, 64, 128]),
+    default: 32,
+};
+const MOST_CHANNELS: Tunable = Tunable {
+    name: "MOST_CHANNELS",
+    about: "most channels of a tile in nhwc; its columns times its channels are the 256 threads",
+    allowed: Allowed::OneOf(&[8, 16, 32, 64, 128]),
+    default: 32,
+};
+const NHWC_ROWS: Tunable =
+    Tunable { name: "NHWC_ROWS", about: "rows of a tile in nhwc", allowed: Allowed::OneOf(&[1, 2, 4, 8]), default: 4 };
+
+fn tiled(p: &Problem, caps: &Caps) -> Program {
+    let tuned = |tunable| u64::from(caps.tuned(p, "tiled", tunable));
     let (oh, ow) = out_size(&p.shape);
     // Neighbouring threads touch neighbouring memory: along the row in nchw, along the channels in nhwc.
     let (channels, height, width) = if p.shape.has("nhwc") {
-        let channels = p["c"].next_power_of_two().min(32);
-        (channels, 4, 256 / channels)
+        let channels = p["c"].next_power_of_two().min(tuned(&MOST_CHANNELS));
+        (channels, tuned(&NHWC_ROWS), u64::from(THREADS) / channels)
     } else {
-        (1, 16, 32)
+        (1, tuned(&ROWS), tuned(&COLUMNS))
     };
     let patch = |out: u64, kernel: u64| (out - 1) * p["s"] + (kernel - 1) * p["l"] + 1;
     let (patch_h, patch_w) = (patch(height, p["k"]), patch(width, p["kw"]));

@@ -73,11 +73,13 @@ pub fn workload() -> Workload {
                 Variant {
                     name: "scalar",
                     about: "eight accumulators of one element",
+                    tunables: &[],
                     how: kernel(|p, _| program(p, "fma/scalar", "fma_scalar")),
                 },
                 Variant {
                     name: "vec2",
                     about: "four accumulators of two elements: units for 16-bit floats take two at a time",
+                    tunables: &[],
                     how: kernel(|p, _| program(p, "fma/vec2", "fma_vec2")),
                 },
             ],

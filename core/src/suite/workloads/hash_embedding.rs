@@ -9,8 +9,9 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs,
-    Precondition, Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs,
+    Precondition, Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Tunable, Variant, Workload,
+    spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -65,6 +66,7 @@ pub fn workload() -> Workload {
                     name: "basic",
                     about: "zero the output, then one atomic addition per row; WGSL has no floating-point atomics, so \
                                 there the addition is a compare-and-exchange loop on the bits",
+                    tunables: &[],
                     how: How::Kernel {
                         dialects: &[Dialect::Wgsl, Dialect::Cuda],
                         available: |_, _| Ok(()),
@@ -75,6 +77,7 @@ pub fn workload() -> Workload {
                     name: "owner",
                     about: "sorted rows only: each output row has one owner that finds its rows by search, sums \
                                 in registers and writes once; no atomics, no zero-fill, deterministic",
+                    tunables: &[MOST_LANES, MOST_COLUMNS],
                     how: How::Kernel {
                         dialects: &[Dialect::Wgsl, Dialect::Cuda],
                         available: |p, _| match p.shape.has("sorted") {
@@ -87,6 +90,7 @@ pub fn workload() -> Workload {
                 Variant {
                     name: "auto",
                     about: "owner for few sorted rows, basic otherwise: whichever was measured to be faster",
+                    tunables: &[OWNER_ROWS],
                     how: How::Select(select),
                 },
             ],
@@ -327,10 +331,25 @@ fn basic(p: &Problem, _caps: &Caps) -> Program {
     }
 }
 
-fn owner(p: &Problem, _caps: &Caps) -> Program {
+/// What `owner` leaves open.
+const MOST_LANES: Tunable = Tunable {
+    name: "MOST_LANES",
+    about: "most threads that own a stretch of columns together",
+    allowed: Allowed::OneOf(&[8, 16, 32, 64, 128, 256]),
+    default: 256,
+};
+const MOST_COLUMNS: Tunable = Tunable {
+    name: "MOST_COLUMNS",
+    about: "most columns that a thread keeps in registers",
+    allowed: Allowed::OneOf(&[1, 2, 4, 8, 16]),
+    default: 8,
+};
+
+fn owner(p: &Problem, caps: &Caps) -> Program {
+    let tuned = |tunable| u64::from(caps.tuned(p, "owner", tunable));
     // `lanes` threads own a stretch of `lanes * columns` columns of one group's output row.
-    let lanes = p["d"].next_power_of_two().min(THREADS);
-    let columns = p["d"].div_ceil(lanes).min(8);
+    let lanes = p["d"].next_power_of_two().min(tuned(&MOST_LANES));
+    let columns = p["d"].div_ceil(lanes).min(tuned(&MOST_COLUMNS));
     let stretches = p["d"].div_ceil(lanes * columns);
     Stage::kernel("hash_embedding_owner", "hash_embedding/owner", "hash_embedding_owner")
         .consts(&extents(p))
@@ -342,15 +361,21 @@ fn owner(p: &Problem, _caps: &Caps) -> Program {
         .into()
 }
 
-/// Rows up to which `owner` beats `basic` on sorted rows. Measured on an H200, 12 rows a group and 64 columns, CUDA and
-/// Vulkan alike: 4.0 against 5.1 µs at 10⁴ rows, 12.1 against 5.2 µs at 10⁵: the search pays only where launches dominate.
-const OWNER_ROWS: u64 = 32_768;
+/// What `auto` goes by. Its default was measured on an H200, 12 rows a group and 64 columns, CUDA and Vulkan alike: 4.0
+/// against 5.1 µs at 10⁴ rows, 12.1 against 5.2 µs at 10⁵: the search pays only where launches dominate.
+const OWNER_ROWS: Tunable = Tunable {
+    name: "OWNER_ROWS",
+    about: "rows up to which owner beats basic on sorted rows",
+    allowed: Allowed::Between(0, u32::MAX),
+    default: 32_768,
+};
 
-fn select(p: &Problem, _caps: &Caps) -> (&'static str, String) {
-    match (p.shape.has("sorted"), p["r"] <= OWNER_ROWS) {
+fn select(p: &Problem, caps: &Caps) -> (&'static str, String) {
+    let most = caps.tuned(p, "auto", &OWNER_ROWS);
+    match (p.shape.has("sorted"), p["r"] <= u64::from(most)) {
         (false, _) => ("basic", "rows are not sorted by group".to_owned()),
-        (true, true) => ("owner", format!("rows are sorted by group, at most {OWNER_ROWS} of them")),
-        (true, false) => ("basic", format!("more than {OWNER_ROWS} rows: atomics are faster than the owners' search")),
+        (true, true) => ("owner", format!("rows are sorted by group, at most {most} of them")),
+        (true, false) => ("basic", format!("more than {most} rows: atomics are faster than the owners' search")),
     }
 }
 

@@ -5,9 +5,9 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer,
-    How, Inputs, Library, Preset, Probe, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload,
-    spread,
+    Allowed, Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Finds, Form, Hard,
+    HostBuffer, How, Inputs, Library, Preset, Probe, Problem, Program, Rate, Reference, Shape, Stage, Tolerance,
+    Tunable, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -63,6 +63,7 @@ pub fn workload() -> Workload {
                 Variant {
                     name: "naive",
                     about: "one output element per thread, straight from device memory",
+                    tunables: &[],
                     how: How::Kernel {
                         dialects: &[Dialect::Wgsl, Dialect::Cuda],
                         available: |_, _| Ok(()),
@@ -73,6 +74,7 @@ pub fn workload() -> Workload {
                     name: "tiled",
                     about: "a workgroup stages tiles of A and B in workgroup memory; a thread keeps 16 or 64 sums in \
                                 registers",
+                    tunables: &[DEPTH, LARGE_FROM],
                     how: How::Kernel {
                         dialects: &[Dialect::Wgsl, Dialect::Cuda],
                         available: |_, _| Ok(()),
@@ -82,16 +84,19 @@ pub fn workload() -> Workload {
                 Variant {
                     name: "mma",
                     about: "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
+                    tunables: &[],
                     how: How::Kernel { dialects: &[Dialect::Cuda], available: mma_available, program: mma },
                 },
                 Variant {
                     name: "coopmat",
                     about: "matrix units through WGSL's cooperative matrices, an extension of native wgpu",
+                    tunables: &[],
                     how: How::Kernel { dialects: &[Dialect::Wgsl], available: coopmat_available, program: coopmat },
                 },
                 Variant {
                     name: "vendor",
                     about: "the vendor's library, cuBLASLt: what the device's makers reach",
+                    tunables: &[],
                     how: How::Kernel { dialects: &[Dialect::Cuda], available: |_, _| Ok(()), program: vendor },
                 },
             ],
@@ -240,21 +245,33 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
     stage(p, "matmul/naive", "matmul_naive").threads([16, 16, 1]).grid(spread(tiles(p, 16))).into()
 }
 
-/// Columns of A, and rows of B, that `tiled` stages at a time.
-const DEPTH: u32 = 16;
+/// What `tiled` leaves open.
+const DEPTH: Tunable = Tunable {
+    name: "DEPTH",
+    about: "columns of A, and rows of B, that are staged at a time",
+    allowed: Allowed::OneOf(&[4, 8, 16, 32]),
+    default: 16,
+};
+const LARGE_FROM: Tunable = Tunable {
+    name: "LARGE_FROM",
+    about: "tiles are 128 elements wide, not 64, where there are so many of them, in per cent of the multiprocessors",
+    allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
+    default: 100,
+};
 /// Multiprocessors of a large GPU, where their number is not known.
 const UNITS: u64 = 128;
 
 fn tiled(p: &Problem, caps: &Caps) -> Program {
+    let (depth, large_from) = (caps.tuned(p, "tiled", &DEPTH), caps.tuned(p, "tiled", &LARGE_FROM));
     // A thread computes one or two by two squares of 4 × 4. Large tiles read less, but must be enough for the device.
-    let large = tiles(p, 128) >= caps.units.map_or(UNITS, u64::from);
+    let large = tiles(p, 128) * 100 >= caps.units.map_or(UNITS, u64::from) * u64::from(large_from);
     let squares = if large { 2 } else { 1 };
     let tile = 64 * squares;
     stage(p, "matmul/tiled", "matmul_tiled")
-        .consts(&[("SQUARES", squares), ("TILE", tile), ("DEPTH", DEPTH)])
+        .consts(&[("SQUARES", squares), ("TILE", tile), ("DEPTH", depth)])
         .threads([16, 16, 1])
         .grid(spread(tiles(p, u64::from(tile))))
-        .shared(2 * tile * DEPTH * 4)
+        .shared(2 * tile * depth * 4)
         .into()
 }
 

@@ -57,11 +57,13 @@ pub fn workload() -> Workload {
                 Variant {
                     name: "vec4",
                     about: "a workgroup per chunk; a thread reads 16 bytes, adds them, and reads on",
+                    tunables: &[],
                     how: kernel(vec4),
                 },
                 Variant {
                     name: "stride4",
                     about: "the same with four independent accesses of 16 bytes under way before the first is added",
+                    tunables: &[],
                     how: kernel(stride4),
                 },
             ],

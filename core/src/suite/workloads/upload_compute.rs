@@ -74,6 +74,7 @@ pub fn workload() -> Workload {
                 Variant {
                     name: "serial",
                     about: "a piece is uploaded, then computed on, then the next",
+                    tunables: &[],
                     how: kernel(|p, _| program(p, false)),
                 },
                 Variant {
@@ -81,6 +82,7 @@ pub fn workload() -> Workload {
                     about: "uploads on a queue of their own, into two rooms in turn: while one piece is computed on, the \
                                 next one comes; from pageable memory the driver copies through a buffer of its own, and \
                                 little overlaps",
+                    tunables: &[],
                     how: kernel(|p, _| program(p, true)),
                 },
             ],

@@ -58,6 +58,7 @@ pub fn form() -> Form {
         variants: vec![Variant {
             name: "manual",
             about: "five stages with probabilities and their gradients in device memory: delta, dscores, dV, dQ, dK",
+            tunables: &[],
             how: How::Kernel { dialects: &[Dialect::Wgsl, Dialect::Cuda], available: |_, _| Ok(()), program: manual },
         }],
         fallback: &["manual"],

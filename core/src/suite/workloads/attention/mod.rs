@@ -10,8 +10,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs, Preset,
-    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs,
+    Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -76,6 +76,7 @@ fn forward() -> Form {
             Variant {
                 name: "manual",
                 about: "three stages with the score matrix in device memory: scores, softmax, weighted sum",
+                tunables: &[],
                 how: How::Kernel {
                     dialects: &[Dialect::Wgsl, Dialect::Cuda],
                     available: |_, _| Ok(()),
@@ -85,6 +86,7 @@ fn forward() -> Form {
             Variant {
                 name: "flash",
                 about: "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
+                tunables: &[DEPTH, VALUES],
                 how: How::Kernel {
                     dialects: &[Dialect::Wgsl, Dialect::Cuda],
                     available: |p, _| short_rows(p),
@@ -94,6 +96,7 @@ fn forward() -> Form {
             Variant {
                 name: "flash_mma",
                 about: "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
+                tunables: &[],
                 how: How::Kernel { dialects: &[Dialect::Cuda], available: mma_available, program: flash_mma },
             },
         ],
@@ -350,11 +353,22 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
 
 /// Largest head_dim for `flash`: 16 column threads times two vectors of four, twice.
 const MAX_FLASH_DIM: u64 = 256;
-/// Query rows and keys of one flash tile.
+/// Query rows and keys of one flash tile: each of 16 × 16 threads computes 4 × 2 scores.
 const FLASH_ROWS: u32 = 64;
 const FLASH_KEYS: u32 = 32;
-/// Columns of Q and K staged at a time.
-const FLASH_DEPTH: u32 = 16;
+/// What `flash` leaves open; `flash_mma` has a pace of its own, and goes by neither.
+const DEPTH: Tunable = Tunable {
+    name: "DEPTH",
+    about: "columns of Q and K that are staged at a time",
+    allowed: Allowed::OneOf(&[4, 8, 16, 32]),
+    default: 16,
+};
+const VALUES: Tunable = Tunable {
+    name: "VALUES",
+    about: "keys of V that are staged at a time; half of it where head_dim is above 192",
+    allowed: Allowed::OneOf(&[8, 16, 32]),
+    default: 8,
+};
 
 /// Whether a row of the output fits into registers.
 fn short_rows(p: &Problem) -> Result<(), String> {
@@ -382,23 +396,24 @@ fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
         .into()
 }
 
-fn flash(p: &Problem, _caps: &Caps) -> Program {
+fn flash(p: &Problem, caps: &Caps) -> Program {
+    let (depth, values) = (caps.tuned(p, "flash", &DEPTH), caps.tuned(p, "flash", &VALUES));
     let heads = p["b"] * p["h"];
     // Output columns per thread, in vectors of four: sixteen threads share a row.
     let columns = p["d"].div_ceil(64) as u32;
-    // Keys of V staged at a time. The stage for Q and K is free by then and holds V too.
-    let values = if columns > 3 { 4 } else { 8 };
-    let staged = ((FLASH_ROWS + FLASH_KEYS) * FLASH_DEPTH).max(values * columns * 64);
+    let values = if columns > 3 { values / 2 } else { values };
+    // The stage for Q and K is free when V comes, and holds it too.
+    let staged = ((FLASH_ROWS + FLASH_KEYS) * depth).max(values * columns * 64);
     let consts = [
         ("ROWS", FLASH_ROWS),
         ("KEYS", FLASH_KEYS),
-        ("DEPTH", FLASH_DEPTH),
+        ("DEPTH", depth),
         ("VALUES", values),
         ("COLUMNS", columns),
         ("STAGED", staged / 4),
     ];
     // Scores (rows padded by one against bank conflicts), the stage, a number per thread for reductions, and one per
-    // row for rescaling: below the portable 16 KiB.
+    // row for rescaling: with the defaults below the portable 16 KiB.
     let shared = 4 * (FLASH_ROWS * (FLASH_KEYS + 1) + staged + 256 + FLASH_ROWS);
     stage(p, "attention/flash", "attention_flash")
         .consts(&consts)

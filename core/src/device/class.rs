@@ -1,0 +1,64 @@
+//! Devices of a kind under one name: what a tuning found on one of them is for.
+
+use super::DeviceInfo;
+
+/// The class of everything that is reached through a browser, whatever is behind it.
+pub const BROWSER: &str = "browser";
+
+impl DeviceInfo {
+    /// The name that devices like this one share, for files: `nvidia-h200`, `llvmpipe`, `browser`.
+    ///
+    /// It is the driver's name without what stands in brackets (versions, trademarks, the driver's own name), in small
+    /// letters, with a hyphen for everything that is neither letter nor digit. Browsers hide the device's name and put
+    /// checks of their own into every kernel, so they are one class.
+    pub fn class(&self) -> String {
+        if self.api == "WebGPU" {
+            return BROWSER.to_owned();
+        }
+        let (mut name, mut depth) = (String::new(), 0u32);
+        for letter in self.name.chars() {
+            match letter {
+                '(' | '[' => depth += 1,
+                ')' | ']' => depth = depth.saturating_sub(1),
+                _ if depth > 0 => {}
+                letter if letter.is_ascii_alphanumeric() => name.push(letter.to_ascii_lowercase()),
+                _ if !name.is_empty() && !name.ends_with('-') => name.push('-'),
+                _ => {}
+            }
+        }
+        match name.trim_end_matches('-') {
+            "" => "unknown".to_owned(),
+            name => name.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Profiler;
+    use crate::testing::mock::Mock;
+
+    fn class(name: &str, api: &str) -> String {
+        let device = Mock::of(Default::default()).device().clone();
+        DeviceInfo { name: name.to_owned(), api: api.to_owned(), ..device }.class()
+    }
+
+    #[test]
+    fn devices_of_a_kind_share_a_name_that_can_name_a_file() {
+        for (name, api, want) in [
+            ("NVIDIA H200", "CUDA 13.0", "nvidia-h200"),
+            ("NVIDIA H200", "Vulkan", "nvidia-h200"),
+            ("NVIDIA H200", "WebGPU", "browser"),
+            ("llvmpipe (LLVM 15.0.7, 256 bits)", "Vulkan", "llvmpipe"),
+            ("llvmpipe (LLVM 20.1.2, 512 bits)", "Vulkan", "llvmpipe"),
+            ("AMD Radeon RX 7900 XTX (RADV NAVI31)", "Vulkan", "amd-radeon-rx-7900-xtx"),
+            ("Intel(R) UHD Graphics 770 (ADL-S GT1)", "Vulkan", "intel-uhd-graphics-770"),
+            ("Apple M2 Pro", "Metal", "apple-m2-pro"),
+            ("../../etc", "Vulkan", "etc"),
+            ("", "Vulkan", "unknown"),
+        ] {
+            assert_eq!(class(name, api), want, "{name}");
+        }
+    }
+}
