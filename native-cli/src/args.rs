@@ -8,6 +8,7 @@ use parallax_core::plan::schedule::ScheduleError;
 
 use crate::commands::compare::Compare;
 use crate::commands::config::ConfigArgs;
+use crate::commands::dev::Dev;
 use crate::commands::eval::Eval;
 use crate::commands::kernel::Kernel;
 use crate::commands::profile::Profile;
@@ -55,6 +56,8 @@ pub enum Command {
     Config(ConfigArgs),
     /// Serve the built page on this machine, isolated, so that its clocks are as fine as a page's can be
     Serve(Serve),
+    /// Watch kernel texts, and compile, check and time cases at every save
+    Dev(Dev),
     /// Print the JSON Schema of run files
     Schema,
 }

@@ -23,7 +23,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::device::ClockInfo;
+use crate::device::{ClockInfo, DeviceKind};
 use crate::record::stats::{Summary, quantile};
 use crate::record::{Drift, Record, Run, Timing};
 use crate::units::percent;
@@ -38,9 +38,14 @@ pub const RESOLUTION: f64 = 0.01;
 /// single run can know.
 pub const RESOLUTION_EMULATED: f64 = 0.05;
 
+/// The resolution of figures from a kind of device when nobody asks for one.
+pub fn resolution_on(kind: DeviceKind) -> f64 {
+    if kind.is_emulated() { RESOLUTION_EMULATED } else { RESOLUTION }
+}
+
 /// The resolution of runs when nobody asks for one.
 pub fn usual_resolution<'r>(runs: impl IntoIterator<Item = &'r Run>) -> f64 {
-    if runs.into_iter().any(|run| run.device().kind.is_emulated()) { RESOLUTION_EMULATED } else { RESOLUTION }
+    runs.into_iter().map(|run| resolution_on(run.device().kind)).fold(RESOLUTION, f64::max)
 }
 
 /// What a verdict goes by besides the samples.

@@ -7,5 +7,6 @@ pub mod check;
 mod meter;
 pub mod runner;
 pub mod sampler;
+pub mod side_by_side;
 pub mod stop;
 pub mod timer;

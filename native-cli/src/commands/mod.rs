@@ -3,6 +3,7 @@
 pub mod a_a;
 pub mod compare;
 pub mod config;
+pub mod dev;
 pub mod devices;
 pub mod eval;
 pub mod kernel;
@@ -35,6 +36,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Kernel(args) => kernel::kernel(&args).map(done),
         Command::Config(args) => config::config(&args).map(done),
         Command::Serve(args) => serve::serve(&args).map(done),
+        Command::Dev(args) => dev::dev(&args),
         Command::Schema => schema::schema().map(done),
     }
 }
