@@ -15,6 +15,7 @@ use crate::commands::profile::Profile;
 use crate::commands::report::Report;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::Serve;
+use crate::commands::tune::Tune;
 use crate::settings::{Settings, SettingsError};
 
 /// One suite of GPU kernels, measured in the browser's WebGPU and in native CUDA.
@@ -58,6 +59,8 @@ pub enum Command {
     Serve(Serve),
     /// Watch kernel texts, and compile, check and time cases at every save
     Dev(Dev),
+    /// Look for the best values of what variants leave open, and write them to the tuning file of this device's class
+    Tune(Tune),
     /// Print the JSON Schema of run files
     Schema,
 }

@@ -8,6 +8,7 @@ pub mod interface;
 pub mod npy;
 pub mod output;
 pub mod progress;
+pub mod search;
 pub mod sensors;
 pub mod session;
 pub mod settings;

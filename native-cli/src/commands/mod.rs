@@ -15,6 +15,7 @@ pub mod run;
 pub mod run_files;
 pub mod schema;
 pub mod serve;
+pub mod tune;
 pub mod verify;
 
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Config(args) => config::config(&args).map(done),
         Command::Serve(args) => serve::serve(&args).map(done),
         Command::Dev(args) => dev::dev(&args),
+        Command::Tune(args) => tune::tune(&args),
         Command::Schema => schema::schema().map(done),
     }
 }

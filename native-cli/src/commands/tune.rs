@@ -1,0 +1,345 @@
+//! `tune`: looks on this device for the best values of what variants leave open, and writes them where runs find them.
+//!
+//! Every candidate is computed and checked before it is timed, and timed beside the best so far, turn by turn. It takes
+//! its place when the whole interval of their ratio, over all cases of the variant together, says that it is faster, and
+//! when its results are right at the awkward shapes too. What cannot be told apart stays as it is.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use parallax_core::compare::verdict::{Ratio, Verdict, resolution_on};
+use parallax_core::device::{BackendError, Prepared, Profiler};
+use parallax_core::measure::check::WORK;
+use parallax_core::measure::sampler::TrustedClock;
+use parallax_core::measure::side_by_side::{Effort, side_by_side};
+use parallax_core::measure::timer;
+use parallax_core::plan::{Spec, TuningFile, plan, shipped};
+use parallax_core::suite::{Case, Program, Tunable, Tuning};
+use parallax_core::units::Nanos;
+use pollster::block_on;
+
+use crate::args::Device;
+use crate::output::{writable_folder, write_whole};
+use crate::search::Search;
+use crate::session::{interrupted, listen_for_interrupts};
+use crate::targets::{Opened, choose};
+use crate::trial::{Awkward, Failure, Trial, ratio};
+use crate::tuning;
+
+/// `tune`.
+#[derive(Debug, Args)]
+pub struct Tune {
+    /// Cases, or filters of the preset's cases; everything that leaves something open when left out
+    #[arg(value_name = "CASE|FILTER")]
+    pub what: Vec<String>,
+    /// wgpu or cuda; the best device when left out
+    #[arg(long)]
+    pub target: Option<String>,
+    /// Whose shapes are timed
+    #[arg(long, default_value = "quick")]
+    pub preset: String,
+    /// Seconds for the whole search
+    #[arg(long, value_name = "SECONDS", default_value_t = 300.0)]
+    pub budget: f64,
+    /// Seed of the inputs and of the order
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub device: Device,
+}
+
+/// Search, and write what was found.
+pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
+    if !(args.budget.is_finite() && args.budget > 0.0) {
+        bail!("--budget: {} is no number of seconds above 0", args.budget);
+    }
+    listen_for_interrupts()?;
+    let (name, opened) = choose(args.target.as_deref(), &args.device, &[], |_, _| {})?.remove(0);
+    let Opened::Here(mut profiler) = opened else {
+        bail!("tune runs on wgpu or cuda; every browser has one file, for devices that no page can know");
+    };
+    let groups = groups(args, &*profiler)?;
+    let path = tuning::path(&args.device, profiler.device());
+    writable_folder(path.parent().context("the file lies in a folder")?)?;
+    println!("{} ({name}): {} variants leave something open", profiler.device().name, groups.len());
+
+    let (_, clock) = block_on(timer::test(&mut *profiler, None)).context("the clocks cannot be tested")?;
+    let begun = Instant::now();
+    let (mut found, mut left) = (Tuning::default(), groups.len() as u32);
+    for group in &groups {
+        // What one variant leaves over is there for the others.
+        let remaining = Duration::from_secs_f64(args.budget).saturating_sub(begun.elapsed());
+        let until = Instant::now() + remaining / left;
+        left -= 1;
+        block_on(Sweep { group, clock: &clock, until, seed: args.seed }.run(&mut *profiler, &mut found))?;
+        if interrupted() {
+            break;
+        }
+    }
+    let device = profiler.device();
+    let before = tuning::read(&args.device, device)?;
+    let before = before.as_deref().or_else(|| shipped(&device.class())).unwrap_or_default();
+    let mut file = TuningFile::parse(before).with_context(|| path.display().to_string())?;
+    file.put(device.caps.dialect, &found);
+    let comment =
+        format!("{}: found by `parallax tune`, last through {} within {} s.", device.class(), device.api, args.budget);
+    write_whole(&path, &file.text(&comment))?;
+    println!("written: {}", path.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Cases of one variant, and what it leaves open.
+struct Group {
+    /// As the tunables' full names begin.
+    name: String,
+    tunables: &'static [Tunable],
+    cases: Vec<Case>,
+}
+
+/// The cases that were asked for, by variant; only of variants that leave something open.
+fn groups(args: &Tune, profiler: &dyn Profiler) -> anyhow::Result<Vec<Group>> {
+    let mut spec = Spec::default();
+    spec.set("preset", &args.preset)?;
+    let (exact, filters): (Vec<&String>, Vec<&String>) =
+        args.what.iter().partition(|what| what.parse::<Case>().is_ok());
+    if !exact.is_empty() && !filters.is_empty() {
+        bail!("name either cases or filters: `{}` is a case, `{}` is none", exact[0], filters[0]);
+    }
+    exact.into_iter().try_for_each(|case| spec.set("case", case))?;
+    filters.into_iter().try_for_each(|filter| spec.set("filter", filter))?;
+    let plan = plan(&spec, &profiler.device().caps)?;
+    let mut groups: Vec<Group> = Vec::new();
+    for case in plan.cases.into_iter().map(|planned| planned.case) {
+        let tunables = case.variant_form().map_or(&[][..], |variant| variant.tunables);
+        let Some(first) = tunables.first() else { continue };
+        let key = case.tunable_key(first);
+        let name = key.rsplit_once('.').map_or(key.as_str(), |(name, _)| name).to_owned();
+        match groups.iter_mut().find(|group| group.name == name) {
+            Some(group) => group.cases.push(case),
+            None => groups.push(Group { name, tunables, cases: vec![case] }),
+        }
+    }
+    if groups.is_empty() {
+        bail!("none of these cases leaves anything open on this device; `parallax list` shows what there is");
+    }
+    Ok(groups)
+}
+
+/// The search for one variant.
+struct Sweep<'a> {
+    group: &'a Group,
+    clock: &'a TrustedClock,
+    until: Instant,
+    seed: u64,
+}
+
+/// What became of a candidate.
+enum Outcome {
+    /// It is faster, by the ratio of all cases together.
+    Faster(f64),
+    /// It is not, or that cannot be told.
+    Not(String),
+}
+
+impl Sweep<'_> {
+    async fn run(&self, profiler: &mut dyn Profiler, found: &mut Tuning) -> anyhow::Result<()> {
+        let Group { name, tunables, cases } = self.group;
+        let base = profiler.device().caps.tuning.clone();
+        let start: Vec<u32> = cases[0].settings(&profiler.device().caps).into_iter().map(|(_, value)| value).collect();
+        let axes = tunables.iter().map(|tunable| tunable.allowed.candidates()).collect();
+        let mut search = Search::new(axes, start.clone(), self.seed);
+        let trials = search.size();
+        println!("\n{name}: {} cases, {} to try, from {}", cases.len(), trials, self.words(&start));
+        let mut known = Vec::new();
+        for case in cases {
+            known.push(Trial::of(case.clone(), self.seed, WORK, profiler).await);
+        }
+        let mut awkward: Vec<Awkward> = cases.iter().map(|_| Awkward::default()).collect();
+        // Room for two candidates that are timed for each one that is out at once.
+        let each = self.until.saturating_duration_since(Instant::now()) / (trials * cases.len()).max(1) as u32;
+        let each = each.clamp(Duration::from_millis(200), Duration::from_secs(2));
+        while let Some(values) = search.next() {
+            if Instant::now() >= self.until || interrupted() {
+                println!("  the time is over");
+                break;
+            }
+            let best = self.tuned(&base, search.best());
+            let candidate = self.tuned(&base, &values);
+            let outcome = self.against(&best, &candidate, &known, &mut awkward, each, profiler).await?;
+            match outcome {
+                Outcome::Faster(ratio) => {
+                    println!("  {}: {ratio:.3}×, the best so far", self.words(&values));
+                    search.won(values);
+                }
+                Outcome::Not(why) => println!("  {}: {why}", self.words(&values)),
+            }
+        }
+        let best = self.tuned(&base, search.best());
+        for (tunable, value) in tunables.iter().zip(search.best()) {
+            found.set(&cases[0].tunable_key(tunable), *value).context("a search stays among what is allowed")?;
+        }
+        println!("  kept: {}", self.words(search.best()));
+        profiler.set_tuning(best);
+        Ok(())
+    }
+
+    /// The device's values with the variant's own put over them.
+    fn tuned(&self, base: &Tuning, values: &[u32]) -> Tuning {
+        let mut tuning = base.clone();
+        for (tunable, value) in self.group.tunables.iter().zip(values) {
+            let set = tuning.set(&self.group.cases[0].tunable_key(tunable), *value);
+            set.expect("a search stays among what is allowed");
+        }
+        tuning
+    }
+
+    fn words(&self, values: &[u32]) -> String {
+        let words = self.group.tunables.iter().zip(values).map(|(tunable, value)| format!("{}={value}", tunable.name));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// One candidate against the best so far. Only a lost device is an error.
+    async fn against(
+        &self,
+        best: &Tuning,
+        candidate: &Tuning,
+        known: &[Trial],
+        awkward: &mut [Awkward],
+        each: Duration,
+        profiler: &mut dyn Profiler,
+    ) -> Result<Outcome, BackendError> {
+        let of_best = match programs(best, known, profiler) {
+            Ok(programs) => programs,
+            Err(why) => return Ok(Outcome::Not(format!("nothing to compare with: {why}"))),
+        };
+        let of_candidate = match programs(candidate, known, profiler) {
+            Ok(programs) => programs,
+            Err(why) => return Ok(Outcome::Not(why)),
+        };
+        let mut ratios = Vec::new();
+        for ((trial, (left, a)), (right, b)) in known.iter().zip(&of_best).zip(&of_candidate) {
+            if (&left.variant, a) == (&right.variant, b) {
+                // The same launches: there is nothing to measure.
+                ratios.push(None);
+                continue;
+            }
+            match self.one(trial, (best, left), (candidate, right), each, profiler).await {
+                Ok(ratio) => ratios.push(Some(ratio)),
+                Err(Failure::Backend(lost @ BackendError::Lost(_))) => return Err(lost),
+                Err(failure) => return Ok(Outcome::Not(failure.to_string())),
+            }
+        }
+        let resolution = resolution_on(profiler.device().kind);
+        let (value, verdict) = match together(&ratios, resolution) {
+            Ok(judged) => judged,
+            Err(why) => return Ok(Outcome::Not(why)),
+        };
+        if verdict != Verdict::Faster {
+            return Ok(Outcome::Not(format!("{value:.3}×, {}", verdict.name())));
+        }
+        profiler.set_tuning(candidate.clone());
+        for (awkward, (case, _)) in awkward.iter_mut().zip(&of_candidate) {
+            match awkward.check(case, self.seed, profiler).await {
+                Ok(_) => {}
+                Err(Failure::Backend(lost @ BackendError::Lost(_))) => return Err(lost),
+                Err(failure) => return Ok(Outcome::Not(failure.to_string())),
+            }
+        }
+        Ok(Outcome::Faster(value))
+    }
+
+    /// One case of both, checked and timed side by side.
+    async fn one(
+        &self,
+        trial: &Trial,
+        (best, left): (&Tuning, &Case),
+        (candidate, right): (&Tuning, &Case),
+        each: Duration,
+        profiler: &mut dyn Profiler,
+    ) -> Result<Ratio, Failure> {
+        profiler.set_tuning(candidate.clone());
+        let mut b = trial.prepare(right, profiler).await?;
+        trial.check(&mut *b, profiler).await?;
+        profiler.set_tuning(best.clone());
+        let mut a = trial.prepare(left, profiler).await?;
+        let launches = a.launches().len().max(b.launches().len());
+        let mut both: Vec<&mut dyn Prepared> = vec![&mut *a, &mut *b];
+        let effort = Effort { budget: Nanos::from_secs(each.as_secs_f64()), seed: self.seed };
+        let timings = side_by_side(&mut both, self.clock, effort, profiler, || !interrupted()).await?;
+        match (&timings[0], &timings[1]) {
+            (Ok(a), Ok(b)) => Ok(ratio(a, b, launches, profiler)),
+            (Err(why), _) | (_, Err(why)) => Err(Failure::Backend(BackendError::Unsupported(why.clone()))),
+        }
+    }
+}
+
+/// What each case runs as with these values, and its launches.
+///
+/// # Errors
+/// The plan's reason, when one of them cannot run so.
+fn programs(tuning: &Tuning, known: &[Trial], profiler: &mut dyn Profiler) -> Result<Vec<(Case, Program)>, String> {
+    profiler.set_tuning(tuning.clone());
+    let caps = &profiler.device().caps;
+    let one = |trial: &Trial| {
+        let case = trial.runs(profiler)?;
+        let program = case.program(caps).ok_or_else(|| format!("{case} has no launches"))?;
+        Ok((case, program))
+    };
+    known.iter().map(one).collect()
+}
+
+/// The ratio of all cases together, their geometric mean, and its verdict. Cases without a ratio do not differ.
+///
+/// # Errors
+/// When there is nothing to judge by.
+fn together(ratios: &[Option<Ratio>], resolution: f64) -> Result<(f64, Verdict), String> {
+    if ratios.iter().all(Option::is_none) {
+        return Err("the same launches".to_owned());
+    }
+    let (mut value, mut low, mut high) = (0.0, 0.0, 0.0);
+    let mut coarsest = resolution;
+    for ratio in ratios.iter().flatten() {
+        let (Some(l), Some(h)) = (ratio.low, ratio.high) else {
+            return Err(format!("undecided: {}", ratio.notes.join("; ")));
+        };
+        value += ratio.value.ln();
+        low += l.ln();
+        high += h.ln();
+        coarsest = coarsest.max(ratio.resolution.value);
+    }
+    let mean = |sum: f64| (sum / ratios.len() as f64).exp();
+    Ok((mean(value), Verdict::of(mean(low), mean(high), coarsest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_core::compare::verdict::Grounds;
+    use parallax_core::testing::fixtures::{spread, timing};
+
+    fn ratio(by: f64) -> Option<Ratio> {
+        let base = spread(1000.0, 0.004, 60);
+        let other: Vec<f64> = base.iter().map(|t| t * by).collect();
+        Some(Ratio::of(&timing(&base), &timing(&other), Grounds { asked: 0.01, ..Grounds::default() }))
+    }
+
+    #[test]
+    fn all_cases_decide_together() {
+        for (ratios, want) in [
+            (vec![ratio(0.9)], Verdict::Faster),
+            (vec![ratio(0.9), ratio(1.0)], Verdict::Faster),
+            (vec![ratio(0.9), None], Verdict::Faster),
+            (vec![ratio(0.9), ratio(1.2)], Verdict::Slower),
+            (vec![ratio(0.995), ratio(1.005)], Verdict::Same),
+        ] {
+            let (_, verdict) = together(&ratios, 0.01).expect("intervals");
+            assert_eq!(verdict, want, "{ratios:?}");
+        }
+        let (value, _) = together(&[ratio(0.81), None], 0.01).expect("an interval");
+        assert!((value - 0.9).abs() < 1e-9, "{value}");
+        assert!(together(&[None, None], 0.01).is_err());
+    }
+}
