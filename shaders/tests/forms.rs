@@ -47,7 +47,7 @@ fn form(setup: fn(&Problem, &Caps) -> Program) -> Form {
         },
         host: None,
         setup: Some(setup),
-        variants: vec![Variant { name: "copies", about: "for tests", how: kernel }],
+        variants: vec![Variant { name: "copies", about: "for tests", tunables: &[], how: kernel }],
         fallback: &[],
         preconditions: Vec::new(),
         hard: Vec::new(),
