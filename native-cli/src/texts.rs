@@ -88,20 +88,24 @@ pub fn assembled(
     dialect: Dialect,
     options: &Device,
 ) -> anyhow::Result<(Vec<FinalText>, Vec<Option<usize>>)> {
-    let (texts, places): (Vec<(String, String, Vec<(usize, String)>)>, _) = match dialect {
+    Ok(match dialect {
         Dialect::Cuda => {
             let (texts, places) = parallax_cuda::text::assemble_all(&cuda_texts(options)?, program, dtype)?;
-            let one = |text: parallax_cuda::text::Text| (text.file, text.source, Vec::new());
+            let one =
+                |text: parallax_cuda::text::Text| FinalText { file: text.file, text: text.source, imports: Vec::new() };
             (texts.into_iter().map(one).collect(), places)
         }
         Dialect::Wgsl => {
             let (texts, places) = parallax_shaders::text::assemble_all(&wgsl_texts(options)?, program, dtype)?;
-            let one = |text: parallax_shaders::text::Text| (text.file, text.wgsl, text.imports);
+            let one = |text: parallax_shaders::text::Text| FinalText {
+                file: text.file,
+                text: text.wgsl,
+                imports: text.imports,
+            };
             (texts.into_iter().map(one).collect(), places)
         }
         Dialect::Vendor | Dialect::Cpu => bail!("this target has no kernel texts"),
-    };
-    Ok((texts.into_iter().map(|(file, text, imports)| FinalText { file, text, imports }).collect(), places))
+    })
 }
 
 fn read(root: &Path, file: &str) -> Result<Option<String>, String> {

@@ -69,7 +69,7 @@ impl Trial {
         prepared.measure(Batch::of(1)).await?;
         let result = check(profiler, prepared, &self.case.problem, &self.expected).await?;
         let what = result.sentence();
-        if result.right { Ok(what) } else { Err(Failure::Wrong { case: self.case.to_string(), what }) }
+        if result.passed { Ok(what) } else { Err(Failure::Wrong { case: self.case.to_string(), what }) }
     }
 }
 

@@ -38,7 +38,7 @@ fn one_look_shows_interface_verdicts_and_time() {
     let said = said(&output);
     assert!(output.status.success(), "{said}");
     for part in
-        ["save 1", "copy_scalar: @0.0 x (read), @0.1 ", "threads", "right: ", "awkward shapes", "save to figure"]
+        ["save 1", "copy_scalar: @0.0 x (read), @0.1 ", "threads", "passed: ", "awkward shapes", "save to figure"]
     {
         assert!(said.contains(part), "{said} lacks {part}");
     }
@@ -172,7 +172,7 @@ fn records_say_which_values_were_used() {
     let options = &run.records[0].measured().expect("right").compiled.options;
     assert!(options.contains(&"DEPTH=8".to_owned()) && options.contains(&"LARGE_FROM=100".to_owned()), "{options:?}");
     assert_eq!(run.spec.set, ["DEPTH=8"]);
-    assert!(run.device.caps.tuning.values().any(|(key, value)| (key, value) == ("matmul.tiled.DEPTH", 8)));
+    assert!(run.device().caps.tuning.values().any(|(key, value)| (key, value) == ("matmul.tiled.DEPTH", 8)));
 }
 
 #[test]

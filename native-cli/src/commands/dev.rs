@@ -264,7 +264,7 @@ impl<'a> Bench<'a> {
         }
         let compared = trial.check(&mut *prepared, profiler).await?;
         let shapes = subject.awkward.check(&case, self.args.seed, profiler).await?;
-        println!("  right: {compared}; and at {shapes} awkward shapes");
+        println!("  passed: {compared}; and at {shapes} awkward shapes");
 
         let launches = prepared.launches().len();
         let mut contenders: Vec<&mut dyn Prepared> = vec![&mut *prepared];

@@ -317,13 +317,20 @@ fn together(ratios: &[Option<Ratio>], resolution: f64) -> Result<(f64, Verdict),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::compare::verdict::Grounds;
-    use parallax_core::testing::fixtures::{spread, timing};
+    use parallax_core::compare::verdict::{Resolution, Source};
 
-    fn ratio(by: f64) -> Option<Ratio> {
-        let base = spread(1000.0, 0.004, 60);
-        let other: Vec<f64> = base.iter().map(|t| t * by).collect();
-        Some(Ratio::of(&timing(&base), &timing(&other), Grounds { asked: 0.01, ..Grounds::default() }))
+    /// A ratio known to a thousandth.
+    fn ratio(value: f64) -> Option<Ratio> {
+        let (low, high) = (value * 0.999, value * 1.001);
+        Some(Ratio {
+            value,
+            low: Some(low),
+            high: Some(high),
+            resolution: Resolution { value: 0.01, source: Source::Asked },
+            detectable: None,
+            verdict: Verdict::of(low, high, 0.01),
+            notes: Vec::new(),
+        })
     }
 
     #[test]
