@@ -177,7 +177,7 @@ fn mistakes_in_cases_and_settings() {
         (&["list", "--target", "cpu", "--filter", "zebra"], &["filter `zebra`", "parallax list"]),
         (&["list", "--target", "cpu", "--filter", "conv2d"], &["filter `conv2d`"]),
         (&["list", "--config", "absent.toml"], &["absent.toml: cannot be read"]),
-        (&["list", "--preset", "huge"], &["unknown preset `huge`", "quick, standard, full, awkward"]),
+        (&["list", "--preset", "vast"], &["unknown preset `vast`", "quick, standard, full, awkward, huge"]),
         (
             &["list", "--target", "cpu", "--launch", "graph"],
             &["`graph` does not exist on this target", "leave the setting"],
