@@ -161,6 +161,8 @@ impl Sweep<'_> {
         // Room for two candidates that are timed for each one that is out at once.
         let each = self.until.saturating_duration_since(Instant::now()) / (trials * cases.len()).max(1) as u32;
         let each = each.clamp(Duration::from_millis(200), Duration::from_secs(2));
+        // A threshold has many values that come to the same, and what was no faster than an earlier best needs no other look.
+        let mut judged: Vec<Vec<(Case, Program)>> = Vec::new();
         while let Some(values) = search.next() {
             if Instant::now() >= self.until || interrupted() {
                 println!("  the time is over");
@@ -168,6 +170,11 @@ impl Sweep<'_> {
             }
             let best = self.tuned(&base, search.best());
             let candidate = self.tuned(&base, &values);
+            match programs(&candidate, &known, profiler) {
+                Ok(launches) if judged.iter().any(|other| alike(other, &launches)) => continue,
+                Ok(launches) => judged.push(launches),
+                Err(_) => {}
+            }
             let outcome = self.against(&best, &candidate, &known, &mut awkward, each, profiler).await?;
             match outcome {
                 Outcome::Faster(ratio) => {
@@ -289,6 +296,11 @@ fn programs(tuning: &Tuning, known: &[Trial], profiler: &mut dyn Profiler) -> Re
         Ok((case, program))
     };
     known.iter().map(one).collect()
+}
+
+/// Whether both come to the same launches of the same variants.
+fn alike(a: &[(Case, Program)], b: &[(Case, Program)]) -> bool {
+    a.iter().zip(b).all(|((left, a), (right, b))| left.variant == right.variant && a == b)
 }
 
 /// The ratio of all cases together, their geometric mean, and its verdict. Cases without a ratio do not differ.
