@@ -111,6 +111,22 @@ fn recorded() -> Vec<PathBuf> {
     found
 }
 
+/// What a tuning for one of these devices would be called.
+#[test]
+fn recorded_devices_have_a_class() {
+    let mut seen = std::collections::BTreeSet::new();
+    for path in recorded() {
+        let Ok(run) = Run::parse(&std::fs::read_to_string(&path).expect("readable")) else { continue };
+        let class = run.device().class();
+        match run.target.as_str() {
+            "browser" => assert_eq!(class, "browser", "{}", path.display()),
+            _ => assert!(["nvidia-h200", "llvmpipe"].contains(&class.as_str()), "{}: {class}", path.display()),
+        }
+        seen.insert(class);
+    }
+    assert!(seen.contains("browser") && seen.contains("nvidia-h200"), "{seen:?}");
+}
+
 /// Runs of every version load; what is written of them again is shorter, fits today's schema, and says the same.
 #[test]
 fn recorded_results_load_and_are_written_shorter() {
