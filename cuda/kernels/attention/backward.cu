@@ -1,5 +1,5 @@
 // Scaled dot-product attention, backward, with the probabilities in device memory. The definition is in
-// core/src/suite/workloads/attention.rs.
+// core/src/suite/workloads/attention.
 //
 // attention_log_sum   before the timing: the log-sum-exp of each row of scores
 // attention_delta     delta = dout . out, one block a row

@@ -1,4 +1,4 @@
-// Scaled dot-product attention, forward, in one stage. The definition is in core/src/suite/workloads/attention.rs.
+// Scaled dot-product attention, forward, in one stage. The definition is in core/src/suite/workloads/attention.
 //
 // attention_flash  against `manual`: a block keeps 64 query rows and walks over key tiles with an online softmax, so the
 //                  scores never leave the multiprocessor and memory grows with the inputs only. Key tiles that no row of

@@ -1,4 +1,4 @@
-// Scaled dot-product attention, forward, on tensor cores. The definition is in core/src/suite/workloads/attention.rs.
+// Scaled dot-product attention, forward, on tensor cores. The definition is in core/src/suite/workloads/attention.
 //
 // attention_flash_mma  against `flash`: warp-wide products of 16-bit floats, and tiles copied asynchronously in the element
 //                      type. From compute capability 8.0 on.

@@ -1,5 +1,5 @@
 // Scaled dot-product attention, forward, with the score matrix in device memory. The definition is in
-// core/src/suite/workloads/attention.rs.
+// core/src/suite/workloads/attention.
 //
 // attention_scores        scores = scale * Q K^T in 16 x 16 tiles staged in shared memory. Masked scores are computed too.
 // attention_softmax       each row of scores becomes weights, in place; keys that the query does not see get weight 0.

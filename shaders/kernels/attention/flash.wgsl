@@ -1,5 +1,5 @@
 // Scaled dot-product attention, forward, in one stage: against `manual`, scores never leave workgroup memory. The
-// definition is in core/src/suite/workloads/attention.rs.
+// definition is in core/src/suite/workloads/attention.
 //
 // A workgroup owns 64 query rows of one head and walks over the keys in tiles of 32 with an online softmax.
 //
