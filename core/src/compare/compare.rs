@@ -237,12 +237,9 @@ pub(crate) fn timed<'a>(run: &'a Run, case: &str) -> Option<&'a Record> {
 /// A sentence for each run and case whose file is older than the meaning of the case's variant.
 pub(crate) fn renamed<'a>(runs: &[(String, Run)], cases: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     let mut notes = Vec::new();
-    for (name, run) in runs {
+    for (name, run) in runs.iter().filter(|(_, run)| run.version < SPLIT) {
         for case in cases.clone() {
-            // Stages have labels since the names were split.
-            let old = |r: &&Record| r.measured().is_some_and(|m| m.launches.iter().all(|l| l.label.is_empty()));
-            let record = timed(run, case).filter(|_| run.version < LABELLED).filter(old);
-            if let Some(now) = record.and_then(|_| meant(case, run.device().caps.dialect)) {
+            if let Some(now) = timed(run, case).and_then(|_| meant(case, run.device().caps.dialect)) {
                 notes.push(format!("{case}: in {name}, an older file, this name stood for what is now {now}"));
             }
         }
@@ -250,8 +247,8 @@ pub(crate) fn renamed<'a>(runs: &[(String, Run)], cases: impl Iterator<Item = &'
     notes
 }
 
-/// The first schema version whose launches all have labels.
-const LABELLED: u32 = 3;
+/// The first schema version whose names are those of today.
+const SPLIT: u32 = 3;
 
 fn figure(record: &Record) -> Option<Figure> {
     let summary = record.timing()?.summary;

@@ -19,7 +19,7 @@ const SPLITS: &[Split] = &[Split {
     now: "flash_mma, on tensor cores",
 }];
 
-/// What a case of this name was in a file from before stages had labels, if that has another name now.
+/// What a case of this name was in a file from before schema version 3, if that has another name now.
 pub fn meant(case: &str, dialect: Dialect) -> Option<&'static str> {
     let mut parts = case.split('/');
     let (workload, dtype, variant) = (parts.next()?, parts.nth(2)?, parts.next()?);
