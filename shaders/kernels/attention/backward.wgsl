@@ -1,5 +1,5 @@
 // Scaled dot-product attention, backward, with the probabilities in device memory. The definition is in
-// core/src/suite/workloads/attention.rs.
+// core/src/suite/workloads/attention.
 //
 // attention_log_sum   before the timing: the log-sum-exp of each row of scores
 // attention_delta     delta = dout · out, one workgroup a row
@@ -7,6 +7,7 @@
 
 #import attention/common
 #import lib/launch
+#import lib/reduce
 
 // Of attention_log_sum.
 @group(0) @binding(0) var<storage, read_write> raw_scores: array<f32>;
@@ -22,23 +23,6 @@
 @group(0) @binding(5) var<storage, read> k: array<elem>;
 @group(0) @binding(6) var<storage, read> v: array<elem>;
 @group(0) @binding(7) var<storage, read> lse: array<f32>;
-
-var<workgroup> partial_row: array<f32, ROW_THREADS>;
-
-// The sum over a workgroup of one row, in all of its threads.
-fn row_sum(lane: u32, x: f32) -> f32 {
-    partial_row[lane] = x;
-    workgroupBarrier();
-    for (var half = ROW_THREADS / 2u; half > 0u; half /= 2u) {
-        if lane < half {
-            partial_row[lane] += partial_row[lane + half];
-        }
-        workgroupBarrier();
-    }
-    let sum = partial_row[0];
-    workgroupBarrier();
-    return sum;
-}
 
 @compute @workgroup_size(ROW_THREADS)
 fn attention_log_sum(
@@ -56,16 +40,7 @@ fn attention_log_sum(
     for (var j = lane; j < seen; j += ROW_THREADS) {
         top = max(top, raw_scores[base + j]);
     }
-    partial_row[lane] = top;
-    workgroupBarrier();
-    for (var half = ROW_THREADS / 2u; half > 0u; half /= 2u) {
-        if lane < half {
-            partial_row[lane] = max(partial_row[lane], partial_row[lane + half]);
-        }
-        workgroupBarrier();
-    }
-    top = partial_row[0];
-    workgroupBarrier();
+    top = row_max(lane, top);
     var sum = 0.0;
     for (var j = lane; j < seen; j += ROW_THREADS) {
         sum += exp(raw_scores[base + j] - top);

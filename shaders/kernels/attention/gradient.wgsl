@@ -1,4 +1,4 @@
-// A product of attention's backward pass, in 16×16 tiles. The definition is in core/src/suite/workloads/attention.rs.
+// A product of attention's backward pass, in 16×16 tiles. The definition is in core/src/suite/workloads/attention.
 
 #import lib/launch
 
@@ -9,7 +9,7 @@
 var<workgroup> tile_a: array<f32, TILE * TILE>;
 var<workgroup> tile_b: array<f32, TILE * TILE>;
 
-// gradient[ROWS × D] = left · right with `left` [ROWS × INNER], or stored as [INNER × ROWS] when TRANSPOSED.
+// gradient[T × D] = leftᵀ · right for left [S × T]: what each key or value gets from all queries.
 @compute @workgroup_size(TILE, TILE)
 fn attention_gradient(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -17,7 +17,7 @@ fn attention_gradient(
     @builtin(local_invocation_id) local: vec3<u32>,
 ) {
     let across = (D + TILE - 1u) / TILE;
-    let down = (ROWS + TILE - 1u) / TILE;
+    let down = (T + TILE - 1u) / TILE;
     let flat = flat_group(group, groups);
     let head = flat / (across * down);
     if head >= HEADS {
@@ -27,30 +27,26 @@ fn attention_gradient(
     let row = first_row + local.y;
     let col = flat % across * TILE + local.x;
     var sum = 0.0;
-    for (var j = 0u; j < INNER; j += TILE) {
+    for (var i = 0u; i < S; i += TILE) {
         var a = 0.0;
         var b = 0.0;
-        if TRANSPOSED {
-            // Along the rows of what is stored; the product reads the tile the other way.
-            if j + local.y < INNER && first_row + local.x < ROWS {
-                a = left[(head * INNER + j + local.y) * ROWS + first_row + local.x];
-            }
-        } else if row < ROWS && j + local.x < INNER {
-            a = left[(head * ROWS + row) * INNER + j + local.x];
+        // Along the rows of what is stored; the product reads the tile the other way.
+        if i + local.y < S && first_row + local.x < T {
+            a = left[(head * S + i + local.y) * T + first_row + local.x];
         }
-        if j + local.y < INNER && col < D {
-            b = f32(right[(head * INNER + j + local.y) * D + col]);
+        if i + local.y < S && col < D {
+            b = f32(right[(head * S + i + local.y) * D + col]);
         }
         let slot = local.y * TILE + local.x;
         tile_a[slot] = a;
         tile_b[slot] = b;
         workgroupBarrier();
-        for (var i = 0u; i < TILE; i++) {
-            sum += tile_a[select(local.y * TILE + i, i * TILE + local.y, TRANSPOSED)] * tile_b[i * TILE + local.x];
+        for (var x = 0u; x < TILE; x++) {
+            sum += tile_a[x * TILE + local.y] * tile_b[x * TILE + local.x];
         }
         workgroupBarrier();
     }
-    if row < ROWS && col < D {
-        gradient[(head * ROWS + row) * D + col] = elem(sum);
+    if row < T && col < D {
+        gradient[(head * T + row) * D + col] = elem(sum);
     }
 }

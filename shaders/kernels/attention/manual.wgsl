@@ -1,5 +1,5 @@
 // Scaled dot-product attention, forward, with the score matrix in device memory. The definition is in
-// core/src/suite/workloads/attention.rs.
+// core/src/suite/workloads/attention.
 //
 // attention_scores        S×T products of 16×16 tiles, scores to device memory
 // attention_softmax       one workgroup a row, in place
@@ -7,6 +7,7 @@
 
 #import attention/common
 #import lib/launch
+#import lib/reduce
 
 @group(0) @binding(0) var<storage, read_write> scores: array<f32>;
 // Of the first stage.
@@ -63,8 +64,6 @@ fn attention_scores(
     }
 }
 
-var<workgroup> partial_row: array<f32, ROW_THREADS>;
-
 @compute @workgroup_size(ROW_THREADS)
 fn attention_softmax(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -81,31 +80,14 @@ fn attention_softmax(
     for (var j = lane; j < seen; j += ROW_THREADS) {
         top = max(top, scores[base + j]);
     }
-    partial_row[lane] = top;
-    workgroupBarrier();
-    for (var half = ROW_THREADS / 2u; half > 0u; half /= 2u) {
-        if lane < half {
-            partial_row[lane] = max(partial_row[lane], partial_row[lane + half]);
-        }
-        workgroupBarrier();
-    }
-    top = partial_row[0];
-    workgroupBarrier();
+    top = row_max(lane, top);
     var sum = 0.0;
     for (var j = lane; j < seen; j += ROW_THREADS) {
         let weight = exp(scores[base + j] - top);
         scores[base + j] = weight;
         sum += weight;
     }
-    partial_row[lane] = sum;
-    workgroupBarrier();
-    for (var half = ROW_THREADS / 2u; half > 0u; half /= 2u) {
-        if lane < half {
-            partial_row[lane] += partial_row[lane + half];
-        }
-        workgroupBarrier();
-    }
-    sum = partial_row[0];
+    sum = row_sum(lane, sum);
     for (var j = lane; j < T; j += ROW_THREADS) {
         if j < seen {
             scores[base + j] /= sum;

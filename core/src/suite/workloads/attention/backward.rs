@@ -9,12 +9,12 @@
 
 use std::sync::OnceLock;
 
-use super::{ROW_THREADS, TILE, normal, stage, visible};
+use super::{by_rows, by_tiles, normal, product, sizes, visible, weighted_sum};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, How, Inputs, Preset, Problem, Program, Rate,
-    Reference, Rows, Stage, Tolerance, Variant, spread,
+    Reference, Rows, Stage, Tolerance, Variant,
 };
 use crate::units::{Bytes, Flops};
 
@@ -264,53 +264,34 @@ impl Backward<'_> {
 
 /// The forward pass by the stages of its own `manual`, and the log-sum-exp of the scores before they become weights.
 fn setup(p: &Problem, caps: &Caps) -> Program {
+    let (_, _, scores) = sizes(p);
     let rows = p["b"] * p["h"] * p["s"];
     let mut program = super::manual(p, caps);
-    let log_sum = stage(p, "attention/backward", "attention_log_sum")
-        .consts(&[("TILE", TILE as u32), ("ROW_THREADS", ROW_THREADS)])
+    let log_sum = by_rows(p, "attention/backward", "attention_log_sum")
         .args([("raw_scores", "scores", Write), ("row_lse", "lse", Write)])
-        .threads([ROW_THREADS, 1, 1])
-        .grid(spread(rows))
-        .shared(ROW_THREADS * 4)
-        .costing(Cost::new(4 * rows * p["t"], rows * p["t"] * 4, rows * 4));
+        .costing(Cost::new(4 * rows * p["t"], scores, rows * 4));
     program.stages.insert(1, log_sum);
     program
 }
 
+/// What each key gets from all queries: transposed weights of f32 times rows of an element type.
+fn gradient(p: &Problem, label: &'static str, [left, right, to]: [&'static str; 3]) -> Stage {
+    let (queries, keys, scores) = sizes(p);
+    let stage = by_tiles(p, "attention/gradient", "attention_gradient", [p["t"], p["d"]], 2)
+        .args([("left", left, Write), ("right", right, Read), ("gradient", to, Write)])
+        .costing(Cost::new(product(p), scores + queries, keys));
+    Stage { label: label.into(), ..stage }
+}
+
 fn manual(p: &Problem, _caps: &Caps) -> Program {
-    let heads = p["b"] * p["h"];
-    let (s, t, d) = (p["s"], p["t"], p["d"]);
-    let tile = TILE as u32;
-    let tiles = |rows: u64, cols: u64| spread(heads * rows.div_ceil(TILE) * cols.div_ceil(TILE));
-    // By the rule of the whole, half of a causal problem is not counted.
-    let counted = |operations: u64| if p.shape.has("causal") { operations / 2 } else { operations };
-    let element = Elem::Real.storage(p.dtype).bytes();
-    let (queries, keys, scores) = (heads * s * d * element, heads * t * d * element, heads * s * t * 4);
-    let consts = [("TILE", tile), ("ROW_THREADS", ROW_THREADS)];
-    let gradient = |label: &'static str, left, right, to, transposed: bool| {
-        let (rows, inner) = if transposed { (t, s) } else { (s, t) };
-        let moved = |rows| heads * rows * d * element;
-        let product = stage(p, "attention/gradient", "attention_gradient")
-            .consts(&[("TILE", tile), ("ROWS", rows as u32), ("INNER", inner as u32)])
-            .consts(&[("TRANSPOSED", transposed)])
-            .args([("left", left, Write), ("right", right, Read), ("gradient", to, Write)])
-            .threads([tile, tile, 1])
-            .grid(tiles(rows, d))
-            .shared(2 * tile * tile * 4)
-            .costing(Cost::new(counted(2 * heads * s * t * d), scores + moved(inner), moved(rows)));
-        Stage { label: label.into(), ..product }
-    };
+    let (queries, keys, scores) = sizes(p);
+    let rows = p["b"] * p["h"] * p["s"];
     Program {
         stages: vec![
-            stage(p, "attention/backward", "attention_delta")
-                .consts(&consts)
+            by_rows(p, "attention/backward", "attention_delta")
                 .args([("delta", Write), ("dout", Read), ("out", Read)])
-                .threads([ROW_THREADS, 1, 1])
-                .grid(spread(heads * s))
-                .shared(ROW_THREADS * 4)
-                .costing(Cost::new(2 * heads * s * d, 2 * queries, heads * s * 4)),
-            stage(p, "attention/backward", "attention_dscores")
-                .consts(&consts)
+                .costing(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4)),
+            by_tiles(p, "attention/backward", "attention_dscores", [p["s"], p["t"]], 4)
                 .args([
                     ("delta", "delta", Write),
                     ("dout", "dout", Read),
@@ -321,13 +302,11 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
                     ("v", "v", Read),
                     ("lse", "lse", Read),
                 ])
-                .threads([tile, tile, 1])
-                .grid(tiles(s, t))
-                .shared(4 * tile * tile * 4)
-                .costing(Cost::new(counted(4 * heads * s * t * d), 2 * (queries + keys), 2 * scores)),
-            gradient("attention_dv", "scores", "dout", "dv", true),
-            gradient("attention_dq", "dscores", "k", "dq", false),
-            gradient("attention_dk", "dscores", "q", "dk", true),
+                .costing(Cost::new(2 * product(p), 2 * (queries + keys), 2 * scores)),
+            gradient(p, "attention_dv", ["scores", "dout", "dv"]),
+            // Queries get from all keys what a weighted sum is.
+            Stage { label: "attention_dq".into(), ..weighted_sum(p, ["dscores", "k", "dq"]) },
+            gradient(p, "attention_dk", ["dscores", "q", "dk"]),
         ],
     }
 }

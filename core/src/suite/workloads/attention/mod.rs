@@ -316,37 +316,65 @@ const TILE: u64 = 16;
 /// Threads that share one row in the softmax stage.
 const ROW_THREADS: u32 = 128;
 
-fn manual(p: &Problem, _caps: &Caps) -> Program {
-    let heads = p["b"] * p["h"];
-    let (s, t, d) = (p["s"], p["t"], p["d"]);
+/// A stage with one workgroup per tile of every head's matrix, numbered row by row: [ceil(rows/16) · ceil(cols/16)] per
+/// head. It keeps so many tiles in workgroup memory.
+fn by_tiles(p: &Problem, text: &'static str, entry: &'static str, [rows, cols]: [u64; 2], kept: u32) -> Stage {
     let tile = TILE as u32;
-    // One workgroup per tile of one head's matrix, numbered row by row: [ceil(rows/16) · ceil(cols/16)] per head.
-    let tiles = |rows: u64, cols: u64| spread(heads * rows.div_ceil(TILE) * cols.div_ceil(TILE));
-    // By the rule of the whole, half of a causal problem is not counted. The softmax takes five operations a score (scale,
-    // compare, subtract and exponentiate, add, divide), which that rule leaves out.
-    let counted = |operations: u64| if p.shape.has("causal") { operations / 2 } else { operations };
-    let element = Elem::Real.storage(p.dtype).bytes();
-    let (queries, keys, scores) = (heads * s * d * element, heads * t * d * element, heads * s * t * 4);
-    let stage = |entry| {
-        let consts = [("TILE", tile), ("ROW_THREADS", ROW_THREADS)];
-        stage(p, "attention/manual", entry).consts(&consts)
-    };
-    let product = |entry, grid| stage(entry).threads([tile, tile, 1]).grid(grid).shared(2 * tile * tile * 4);
-    let flops = counted(2 * heads * s * t * d);
+    stage(p, text, entry)
+        .consts(&[("TILE", tile), ("ROW_THREADS", ROW_THREADS)])
+        .threads([tile, tile, 1])
+        .grid(spread(p["b"] * p["h"] * rows.div_ceil(TILE) * cols.div_ceil(TILE)))
+        .shared(kept * tile * tile * 4)
+}
+
+/// A stage with one workgroup per query of every head.
+fn by_rows(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
+    stage(p, text, entry)
+        .consts(&[("TILE", TILE as u32), ("ROW_THREADS", ROW_THREADS)])
+        .threads([ROW_THREADS, 1, 1])
+        .grid(spread(p["b"] * p["h"] * p["s"]))
+        .shared(ROW_THREADS * 4)
+}
+
+/// By the rule of the whole, half of a causal problem is not counted.
+fn counted(p: &Problem, operations: u64) -> u64 {
+    if p.shape.has("causal") { operations / 2 } else { operations }
+}
+
+/// Bytes of Q, of K and of the scores.
+fn sizes(p: &Problem) -> (u64, u64, u64) {
+    let (heads, element) = (p["b"] * p["h"], Elem::Real.storage(p.dtype).bytes());
+    let (s, t, d) = (p["s"], p["t"], p["d"]);
+    (heads * s * d * element, heads * t * d * element, heads * s * t * 4)
+}
+
+/// Operations of one product of depth s, t or d.
+fn product(p: &Problem) -> u64 {
+    counted(p, 2 * p["b"] * p["h"] * p["s"] * p["t"] * p["d"])
+}
+
+/// What each query gets from all keys: weights of f32 times rows of an element type.
+fn weighted_sum(p: &Problem, [weights, values, to]: [&'static str; 3]) -> Stage {
+    let (queries, keys, scores) = sizes(p);
+    by_tiles(p, "attention/manual", "attention_weighted_sum", [p["s"], p["d"]], 2)
+        .args([("scores", weights, Write), ("v", values, Read), ("out", to, Write)])
+        .costing(Cost::new(product(p), scores + keys, queries))
+}
+
+fn manual(p: &Problem, _caps: &Caps) -> Program {
+    let (queries, keys, scores) = sizes(p);
+    // Five operations a score (scale, compare, subtract and exponentiate, add, divide), which the rule of the whole
+    // leaves out.
+    let softmax = counted(p, 5 * p["b"] * p["h"] * p["s"] * p["t"]);
     Program {
         stages: vec![
-            product("attention_scores", tiles(s, t))
+            by_tiles(p, "attention/manual", "attention_scores", [p["s"], p["t"]], 2)
                 .args([("scores", Write), ("q", Read), ("k", Read)])
-                .costing(Cost::new(flops, queries + keys, scores)),
-            stage("attention_softmax")
+                .costing(Cost::new(product(p), queries + keys, scores)),
+            by_rows(p, "attention/manual", "attention_softmax")
                 .args([("scores", Write)])
-                .threads([ROW_THREADS, 1, 1])
-                .grid(spread(heads * s))
-                .shared(ROW_THREADS * 4)
-                .costing(Cost::new(counted(5 * heads * s * t), scores, scores)),
-            product("attention_weighted_sum", tiles(s, d))
-                .args([("scores", Write), ("v", Read), ("out", Write)])
-                .costing(Cost::new(flops, scores + keys, queries)),
+                .costing(Cost::new(softmax, scores, scores)),
+            weighted_sum(p, ["scores", "v", "out"]),
         ],
     }
 }
