@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_core::suite;
-use parallax_core::suite::{Access, Caps, Case, Dialect, How, Stage, Storage, Texts};
+use parallax_core::suite::{Access, Caps, Case, Dialect, How, Role, Stage, Storage, Texts};
 use parallax_core::testing::mock::caps;
 use parallax_shaders::text::{Text, assemble_all, embedded};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases};
@@ -29,12 +29,26 @@ fn every_value_of_what_is_left_open_agrees_with_its_form() {
 }
 
 fn reflect(case: &Case, caps: &Caps) {
-    let (program, _) = case.whole(caps).expect("a kernel variant");
+    let (program, first) = case.whole(caps).expect("a kernel variant");
+    let (setup, execution) = program.stages.split_at(first);
+    [setup, execution].iter().for_each(|stages| scratch_is_written_first(case, stages));
     let assembled = assemble_all(&embedded(), &program, case.problem.dtype);
     let (texts, places) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
     for (i, text) in texts.iter().enumerate() {
         let of_text = program.stages.iter().zip(&places).filter(|(_, place)| **place == Some(i));
         reflect_text(case, text, &of_text.map(|(stage, _)| stage).collect::<Vec<_>>());
+    }
+}
+
+/// Scratch shares memory with what is needed earlier or later, so it carries nothing from one execution to the next.
+fn scratch_is_written_first(case: &Case, stages: &[Stage]) {
+    for spec in case.problem.buffers().iter().filter(|spec| matches!(spec.role, Role::Scratch)) {
+        let first = stages.iter().find_map(|stage| stage.args.iter().find(|arg| arg.buffer == spec.name));
+        assert!(
+            first.is_none_or(|arg| arg.access == Access::Write),
+            "{case}: `{}` is read before it is written",
+            spec.name
+        );
     }
 }
 

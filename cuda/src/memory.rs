@@ -36,6 +36,7 @@ impl Ledger {
             current: Bytes(self.current.get()),
             peak: Bytes(self.peak.get()),
             reserved: info.map(|(free, _)| Bytes(free_before.saturating_sub(free))),
+            planned: None,
             device_used: info.map(|(free, total)| Bytes(total.saturating_sub(free))),
         }
     }
@@ -48,6 +49,8 @@ pub(crate) struct Buffer {
     place: Place,
     context: Arc<CudaContext>,
     ledger: Rc<Ledger>,
+    /// The allocation that it is a part of, where it is not one itself.
+    whole: Option<Rc<Buffer>>,
 }
 
 impl Buffer {
@@ -63,7 +66,28 @@ impl Buffer {
         // SAFETY: the context is current; the pointer is owned by the returned value and freed once, by its drop.
         let pointer = unsafe { result::malloc_sync(bytes as usize) }.doing(doing)?;
         ledger.add(bytes);
-        Ok(Buffer { pointer, bytes, place: Place::Device, context: context.clone(), ledger: ledger.clone() })
+        Ok(Buffer {
+            pointer,
+            bytes,
+            place: Place::Device,
+            context: context.clone(),
+            ledger: ledger.clone(),
+            whole: None,
+        })
+    }
+
+    /// A part of an allocation on the device. Parts may overlap: whose turn it is, is the caller's business.
+    pub(crate) fn part(whole: &Rc<Buffer>, offset: u64, bytes: u64) -> Buffer {
+        assert!(offset + bytes <= whole.bytes, "a part lies inside the whole");
+        let (context, ledger) = (whole.context.clone(), whole.ledger.clone());
+        Buffer {
+            pointer: whole.pointer + offset,
+            bytes,
+            place: whole.place,
+            context,
+            ledger,
+            whole: Some(whole.clone()),
+        }
     }
 
     /// Allocate where the workload wants it. Host memory is zero, and is not counted: the ledger is the device's.
@@ -95,7 +119,7 @@ impl Buffer {
             }
         };
         let pointer = pointer.expose_provenance() as sys::CUdeviceptr;
-        Ok(Buffer { pointer, bytes, place, context: context.clone(), ledger: ledger.clone() })
+        Ok(Buffer { pointer, bytes, place, context: context.clone(), ledger: ledger.clone(), whole: None })
     }
 
     /// Where it is.
@@ -188,6 +212,9 @@ fn pageable(bytes: u64) -> std::alloc::Layout {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        if self.whole.is_some() {
+            return;
+        }
         match (self.place, self.host()) {
             (Place::HostPageable, Some(host)) => {
                 // SAFETY: allocated by `at` with this layout, and freed only here; all work was waited for.

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use parallax_core::device::{BackendError, Compiled, Launching, POISON, Step as CompileStep};
-use parallax_core::suite::{BufferSpec, Case, DType, Inputs, Library, Program, Queues, Role, Stage, Work};
+use parallax_core::suite::{
+    BufferSpec, Case, DType, Inputs, Library, Program, Queues, Region, Role, Scratch, Stage, Work,
+};
 use rayon::prelude::*;
 
 use crate::compile::{compile_cached, hash};
@@ -174,15 +176,20 @@ impl Cuda {
     ) -> Result<Vec<Set>, BackendError> {
         let specs = case.problem.buffers();
         let (context, dtype) = (&self.device.context, case.problem.dtype);
-        let used = |spec: &BufferSpec| {
-            // Outputs are allocated in any case: they are read back by their position.
-            !matches!(spec.role, Role::Scratch) || program.uses(spec.name)
+        let scratch = Scratch::of(program, &specs, dtype);
+        let allocate_set = |_| {
+            let arena = match scratch.arena {
+                0 => None,
+                bytes => Some(Rc::new(Buffer::new(context, ledger, "scratch", bytes)?)),
+            };
+            let allocate = |(spec, region): (&BufferSpec, &Option<Region>)| match (region, &arena) {
+                (Some(region), Some(arena)) => Ok(Some(Buffer::part(arena, region.offset, region.bytes))),
+                _ if matches!(spec.role, Role::Scratch) && !program.uses(spec.name) => Ok(None),
+                // Outputs are allocated in any case: they are read back by their position.
+                _ => Buffer::at(spec.place, context, ledger, spec.name, spec.bytes(dtype).0).map(Some),
+            };
+            specs.iter().zip(&scratch.regions).map(allocate).collect::<Result<Set, _>>()
         };
-        let allocate = |spec: &BufferSpec| match used(spec) {
-            true => Buffer::at(spec.place, context, ledger, spec.name, spec.bytes(dtype).0).map(Some),
-            false => Ok(None),
-        };
-        let allocate_set = |_| specs.iter().map(allocate).collect::<Result<Set, _>>();
         let sets = (0..sets.max(1)).map(allocate_set).collect::<Result<Vec<_>, _>>()?;
 
         let is_input = |(_, spec): &(usize, &BufferSpec)| spec.role.fill().is_some();

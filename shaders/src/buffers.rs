@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use parallax_core::device::BackendError;
-use parallax_core::suite::{Access, Arg, BufferSpec, Case, Inputs, Program, Role, Stage};
+use parallax_core::suite::{Access, Arg, BufferSpec, Case, Inputs, Program, Region, Role, Scratch, Stage};
 
 use crate::gpu::Gpu;
 use crate::launch::Launched;
-use crate::memory::{Account, Held};
+use crate::memory::{Account, Held, padded};
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
 use crate::wait::breathe;
@@ -17,9 +17,16 @@ const UPLOAD: u64 = 4 << 20;
 /// Bytes copied on the device in one submission.
 const COPY: u64 = 1 << 30;
 
-/// Every buffer of a case, once per set; `None` for buffers that the variant does not use.
+/// One set of buffers in the workload's order; `None` for what the variant does not use.
+type Set = Vec<Option<Rc<Held>>>;
+
+/// Every buffer of a case, once per set.
+///
+/// Scratch buffers that are never needed at the same time are one buffer, each bound as far as it is long. They are not
+/// ranges of one arena: WebGPU does not let a launch read one range of a buffer and write another.
 pub struct Buffers {
-    sets: Vec<Vec<Option<Held>>>,
+    sets: Vec<Set>,
+    scratch: Scratch,
     /// What executions change, as it was before the first one: position and contents.
     first: Vec<(usize, Held)>,
     /// Index of a buffer that the last stage writes.
@@ -31,17 +38,25 @@ impl Buffers {
     pub fn allocate(gpu: &Gpu, account: &Rc<Account>, case: &Case, program: &Program, sets: usize) -> Buffers {
         use wgpu::BufferUsages as U;
         let specs = case.problem.buffers();
-        let one = |spec: &BufferSpec| {
-            let bytes = spec.bytes(case.problem.dtype).0;
-            let usage = U::STORAGE | U::COPY_SRC | U::COPY_DST;
-            program.uses(spec.name).then(|| account.buffer(&gpu.device, spec.name, bytes, usage))
+        let usage = U::STORAGE | U::COPY_SRC | U::COPY_DST;
+        let make = |name: &str, bytes| account.buffer(&gpu.device, name, bytes, usage);
+        let own =
+            |spec: &BufferSpec| program.uses(spec.name).then(|| make(spec.name, spec.bytes(case.problem.dtype).0));
+        let scratch = Scratch::of(program, &specs, case.problem.dtype);
+        let set = |_| {
+            let slots: Vec<_> = scratch.slots.iter().map(|bytes| Rc::new(make("scratch", *bytes))).collect();
+            let one = |(spec, region): (&BufferSpec, &Option<Region>)| match region {
+                Some(region) => Some(slots[region.slot].clone()),
+                None => own(spec).map(Rc::new),
+            };
+            specs.iter().zip(&scratch.regions).map(one).collect()
         };
         let last = program.stages.iter().flat_map(|s| &s.args).rfind(|arg| arg.access == Access::Write);
         let name = last.expect("a program writes something").buffer;
         let written_last = specs.iter().position(|b| b.name == name).expect("stages use buffers of the workload");
         let changed = specs.iter().enumerate().filter(|(_, spec)| spec.role.restored());
-        let first = changed.filter_map(|(index, spec)| one(spec).map(|held| (index, held))).collect();
-        Buffers { written_last, first, sets: (0..sets).map(|_| specs.iter().map(one).collect()).collect() }
+        let first = changed.filter_map(|(index, spec)| own(spec).map(|held| (index, held))).collect();
+        Buffers { written_last, first, sets: (0..sets).map(set).collect(), scratch }
     }
 
     /// Buffer `index` of one set.
@@ -68,12 +83,12 @@ impl Buffers {
     ) -> Launched {
         let specs = case.problem.buffers();
         let layout = pipeline.get_bind_group_layout(0);
-        let group = |set: &Vec<Option<Held>>| {
+        let group = |set: &Set| {
             let entry = |(position, arg): (usize, &Arg)| {
                 let index =
                     specs.iter().position(|b| b.name == arg.buffer).expect("stages use buffers of the workload");
                 let held = set[index].as_ref().expect("every used buffer is allocated");
-                wgpu::BindGroupEntry { binding: position as u32, resource: held.buffer.as_entire_binding() }
+                wgpu::BindGroupEntry { binding: position as u32, resource: self.range(held, index) }
             };
             let entries: Vec<_> = stage.args.iter().enumerate().map(entry).collect();
             gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
@@ -84,6 +99,12 @@ impl Buffers {
         };
         let groups = self.sets.iter().map(group).collect();
         Launched::new(stage, pipeline, groups, order.map(|o| o.group().clone()))
+    }
+
+    /// A buffer as far as it is long, where it takes its turn in a longer one.
+    fn range<'b>(&self, held: &'b Held, index: usize) -> wgpu::BindingResource<'b> {
+        let size = self.scratch.regions[index].and_then(|region| wgpu::BufferSize::new(padded(region.bytes)));
+        wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer: &held.buffer, offset: 0, size })
     }
 
     /// Whether executions change any input.
@@ -103,7 +124,7 @@ impl Buffers {
     /// What poisons buffers of these roles in every set.
     pub fn poison(&self, gpu: &Gpu, case: &Case, poison: &Poison, which: impl Fn(Role) -> bool) -> Vec<Fill> {
         let specs = case.problem.buffers();
-        let written = |set: &&Vec<Option<Held>>, index: usize| {
+        let written = |set: &&Set, index: usize| {
             set[index].as_ref().filter(|_| which(specs[index].role)).map(|held| poison.fill(gpu, &held.buffer))
         };
         self.sets.iter().flat_map(|set| (0..specs.len()).filter_map(move |i| written(&set, i))).collect()

@@ -3,6 +3,11 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+/// The bytes of a buffer that holds so many: kernels may take the last elements as a vector too.
+pub fn padded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(16).max(16)
+}
+
 /// The memory of one case, or of what serves the device as a whole.
 #[derive(Default)]
 pub struct Account {
@@ -21,11 +26,11 @@ impl Account {
         self.peak.get()
     }
 
-    /// A new buffer on this account; sizes are rounded up to sixteen bytes, so that kernels can take the last elements as a vector too.
+    /// A new buffer on this account, of the padded size.
     ///
     /// An allocation that fails is seen by the error scope around this call, never here.
     pub fn buffer(self: &Rc<Self>, device: &wgpu::Device, label: &str, bytes: u64, usage: wgpu::BufferUsages) -> Held {
-        let size = bytes.next_multiple_of(16).max(16);
+        let size = padded(bytes);
         let descriptor = wgpu::BufferDescriptor { label: Some(label), size, usage, mapped_at_creation: false };
         let buffer = device.create_buffer(&descriptor);
         self.held.set(self.held.get() + size);

@@ -118,6 +118,7 @@ impl Prepared for WgpuCase {
             current: Bytes(self.account.held()),
             peak: Bytes(self.account.peak()),
             reserved: self.gpu.device.generate_allocator_report().map(|r| Bytes(r.total_reserved_bytes)),
+            planned: None,
             device_used: None,
         }
     }

@@ -85,6 +85,9 @@ pub struct MemoryStats {
     pub peak: Bytes,
     /// Reserved from the driver, where it tells.
     pub reserved: Option<Bytes>,
+    /// What the plan expected to be held at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<Bytes>,
     /// In use on the whole device, by anyone, where the driver tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_used: Option<Bytes>,

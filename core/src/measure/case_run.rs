@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::device::{BackendError, Batch, POISON, Prepared, Profiler, Span, SpanKind, Step, Trace, Track};
+use crate::device::{BackendError, Batch, MemoryStats, POISON, Prepared, Profiler, Span, SpanKind, Step, Trace, Track};
 use crate::measure::check;
 use crate::measure::check::{Expected, check};
 use crate::measure::runner::{Mode, Setting};
@@ -13,7 +13,7 @@ use crate::record::roofline::{Analysis, Bound, Ceilings};
 use crate::record::stats::Summary;
 use crate::record::{CheckResult, Measured, Method, Outcome, Phase, Refusal, Relaunched, Stopped, Timing, roofline};
 use crate::suite::{Caps, Case, Inputs, Role};
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// Batches of either way, where two ways of launching are held against each other.
 const PAIRS: usize = 15;
@@ -84,6 +84,7 @@ pub struct Live<'p> {
     pub planned: &'p Planned,
     case: Case,
     sets: u32,
+    planned_memory: Bytes,
     prepared: Box<dyn Prepared>,
     reference: Rc<Reference>,
     check: CheckResult,
@@ -108,7 +109,9 @@ impl<'p> Live<'p> {
     ) -> Result<Live<'p>, Ending> {
         profiler.breathe().await;
         let case = planned.runs();
-        let settings = settings(planned, &profiler.device().caps);
+        let caps = &profiler.device().caps;
+        let settings = settings(planned, caps);
+        let planned_memory = Bytes(planned.memory(caps).0 * u64::from(sets));
         let reference = references.of(planned, spec.seed, profiler).await;
         let mut phases = Phases::begin(profiler.now());
         let mut prepared = profiler.prepare(&case, &reference.inputs, sets).await?;
@@ -127,6 +130,7 @@ impl<'p> Live<'p> {
             planned,
             case,
             sets,
+            planned_memory,
             prepared,
             reference,
             check,
@@ -294,7 +298,7 @@ impl<'p> Live<'p> {
             check: self.check,
             timing,
             scores: Vec::new(),
-            memory: self.prepared.memory(),
+            memory: MemoryStats { planned: Some(self.planned_memory), ..self.prepared.memory() },
             launches,
             analysis,
             trace,

@@ -18,7 +18,7 @@ use crate::measure::{ceilings, timer};
 use crate::plan::{Cache, PRECISION_NATIVE, Plan, Planned, Skip, Spec};
 use crate::record::roofline::Ceilings;
 use crate::record::{ActualVariant, Baseline, Event, Outcome, Parts, Record, Run};
-use crate::suite::{Caps, Case, splitmix64};
+use crate::suite::{Case, splitmix64};
 use crate::units::{Bytes, Nanos};
 
 /// What to do with each case.
@@ -234,7 +234,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         let mut held = 0;
         while let Some(planned) = queue.last().copied() {
             let case = planned.name();
-            let one = bytes(planned, &profiler.device().caps);
+            let one = planned.memory(&profiler.device().caps).0;
             let sets = match sets(one, self.spec.cache, setting) {
                 Ok(sets) => sets,
                 Err(reason) => {
@@ -356,13 +356,6 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         }
         Ok(())
     }
-}
-
-/// Bytes of one buffer set of a case.
-fn bytes(planned: &Planned, caps: &Caps) -> u64 {
-    let case = planned.runs();
-    let program = case.whole(caps);
-    case.problem.bytes(|b| program.as_ref().is_none_or(|(p, _)| p.uses(b.name))).0
 }
 
 /// How many buffer sets a case needs for the cache state that was asked for, or why that cannot be had.

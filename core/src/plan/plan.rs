@@ -56,6 +56,15 @@ impl Planned {
             None => self.case.clone(),
         }
     }
+
+    /// The device memory that one set of its buffers takes.
+    pub fn memory(&self, caps: &Caps) -> Bytes {
+        let case = self.runs();
+        match case.whole(caps) {
+            Some((program, _)) => program.memory(&case.problem, caps.dialect),
+            None => case.problem.bytes(|_| true),
+        }
+    }
 }
 
 /// A case that will not run.
@@ -257,7 +266,6 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
 
 /// The first limit of the device that a program exceeds, as `needs X, the limit is Y`.
 fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Result<(), String> {
-    let mut total = 0;
     for buffer in problem.buffers() {
         if !program.uses(buffer.name) {
             continue;
@@ -277,10 +285,10 @@ fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Result<()
                 buffer.name, buffer.len
             ));
         }
-        total += bytes.0;
     }
-    if let Some(memory) = caps.memory.filter(|m| total > m.0 / 10 * 9) {
-        return Err(format!("not run: buffers need {}, the device has {memory}", Bytes(total)));
+    let needed = program.memory(problem, caps.dialect);
+    if let Some(memory) = caps.memory.filter(|memory| needed.0 > memory.0 / 10 * 9) {
+        return Err(format!("not run: buffers need {needed}, the device has {memory}"));
     }
     Queues::of(&program.stages).map_err(|why| format!("not run: {why}"))?;
     program.stages.iter().try_for_each(|stage| carried_out(problem, stage, caps))
@@ -428,6 +436,14 @@ mod tests {
             refused(Stage::fill("zeros", "out", 0).args([("q", Access::Read), ("out", Access::Write)]))
                 .contains("has 2")
         );
+    }
+
+    #[test]
+    fn the_memory_of_a_case_is_planned() {
+        let of = |case| planned(&[("case", case)], &caps()).cases[0].memory(&caps());
+        // Three inputs and an output of 2 x 3 x 4 halves; or with scores of 2 x 3 x 3 words, in whole places.
+        assert_eq!(of("attention/fwd/b1,h2,s3,d4/f16/flash"), Bytes(4 * 48));
+        assert_eq!(of("attention/fwd/b1,h2,s3,d4/f16/manual"), Bytes(4 * 48 + 256));
     }
 
     #[test]

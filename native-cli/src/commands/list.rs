@@ -4,15 +4,26 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use parallax_core::measure::runner::{Flow, Mode};
-use parallax_core::plan::plan;
+use parallax_core::plan::{Planned, plan};
 use parallax_core::record::Event;
 use parallax_core::report::skips as skips_by_reason;
+use parallax_core::units::Bytes;
 
 use crate::args::Common;
 use crate::browser;
 use crate::targets::{Opened, choose};
 
-/// Print cases, and skips with their reasons.
+/// A planned case as it is shown.
+#[derive(serde::Serialize)]
+struct Listed {
+    case: String,
+    /// What runs instead, and why.
+    actual: Option<String>,
+    /// Device memory of one set of its buffers; a page does not tell.
+    memory: Option<Bytes>,
+}
+
+/// Print cases with the memory that they take, and skips with their reasons.
 pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
     let spec = common.spec()?;
     let opened = choose(common.target.as_deref(), &common.device, &spec.set, |name, why| {
@@ -22,12 +33,14 @@ pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
     for (name, target) in opened {
         let (cases, skips) = match target {
             Opened::Here(profiler) => {
-                let plan = plan(&spec, &profiler.device().caps)?;
-                let cases: Vec<(String, Option<String>)> = plan
-                    .cases
-                    .iter()
-                    .map(|p| (p.name(), p.actual.as_ref().map(|a| format!("{}, {}", a.variant, a.reason))))
-                    .collect();
+                let caps = &profiler.device().caps;
+                let plan = plan(&spec, caps)?;
+                let listed = |p: &Planned| Listed {
+                    case: p.name(),
+                    actual: p.actual.as_ref().map(|a| format!("{}, {}", a.variant, a.reason)),
+                    memory: Some(p.memory(caps)),
+                };
+                let cases: Vec<Listed> = plan.cases.iter().map(listed).collect();
                 let skips: Vec<(String, String)> =
                     plan.skips.iter().map(|s| (s.case.to_string(), s.reason.clone())).collect();
                 (cases, skips)
@@ -46,20 +59,21 @@ pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
                 if let Some(reason) = unavailable {
                     bail!("target browser: {reason}");
                 }
-                (planned.into_iter().map(|case| (case, None)).collect(), Vec::new())
+                (planned.into_iter().map(|case| Listed { case, actual: None, memory: None }).collect(), Vec::new())
             }
         };
         if common.json {
             lists.push(serde_json::json!({
                 "target": name,
-                "cases": cases.iter().map(|(c, actual)| serde_json::json!({"case": c, "actual": actual})).collect::<Vec<_>>(),
+                "cases": cases,
                 "skips": skips.iter().map(|(c, why)| serde_json::json!({"case": c, "reason": why})).collect::<Vec<_>>(),
             }));
             continue;
         }
         println!("target {name}: {} cases, {} skips", cases.len(), skips.len());
-        for (case, actual) in &cases {
-            println!("  {case}{}", actual.as_ref().map(|a| format!("  (runs as {a})")).unwrap_or_default());
+        for Listed { case, actual, memory } in &cases {
+            let actual = actual.as_ref().map(|a| format!("  (runs as {a})")).unwrap_or_default();
+            println!("  {case}{}{actual}", memory.map(|m| format!("  {m}")).unwrap_or_default());
         }
         for line in skips_by_reason(skips.iter().map(|(case, why)| (case.as_str(), why.as_str()))) {
             println!("  {line}");
