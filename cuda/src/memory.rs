@@ -1,44 +1,25 @@
 //! Device memory that frees itself and is counted.
 
-use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, result, sys};
-use parallax_core::device::{BackendError, MemoryStats};
+use parallax_core::device::{BackendError, Entry, Ledger, MemoryStats};
 use parallax_core::suite::Place;
 use parallax_core::units::Bytes;
 
 use crate::errors::Context;
 
-/// Counts the bytes that one case holds.
-#[derive(Default)]
-pub(crate) struct Ledger {
-    current: Cell<u64>,
-    peak: Cell<u64>,
-}
-
-impl Ledger {
-    fn add(&self, bytes: u64) {
-        self.current.set(self.current.get() + bytes);
-        self.peak.set(self.peak.get().max(self.current.get()));
-    }
-
-    fn remove(&self, bytes: u64) {
-        self.current.set(self.current.get() - bytes);
-    }
-
-    /// What is held, beside what the driver says is gone from its free memory since `free_before`.
-    pub(crate) fn stats(&self, context: &CudaContext, free_before: u64) -> MemoryStats {
-        let info = context.mem_get_info().ok().map(|(free, total)| (free as u64, total as u64));
-        MemoryStats {
-            current: Bytes(self.current.get()),
-            peak: Bytes(self.peak.get()),
-            reserved: info.map(|(free, _)| Bytes(free_before.saturating_sub(free))),
-            planned: None,
-            device_used: info.map(|(free, total)| Bytes(total.saturating_sub(free))),
-        }
+/// What is held, beside what the driver says is gone from its free memory since `free_before`.
+pub(crate) fn stats(ledger: &Ledger, context: &CudaContext, free_before: u64) -> MemoryStats {
+    let info = context.mem_get_info().ok().map(|(free, total)| (free as u64, total as u64));
+    MemoryStats {
+        current: ledger.current(),
+        peak: ledger.peak(),
+        reserved: info.map(|(free, _)| Bytes(free_before.saturating_sub(free))),
+        planned: None,
+        device_used: info.map(|(free, total)| Bytes(total.saturating_sub(free))),
     }
 }
 
@@ -48,8 +29,8 @@ pub(crate) struct Buffer {
     bytes: u64,
     place: Place,
     context: Arc<CudaContext>,
-    ledger: Rc<Ledger>,
-    /// The allocation that it is a part of, where it is not one itself.
+    /// Held as long as this lives: what counts it in a ledger, and the allocation that it is a part of.
+    _entry: Option<Entry>,
     whole: Option<Rc<Buffer>>,
 }
 
@@ -65,29 +46,16 @@ impl Buffer {
         context.bind_to_thread().doing(doing)?;
         // SAFETY: the context is current; the pointer is owned by the returned value and freed once, by its drop.
         let pointer = unsafe { result::malloc_sync(bytes as usize) }.doing(doing)?;
-        ledger.add(bytes);
-        Ok(Buffer {
-            pointer,
-            bytes,
-            place: Place::Device,
-            context: context.clone(),
-            ledger: ledger.clone(),
-            whole: None,
-        })
+        let entry = ledger.enter(bytes);
+        let (place, context) = (Place::Device, context.clone());
+        Ok(Buffer { pointer, bytes, place, context, _entry: Some(entry), whole: None })
     }
 
     /// A part of an allocation on the device. Parts may overlap: whose turn it is, is the caller's business.
     pub(crate) fn part(whole: &Rc<Buffer>, offset: u64, bytes: u64) -> Buffer {
         assert!(offset + bytes <= whole.bytes, "a part lies inside the whole");
-        let (context, ledger) = (whole.context.clone(), whole.ledger.clone());
-        Buffer {
-            pointer: whole.pointer + offset,
-            bytes,
-            place: whole.place,
-            context,
-            ledger,
-            whole: Some(whole.clone()),
-        }
+        let (pointer, place, context) = (whole.pointer + offset, whole.place, whole.context.clone());
+        Buffer { pointer, bytes, place, context, _entry: None, whole: Some(whole.clone()) }
     }
 
     /// Allocate where the workload wants it. Host memory is zero, and is not counted: the ledger is the device's.
@@ -119,7 +87,7 @@ impl Buffer {
             }
         };
         let pointer = pointer.expose_provenance() as sys::CUdeviceptr;
-        Ok(Buffer { pointer, bytes, place, context: context.clone(), ledger: ledger.clone(), whole: None })
+        Ok(Buffer { pointer, bytes, place, context: context.clone(), _entry: None, whole: None })
     }
 
     /// Where it is.
@@ -230,7 +198,6 @@ impl Drop for Buffer {
             }
             (_, None) => {}
         }
-        self.ledger.remove(self.bytes);
         // A lost device makes both calls fail; its memory is gone then anyway.
         if self.context.bind_to_thread().is_ok() {
             // SAFETY: allocated by `new` and freed only here; freeing waits for work that uses it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
-use parallax_core::device::{BackendError, Compiled, Launching, POISON, Step as CompileStep};
+use parallax_core::device::{BackendError, Compiled, Launching, Ledger, POISON, Rotation, Step as CompileStep};
 use parallax_core::suite::{
     BufferSpec, Case, DType, Inputs, Library, Program, Queues, Region, Role, Scratch, Stage, Work,
 };
@@ -15,9 +15,9 @@ use crate::cublaslt::{Gemm, WORKSPACE};
 use crate::errors::Context;
 use crate::events::{event, since};
 use crate::launch::{Function, Module, Range, Ready, Step};
-use crate::memory::{Buffer, Ledger};
+use crate::memory::Buffer;
 use crate::occupancy::Multiprocessors;
-use crate::prepared::{PreparedCase, Rotation, Set};
+use crate::prepared::{PreparedCase, Set};
 use crate::profiler::Cuda;
 use crate::streams::Streams;
 use crate::text::{Text, assemble_all};

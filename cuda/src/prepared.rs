@@ -8,7 +8,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
 use parallax_core::device::{
-    BackendError, Batch, Compiled, Launch, Launching, MemoryStats, POISON, Prepared, Sample, Trace,
+    BackendError, Batch, Compiled, Launch, Launching, Ledger, MemoryStats, POISON, Prepared, Rotation, Sample, Trace,
 };
 use parallax_core::suite::{BufferSpec, Role};
 use parallax_core::units::Nanos;
@@ -17,7 +17,7 @@ use crate::errors::Context;
 use crate::events::{elapsed, since};
 use crate::graph::Graph;
 use crate::launch::{Module, Step};
-use crate::memory::{Buffer, Ledger};
+use crate::memory::{Buffer, stats};
 use crate::occupancy::Multiprocessors;
 use crate::streams::Streams;
 use crate::trace::trace;
@@ -54,32 +54,6 @@ pub(crate) struct PreparedCase {
     pub(crate) multiprocessors: Multiprocessors,
 }
 
-/// Which set of buffers an execution takes: the one after the last execution's, around and around.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rotation {
-    sets: usize,
-    last: Option<usize>,
-}
-
-impl Rotation {
-    /// Around so many sets, at least one.
-    pub(crate) fn new(sets: usize) -> Rotation {
-        Rotation { sets: sets.max(1), last: None }
-    }
-
-    /// The set of one more execution.
-    fn advance(&mut self) -> usize {
-        let next = self.last.map_or(0, |last| (last + 1) % self.sets);
-        self.last = Some(next);
-        next
-    }
-
-    /// The set of the last execution; before any, the one that it will take.
-    fn last(&self) -> usize {
-        self.last.unwrap_or(0)
-    }
-}
-
 impl PreparedCase {
     fn bind(&self) -> Result<(), BackendError> {
         self.context.bind_to_thread().doing(|| "binding the device to this thread".into())
@@ -90,11 +64,6 @@ impl PreparedCase {
         event.record(&self.stream).doing(|| "recording an event".into())
     }
 
-    /// The set of one more execution.
-    pub(crate) fn advance(&mut self) -> usize {
-        self.rotation.advance()
-    }
-
     /// The launches of one execution on a set.
     pub(crate) fn steps(&self, set: usize) -> &[Step] {
         &self.executions[set]
@@ -102,7 +71,7 @@ impl PreparedCase {
 
     fn execute(&mut self, times: u32) -> Result<(), BackendError> {
         for _ in 0..times {
-            let set = self.advance();
+            let set = self.rotation.take();
             match self.launching {
                 Launching::Graph => self.graphs[set].launch(&self.stream)?,
                 _ => self.queue(set)?,
@@ -258,30 +227,6 @@ impl Prepared for PreparedCase {
     }
 
     fn memory(&self) -> MemoryStats {
-        self.ledger.stats(&self.context, self.free_before)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn executions_go_around_the_sets_across_calls() {
-        let mut rotation = Rotation::new(3);
-        assert_eq!(rotation.last(), 0);
-        let taken: Vec<usize> = (0..7).map(|_| rotation.advance()).collect();
-        assert_eq!(taken, [0, 1, 2, 0, 1, 2, 0]);
-        assert_eq!(rotation.last(), 0);
-        rotation.advance();
-        assert_eq!(rotation.last(), 1);
-    }
-
-    #[test]
-    fn one_set_or_none_stays_where_it_is() {
-        for sets in [0, 1] {
-            let mut rotation = Rotation::new(sets);
-            assert_eq!([rotation.advance(), rotation.advance(), rotation.last()], [0, 0, 0]);
-        }
+        stats(&self.ledger, &self.context, self.free_before)
     }
 }

@@ -60,7 +60,7 @@ fn submit(
     now: impl Fn() -> Nanos,
     [before, after]: [Around<'_>; 2],
 ) -> Result<Submission, BackendError> {
-    let set = case.advance();
+    let set = case.rotation.take();
     let steps = case.steps(set);
     let mut calls = Vec::new();
     let mut call = |name, stages, stream: &CudaStream, launch: &dyn Fn() -> Result<(), BackendError>| {

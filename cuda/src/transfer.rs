@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cudarc::driver::{CudaContext, CudaStream, result};
-use parallax_core::device::{BackendError, POISON, Transfer};
+use parallax_core::device::{BackendError, Ledger, POISON, Transfer};
 use parallax_core::units::Nanos;
 
 use crate::errors::Context;
 use crate::events::since;
-use crate::memory::{Buffer, Ledger};
+use crate::memory::Buffer;
 
 /// Host time of moving `bytes` from page-locked memory to the device or back, the copy's completion included.
 ///

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use parallax_core::device::BackendError;
+use parallax_core::device::{BackendError, Ledger};
 use parallax_core::suite::{Access, Arg, BufferSpec, Case, Inputs, Program, Region, Role, Scratch, Stage};
 
 use crate::gpu::Gpu;
 use crate::launch::Launched;
-use crate::memory::{Account, Held, padded};
+use crate::memory::{Held, padded};
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
 use crate::wait::breathe;
@@ -35,11 +35,11 @@ pub struct Buffers {
 
 impl Buffers {
     /// Allocate `sets` copies of what a program uses. Errors are seen by the scope around this call.
-    pub fn allocate(gpu: &Gpu, account: &Rc<Account>, case: &Case, program: &Program, sets: usize) -> Buffers {
+    pub fn allocate(gpu: &Gpu, ledger: &Rc<Ledger>, case: &Case, program: &Program, sets: usize) -> Buffers {
         use wgpu::BufferUsages as U;
         let specs = case.problem.buffers();
         let usage = U::STORAGE | U::COPY_SRC | U::COPY_DST;
-        let make = |name: &str, bytes| account.buffer(&gpu.device, name, bytes, usage);
+        let make = |name: &str, bytes| Held::new(ledger, &gpu.device, name, bytes, usage);
         let own =
             |spec: &BufferSpec| program.uses(spec.name).then(|| make(spec.name, spec.bytes(case.problem.dtype).0));
         let scratch = Scratch::of(program, &specs, case.problem.dtype);

@@ -6,12 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_channel::oneshot;
-use parallax_core::device::BackendError;
+use parallax_core::device::{BackendError, Ledger};
 use parallax_core::units::Nanos;
 use web_time::Instant;
 
 use crate::incidents::{Incidents, Scopes, backend_error};
-use crate::memory::Account;
+use crate::memory::Held;
 use crate::wait::{breathe, drive};
 
 /// Shared by the profiler and everything prepared on it.
@@ -20,7 +20,7 @@ pub struct Gpu {
     pub queue: wgpu::Queue,
     pub incidents: Arc<Incidents>,
     /// Memory of what serves the device as a whole.
-    pub account: Rc<Account>,
+    pub ledger: Rc<Ledger>,
     opened: Instant,
     correlations: Cell<u32>,
 }
@@ -28,7 +28,7 @@ pub struct Gpu {
 impl Gpu {
     pub fn new(device: wgpu::Device, queue: wgpu::Queue) -> Gpu {
         let incidents = Incidents::of(&device);
-        Gpu { device, queue, incidents, account: Rc::default(), opened: Instant::now(), correlations: Cell::new(0) }
+        Gpu { device, queue, incidents, ledger: Rc::default(), opened: Instant::now(), correlations: Cell::new(0) }
     }
 
     /// Host time since the device was opened.
@@ -103,17 +103,17 @@ impl Gpu {
         Ok(bytes)
     }
 
-    /// Copy a range of a storage buffer to the host; the copy in between counts towards `account`.
+    /// Copy a range of a storage buffer to the host; the copy in between counts towards `ledger`.
     pub async fn read(
         &self,
-        account: &Rc<Account>,
+        ledger: &Rc<Ledger>,
         buffer: &wgpu::Buffer,
         range: Range<u64>,
     ) -> Result<Vec<u8>, BackendError> {
         let (start, end) = (range.start / 4 * 4, range.end.next_multiple_of(4));
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let scopes = Scopes::open(&self.device, &self.incidents);
-        let staging = account.buffer(&self.device, "read back", end - start, usage);
+        let staging = Held::new(ledger, &self.device, "read back", end - start, usage);
         let mut encoder = self.device.create_command_encoder(&Default::default());
         encoder.copy_buffer_to_buffer(buffer, start, &staging.buffer, 0, end - start);
         self.queue.submit([encoder.finish()]);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use parallax_core::device::{Batch, Launch, Launching};
+use parallax_core::device::{Batch, Launch, Launching, Rotation};
 use parallax_core::suite::Stage;
 use parallax_core::units::Bytes;
 
@@ -111,39 +111,6 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Which buffer set the next execution takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rotation {
-    sets: u64,
-    next: u64,
-    last: u64,
-}
-
-impl Rotation {
-    /// Before the first execution.
-    pub fn new(sets: usize) -> Rotation {
-        Rotation { sets: sets.max(1) as u64, next: 0, last: 0 }
-    }
-
-    /// The set of the last execution.
-    pub fn last(self) -> usize {
-        self.last as usize
-    }
-
-    /// The set of the execution that is so many away.
-    pub fn ahead(self, executions: u64) -> usize {
-        ((self.next + executions) % self.sets) as usize
-    }
-
-    /// So many executions have been handed over.
-    pub fn advance(&mut self, executions: u64) {
-        if executions > 0 {
-            self.last = (self.next + executions - 1) % self.sets;
-            self.next = (self.next + executions) % self.sets;
-        }
-    }
-}
-
 /// A batch as command buffers of one submission: the lead without stamps, then the timed executions with one stamp
 /// before the first and one after the last.
 ///
@@ -219,21 +186,6 @@ fn parts(range: Range<u64>, each: u64) -> impl Iterator<Item = Range<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn executions_go_around_the_sets_across_calls() {
-        let mut rotation = Rotation::new(3);
-        assert_eq!((rotation.last(), rotation.ahead(0), rotation.ahead(4)), (0, 0, 1));
-        rotation.advance(4);
-        assert_eq!((rotation.last(), rotation.ahead(0)), (0, 1));
-        rotation.advance(0);
-        assert_eq!((rotation.last(), rotation.ahead(0)), (0, 1));
-        rotation.advance(2);
-        assert_eq!((rotation.last(), rotation.ahead(0)), (2, 0));
-        let mut one = Rotation::new(0);
-        one.advance(5);
-        assert_eq!((one.last(), one.ahead(7)), (0, 0), "no case has fewer than one set");
-    }
 
     #[test]
     fn a_long_batch_is_cut_and_nothing_is_lost() {

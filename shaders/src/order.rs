@@ -24,7 +24,7 @@ impl Order {
             label: Some("order"),
             entries: &[storage(0, Access::Write)],
         });
-        let buffer = gpu.account.buffer(&gpu.device, "order", 4, wgpu::BufferUsages::STORAGE);
+        let buffer = Held::new(&gpu.ledger, &gpu.device, "order", 4, wgpu::BufferUsages::STORAGE);
         let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: Some("order"),
             layout: &layout,

@@ -4,15 +4,16 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use async_trait::async_trait;
-use parallax_core::device::{BackendError, Batch, Compiled, Launch, Launching, MemoryStats, Prepared, Sample, Trace};
+use parallax_core::device::{
+    BackendError, Batch, Compiled, Launch, Launching, Ledger, MemoryStats, Prepared, Rotation, Sample, Trace,
+};
 use parallax_core::suite::Dialect;
 use parallax_core::units::{Bytes, Nanos};
 use web_time::Instant;
 
 use crate::buffers::Buffers;
 use crate::gpu::Gpu;
-use crate::launch::{Launched, Pass, Rotation, batch};
-use crate::memory::Account;
+use crate::launch::{Launched, Pass, batch};
 use crate::poison::{Fill, Poison};
 use crate::timing::Timestamps;
 use crate::trace::trace;
@@ -22,7 +23,7 @@ pub struct WgpuCase {
     pub gpu: Rc<Gpu>,
     pub timestamps: Option<Rc<Timestamps>>,
     pub compiled: Compiled,
-    pub account: Rc<Account>,
+    pub ledger: Rc<Ledger>,
     pub buffers: Buffers,
     pub kernels: Vec<Launched>,
     pub poison: Rc<Poison>,
@@ -110,13 +111,13 @@ impl Prepared for WgpuCase {
 
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
         let buffer = self.buffers.get(self.rotation.last(), buffer)?;
-        self.gpu.read(&self.account, buffer, bytes).await
+        self.gpu.read(&self.ledger, buffer, bytes).await
     }
 
     fn memory(&self) -> MemoryStats {
         MemoryStats {
-            current: Bytes(self.account.held()),
-            peak: Bytes(self.account.peak()),
+            current: self.ledger.current(),
+            peak: self.ledger.peak(),
             reserved: self.gpu.device.generate_allocator_report().map(|r| Bytes(r.total_reserved_bytes)),
             planned: None,
             device_used: None,

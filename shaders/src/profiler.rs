@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use async_trait::async_trait;
 use parallax_core::device::{
-    BackendError, Clock, ClockInfo, Conditions, DeviceInfo, Launching, POISON, Prepared, Profiler, Transfer,
+    BackendError, Clock, ClockInfo, Conditions, DeviceInfo, Launching, Ledger, POISON, Prepared, Profiler, Rotation,
+    Transfer,
 };
 use parallax_core::suite::{Case, Inputs, Program, Queues, Role, Stage, Texts, Tuning};
 use parallax_core::units::Nanos;
@@ -14,9 +15,8 @@ use crate::buffers::Buffers;
 use crate::compile::compile;
 use crate::device::Options;
 use crate::gpu::Gpu;
-use crate::launch::{Launched, Pass, Rotation};
+use crate::launch::{Launched, Pass};
 use crate::lower::lower;
-use crate::memory::Account;
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
 use crate::prepared::WgpuCase;
@@ -92,10 +92,10 @@ impl Wgpu {
             compiled.options.push(format!("one queue for {queues}: stages run in the order of the list"));
         }
 
-        let account = Rc::new(Account::default());
+        let ledger = Rc::<Ledger>::default();
         let sets = sets.max(1) as usize;
         // Memory is asked for before anything is bound or filled: a set too many ends here, with its own error.
-        let buffers = gpu.make(|| Buffers::allocate(gpu, &account, case, &program, sets)).await?;
+        let buffers = gpu.make(|| Buffers::allocate(gpu, &ledger, case, &program, sets)).await?;
         let bind = || {
             let stages = pipelines.into_iter().zip(&program.stages);
             let kernels: Vec<_> = stages.map(|(p, stage)| buffers.bind(gpu, case, stage, p, order)).collect();
@@ -111,7 +111,7 @@ impl Wgpu {
             gpu: gpu.clone(),
             timestamps: self.timestamps.clone(),
             compiled,
-            account,
+            ledger,
             buffers,
             kernels,
             poison: self.poison.clone(),

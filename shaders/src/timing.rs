@@ -38,9 +38,9 @@ impl Timestamps {
                 ty: wgpu::QueryType::Timestamp,
                 count: STAMPS,
             }),
-            resolved: gpu.account.buffer(&gpu.device, "resolved timestamps", bytes, U::QUERY_RESOLVE | U::COPY_SRC),
-            readable: gpu.account.buffer(&gpu.device, "readable timestamps", bytes, U::MAP_READ | U::COPY_DST),
-            awaited: gpu.account.buffer(&gpu.device, "awaited", 4, U::COPY_DST),
+            resolved: Held::new(&gpu.ledger, &gpu.device, "resolved timestamps", bytes, U::QUERY_RESOLVE | U::COPY_SRC),
+            readable: Held::new(&gpu.ledger, &gpu.device, "readable timestamps", bytes, U::MAP_READ | U::COPY_DST),
+            awaited: Held::new(&gpu.ledger, &gpu.device, "awaited", 4, U::COPY_DST),
             period: f64::from(gpu.queue.get_timestamp_period()),
         })
     }
@@ -177,7 +177,7 @@ impl TinyWork {
             compilation_options: Default::default(),
             cache: None,
         });
-        let buffer = gpu.account.buffer(&gpu.device, "tiny work", 256, wgpu::BufferUsages::STORAGE);
+        let buffer = Held::new(&gpu.ledger, &gpu.device, "tiny work", 256, wgpu::BufferUsages::STORAGE);
         let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &pipeline.get_bind_group_layout(0),

@@ -5,6 +5,7 @@ use parallax_core::units::Nanos;
 use web_time::Instant;
 
 use crate::gpu::Gpu;
+use crate::memory::Held;
 
 /// Host time of moving so many bytes in one piece, rounded up to four.
 ///
@@ -23,7 +24,7 @@ pub async fn time(gpu: &Gpu, way: Transfer, bytes: u64) -> Result<Nanos, Backend
     }
     let size = bytes.next_multiple_of(16).max(16);
     let data = host_bytes(size)?;
-    let buffer = |label, usage| gpu.account.buffer(&gpu.device, label, size, usage);
+    let buffer = |label, usage| Held::new(&gpu.ledger, &gpu.device, label, size, usage);
     match way {
         Transfer::Upload => {
             let target = gpu.make(|| buffer("upload", U::COPY_DST)).await?;

@@ -6,7 +6,9 @@ pub mod columns;
 pub mod digits;
 mod info;
 mod launching;
+mod ledger;
 mod profiler;
+mod rotation;
 mod span;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod stack;
@@ -14,5 +16,7 @@ pub mod stack;
 pub use class::*;
 pub use info::*;
 pub use launching::*;
+pub use ledger::*;
 pub use profiler::*;
+pub use rotation::*;
 pub use span::*;
