@@ -1,9 +1,10 @@
-//! What is written keeps its form: JSON against its schema, tables and traces against files in `golden/`.
+//! What is written keeps its form: JSON against its schema, tables and traces against the snapshots in `snapshots/`.
 //!
-//! `PARALLAX_BLESS=1 cargo test -p parallax-tests` rewrites the golden files and the published schema.
+//! `./x bless` accepts new snapshots and a new schema; `cargo insta review` goes through snapshots one by one.
 
 use std::path::PathBuf;
 
+use insta::assert_snapshot;
 use parallax_core::compare::{Options, compare};
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode};
@@ -14,6 +15,8 @@ use parallax_core::report::{a_a_table, comparison_table, tax_table};
 use parallax_core::testing::mock::{Fault, Mock, Script, caps};
 use serde_json::Value;
 
+#[path = "../core/tests/published/mod.rs"]
+mod published;
 #[path = "../core/tests/rules/mod.rs"]
 mod rules;
 
@@ -49,26 +52,10 @@ fn slower(i: u64) -> f64 {
     1.5 * steady(i)
 }
 
-fn golden(name: &str, got: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
-    same_as_file(&path, got);
-}
-
-fn same_as_file(path: &std::path::Path, got: &str) {
-    if std::env::var_os("PARALLAX_BLESS").is_some() {
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("writable tree");
-        std::fs::write(path, got).expect("writable tree");
-        return;
-    }
-    let want = std::fs::read_to_string(path).unwrap_or_default();
-    let name = path.display();
-    assert!(want == got, "{name} differs; PARALLAX_BLESS=1 accepts the new text:\n{got}");
-}
-
 #[test]
 fn the_published_schema_is_the_generated_one() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schema/run.schema.json");
-    same_as_file(&path, &(serde_json::to_string_pretty(&json_schema()).expect("JSON") + "\n"));
+    published::assert_is(&path, &(serde_json::to_string_pretty(&json_schema()).expect("JSON") + "\n"));
 }
 
 #[test]
@@ -190,13 +177,13 @@ fn foreign_broken_and_newer_files_are_told_apart() {
 #[test]
 fn tables_keep_their_form() {
     let base = run("mock", steady);
-    golden("run.txt", &(parallax::table::run(&base) + "\n"));
-    golden("verify.txt", &(parallax::table::checks(&base) + "\n"));
-    golden("run.md", &parallax_core::report::table(&base).markdown());
+    assert_snapshot!("run.txt", parallax::table::run(&base));
+    assert_snapshot!("verify.txt", parallax::table::checks(&base));
+    assert_snapshot!("run.md", parallax_core::report::table(&base).markdown());
     let runs = [("one".to_owned(), base), ("two".to_owned(), run("mock", slower))];
     let compared = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
-    golden("compare.txt", &(parallax::table::text(&compared) + "\n"));
-    golden("compare.md", &compared.markdown());
+    assert_snapshot!("compare.txt", parallax::table::text(&compared));
+    assert_snapshot!("compare.md", compared.markdown());
 }
 
 #[test]
@@ -206,12 +193,12 @@ fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
         &parallax_core::compare::tax::tax(&runs, None, false, parallax_core::compare::tax::Pairing::Same)
             .expect("one GPU"),
     );
-    golden("tax.txt", &(parallax::table::text(&tax) + "\n"));
-    golden("tax.md", &tax.markdown());
+    assert_snapshot!("tax.txt", parallax::table::text(&tax));
+    assert_snapshot!("tax.md", tax.markdown());
     let aa =
         a_a_table(&parallax_core::compare::aa::a_a(&[run("mock", steady), run("mock", steady), run("mock", slower)]));
-    golden("aa.txt", &(parallax::table::text(&aa) + "\n"));
-    golden("aa.md", &aa.markdown());
+    assert_snapshot!("aa.txt", parallax::table::text(&aa));
+    assert_snapshot!("aa.md", aa.markdown());
 }
 
 #[test]
@@ -219,7 +206,7 @@ fn traces_keep_their_form() {
     let run = run("mock", steady);
     let text = parallax_core::trace::text(&run);
     let trace: Value = serde_json::from_str(&text).expect("JSON");
-    golden("trace.json", &(serde_json::to_string_pretty(&trace).expect("JSON") + "\n"));
+    assert_snapshot!("trace.json", serde_json::to_string_pretty(&trace).expect("JSON"));
     let traced = run.records.iter().filter(|r| r.measured().is_some()).count();
     assert_eq!(rules::slices_nest(&trace), 2, "host and device");
     assert_eq!(rules::analysable(&text), traced, "the mock has one kernel in each execution");

@@ -1,8 +1,9 @@
 //! Traces have the form that PyTorch's profiler gives them, and keep the rules of those who read them.
 //!
-//! `PARALLAX_BLESS=1 cargo test -p parallax-core --test trace` rewrites the example files in `tests/trace/`.
+//! `./x bless` rewrites the example files in `tests/trace/`.
 
 mod made_runs;
+mod published;
 mod rules;
 
 use std::collections::BTreeSet;
@@ -49,12 +50,7 @@ fn example_files_keep_their_form_and_the_rules() {
     for (name, run) in [("cuda", cuda_run()), ("browser", browser_run()), ("overlap", overlapped_run())] {
         keeps_the_rules(&run, KEPT * 6);
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../tests/trace/{name}.trace.json"));
-        if std::env::var_os("PARALLAX_BLESS").is_some() {
-            std::fs::write(path, text(&run)).expect("a writable tree");
-            continue;
-        }
-        let want = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(want == text(&run), "{} differs; PARALLAX_BLESS=1 accepts the new text", path.display());
+        published::assert_is(&path, &text(&run));
     }
 }
 

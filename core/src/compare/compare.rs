@@ -1,19 +1,12 @@
 //! Runs side by side: cases paired by their canonical string, each pair with a verdict, and what has no pair and why.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
+use crate::compare::comparison::{Comparison, Figure, Pair, RunHead, Unpaired};
 use crate::compare::identity::same_device;
 use crate::compare::scores;
-use crate::compare::scores::{Change, Difference, ScorePair};
-use crate::compare::verdict::{
-    Grounds, RESOLUTION, Ratio, Verdict, canary_disagreement, canary_wander, digits, launch_resolution,
-};
+use crate::compare::verdict::{Grounds, RESOLUTION, Ratio, canary_disagreement, canary_wander, launch_resolution};
 use crate::device::Launching;
-use crate::record::roofline::Bound;
 use crate::record::{Record, Run, Timing};
 use crate::suite::meant;
-use crate::units::{Nanos, percent};
 
 /// How to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,84 +21,6 @@ impl Default for Options {
     fn default() -> Self {
         Options { base: 0, resolution: RESOLUTION }
     }
-}
-
-/// Several runs against one of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Comparison {
-    /// Position of the base among the runs.
-    pub base: usize,
-    /// The resolution that was asked for, as a share of the time.
-    pub resolution: f64,
-    /// The runs, in the order given.
-    pub runs: Vec<RunHead>,
-    /// Cases that the base and at least one other run have timed.
-    pub pairs: Vec<Pair>,
-    /// Scores that the base and at least one other run have.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub scores: Vec<ScorePair>,
-    /// Timed cases of a run that have no partner.
-    pub unpaired: Vec<Unpaired>,
-    /// Pairs of which one side was another kernel than its name says today.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-}
-
-/// What tells one run of a comparison from another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RunHead {
-    /// Its name in tables.
-    pub name: String,
-    /// What ran the cases.
-    pub target: String,
-    /// Name of the device.
-    pub device: String,
-    /// When it began, in seconds since 1970 (UTC).
-    pub started: u64,
-    /// The commit that the suite was built from.
-    pub commit: String,
-    /// How far the device's own speed wandered in this run or the base's, or was from the base's, by the canaries; zero
-    /// where it cannot be told.
-    pub canary: f64,
-}
-
-/// One case on several runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Pair {
-    /// Canonical string.
-    pub case: String,
-    /// The figure in each run; absent where the run has none for it.
-    pub figures: Vec<Option<Figure>>,
-    /// Against the base, for each run; absent for the base itself.
-    pub ratios: Vec<Option<Ratio>>,
-}
-
-/// What one run found for a case.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Figure {
-    /// Median time of one execution, in nanoseconds.
-    pub median: Nanos,
-    /// 95 % interval of it, low end.
-    pub low: Nanos,
-    /// 95 % interval of it, high end.
-    pub high: Nanos,
-    /// Number of samples.
-    pub n: u32,
-    /// Share of the binding ceiling that is reached, where it is known.
-    pub utilisation: Option<f64>,
-    /// What binds it, where that is known.
-    pub bound: Option<Bound>,
-}
-
-/// A timed case without a partner.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Unpaired {
-    /// Position of the run.
-    pub run: usize,
-    /// Canonical string.
-    pub case: String,
-    /// Why there is no pair.
-    pub reason: String,
 }
 
 /// Runs that cannot be compared.
@@ -292,88 +207,17 @@ fn no_pair<'a>(record: &Record, others: impl Iterator<Item = (&'a str, &'a Run)>
     }
 }
 
-fn score_differences(pair: &ScorePair) -> impl Iterator<Item = (usize, &Difference)> {
-    pair.differences.iter().enumerate().filter_map(|(i, d)| Some((i, d.as_ref()?)))
-}
-
-impl Comparison {
-    /// How many ratios got a verdict.
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.ratios().filter(|(_, _, r)| r.verdict == verdict).count()
-    }
-
-    /// Every ratio with its run's position and its case.
-    pub fn ratios(&self) -> impl Iterator<Item = (usize, &str, &Ratio)> {
-        self.pairs.iter().flat_map(|pair| {
-            pair.ratios.iter().enumerate().filter_map(|(i, r)| Some((i, pair.case.as_str(), r.as_ref()?)))
-        })
-    }
-
-    /// The ratio of one run for one case.
-    pub fn ratio(&self, run: usize, case: &str) -> Option<&Ratio> {
-        self.pairs.iter().find(|p| p.case == case)?.ratios.get(run)?.as_ref()
-    }
-
-    /// Ratios that are slower, with the low end of their interval above `1 + limit`; undecided ones never are.
-    pub fn slower_than(&self, limit: f64) -> Vec<(usize, &str, &Ratio)> {
-        let beyond = |r: &Ratio| r.verdict == Verdict::Slower && r.low.is_some_and(|low| low > 1.0 + limit);
-        self.ratios().filter(|(_, _, r)| beyond(r)).collect()
-    }
-
-    /// Scores that are worse, with the near end of their interval beyond `limit` as a share of the base's score.
-    pub fn worse_than(&self, limit: f64) -> Vec<(usize, &ScorePair, &Difference)> {
-        let of_pair = |pair| score_differences(pair).map(move |(i, difference)| (i, pair, difference));
-        let beyond = |(_, pair, d): &(usize, &ScorePair, &Difference)| {
-            let base = pair.scores[self.base].as_ref().map_or(0.0, |s| s.value.abs());
-            d.verdict == Change::Worse && d.worse_by_at_least(pair.better) > limit * base
-        };
-        self.scores.iter().flat_map(of_pair).filter(beyond).collect()
-    }
-
-    /// Verdicts counted, as a sentence.
-    pub fn tally(&self) -> String {
-        let all = [Verdict::Same, Verdict::Faster, Verdict::Slower, Verdict::Undecided];
-        let counted = all.map(|v| format!("{} {}", self.count(v), v.name()));
-        format!("{} (resolution {} or coarser where noted)", counted.join(", "), percent(self.resolution))
-    }
-
-    /// The outcome of a gate at `limit`: whether it holds, and the lines that say so.
-    pub fn gate(&self, limit: f64) -> (bool, Vec<String>) {
-        let slower = self.slower_than(limit);
-        let undecided = self.count(Verdict::Undecided);
-        let mut lines = Vec::new();
-        for (i, case, ratio) in &slower {
-            let least = ratio.low.map(digits).unwrap_or_default();
-            lines.push(format!(
-                "slower by more than {}: {} {case}: {ratio}, at least {least}×",
-                percent(limit),
-                self.runs[*i].name
-            ));
-        }
-        if slower.is_empty() {
-            lines.push(format!("no case is slower by more than {}; {undecided} undecided", percent(limit)));
-        }
-        let worse = self.worse_than(limit);
-        for (i, pair, difference) in &worse {
-            let (run, ScorePair { case, name, .. }) = (&self.runs[*i].name, pair);
-            lines.push(format!("worse by more than {}: {run} {case}: {name} {difference}", percent(limit)));
-        }
-        if worse.is_empty() && !self.scores.is_empty() {
-            let open = self.scores.iter().flat_map(score_differences).filter(|(_, d)| d.verdict == Change::Undecided);
-            lines.push(format!("no score is worse by more than {}; {} undecided", percent(limit), open.count()));
-        }
-        (slower.is_empty() && worse.is_empty(), lines)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::scores::Change;
+    use crate::compare::verdict::Verdict;
     use crate::plan::Cache;
     use crate::record::Better;
-    use crate::record::roofline::Analysis;
+    use crate::record::roofline::{Analysis, Bound};
     use crate::report::comparison_table;
     use crate::testing::fixtures::{drift, measured, run, score, spread};
+    use crate::units::Nanos;
 
     const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
     const OTHER: &str = "attention/fwd/b1,h1,s4,d2/f32/manual";
@@ -509,19 +353,5 @@ mod tests {
         assert_eq!(compare(&runs, &Options::default()).expect("scores").pairs.len(), 0);
         measured(&mut runs[1].1, CASE).scores[0].better = Better::Lower;
         assert!(matches!(compare(&runs, &Options::default()), Err(CompareError::NothingInCommon { .. })));
-    }
-
-    #[test]
-    fn the_gate_looks_at_the_low_end_and_never_at_the_undecided() {
-        let base = named("a", "cuda", "X", 100.0);
-        let gate = |other: (String, Run), limit: f64| {
-            compare(&[base.clone(), other], &Options::default()).expect("pairs").gate(limit)
-        };
-        let (holds, lines) = gate(named("b", "cuda", "X", 110.0), 0.05);
-        assert!(!holds && lines[0].contains(CASE), "{lines:?}");
-        assert!(gate(named("b", "cuda", "X", 105.1), 0.05).0, "the interval starts below the limit");
-        let noisy = ("b".to_owned(), run("cuda", "X", &[(CASE, spread(120.0, 0.6, 12))]));
-        let (holds, lines) = gate(noisy, 0.05);
-        assert!(holds && lines[0].contains("1 undecided"), "{lines:?}");
     }
 }

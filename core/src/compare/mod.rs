@@ -3,9 +3,12 @@
 pub mod aa;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod compare;
+mod comparison;
+mod gate;
 pub mod identity;
 pub mod scores;
 pub mod tax;
 pub mod verdict;
 
 pub use compare::*;
+pub use comparison::*;

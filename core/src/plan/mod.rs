@@ -1,6 +1,7 @@
 //! What was asked for, and what that means on a device.
 
 pub mod filter;
+mod limits;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod plan;
 pub mod query;

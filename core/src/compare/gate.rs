@@ -1,0 +1,83 @@
+//! A gate: whether anything is slower or worse by more than a limit, beyond doubt.
+
+use crate::compare::comparison::Comparison;
+use crate::compare::scores::{Change, Difference, ScorePair};
+use crate::compare::verdict::{Ratio, Verdict, digits};
+use crate::units::percent;
+
+impl Comparison {
+    /// Ratios that are slower, with the low end of their interval above `1 + limit`; undecided ones never are.
+    pub fn slower_than(&self, limit: f64) -> Vec<(usize, &str, &Ratio)> {
+        let beyond = |r: &Ratio| r.verdict == Verdict::Slower && r.low.is_some_and(|low| low > 1.0 + limit);
+        self.ratios().filter(|(_, _, r)| beyond(r)).collect()
+    }
+
+    /// Scores that are worse, with the near end of their interval beyond `limit` as a share of the base's score.
+    pub fn worse_than(&self, limit: f64) -> Vec<(usize, &ScorePair, &Difference)> {
+        let of_pair = |pair| score_differences(pair).map(move |(i, difference)| (i, pair, difference));
+        let beyond = |(_, pair, d): &(usize, &ScorePair, &Difference)| {
+            let base = pair.scores[self.base].as_ref().map_or(0.0, |s| s.value.abs());
+            d.verdict == Change::Worse && d.worse_by_at_least(pair.better) > limit * base
+        };
+        self.scores.iter().flat_map(of_pair).filter(beyond).collect()
+    }
+
+    /// The outcome of a gate at `limit`: whether it holds, and the lines that say so.
+    pub fn gate(&self, limit: f64) -> (bool, Vec<String>) {
+        let slower = self.slower_than(limit);
+        let undecided = self.count(Verdict::Undecided);
+        let mut lines = Vec::new();
+        for (i, case, ratio) in &slower {
+            let least = ratio.low.map(digits).unwrap_or_default();
+            lines.push(format!(
+                "slower by more than {}: {} {case}: {ratio}, at least {least}×",
+                percent(limit),
+                self.runs[*i].name
+            ));
+        }
+        if slower.is_empty() {
+            lines.push(format!("no case is slower by more than {}; {undecided} undecided", percent(limit)));
+        }
+        let worse = self.worse_than(limit);
+        for (i, pair, difference) in &worse {
+            let (run, ScorePair { case, name, .. }) = (&self.runs[*i].name, pair);
+            lines.push(format!("worse by more than {}: {run} {case}: {name} {difference}", percent(limit)));
+        }
+        if worse.is_empty() && !self.scores.is_empty() {
+            let open = self.scores.iter().flat_map(score_differences).filter(|(_, d)| d.verdict == Change::Undecided);
+            lines.push(format!("no score is worse by more than {}; {} undecided", percent(limit), open.count()));
+        }
+        (slower.is_empty() && worse.is_empty(), lines)
+    }
+}
+
+fn score_differences(pair: &ScorePair) -> impl Iterator<Item = (usize, &Difference)> {
+    pair.differences.iter().enumerate().filter_map(|(i, d)| Some((i, d.as_ref()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compare::{Options, compare};
+    use crate::record::Run;
+    use crate::testing::fixtures::{run, spread};
+
+    const CASE: &str = "attention/fwd/b1,h1,s4,d2/f32/flash";
+
+    fn named(name: &str, target: &str, device: &str, median: f64) -> (String, Run) {
+        (name.to_owned(), run(target, device, &[(CASE, spread(median, 0.002, 40))]))
+    }
+
+    #[test]
+    fn the_gate_looks_at_the_low_end_and_never_at_the_undecided() {
+        let base = named("a", "cuda", "X", 100.0);
+        let gate = |other: (String, Run), limit: f64| {
+            compare(&[base.clone(), other], &Options::default()).expect("pairs").gate(limit)
+        };
+        let (holds, lines) = gate(named("b", "cuda", "X", 110.0), 0.05);
+        assert!(!holds && lines[0].contains(CASE), "{lines:?}");
+        assert!(gate(named("b", "cuda", "X", 105.1), 0.05).0, "the interval starts below the limit");
+        let noisy = ("b".to_owned(), run("cuda", "X", &[(CASE, spread(120.0, 0.6, 12))]));
+        let (holds, lines) = gate(noisy, 0.05);
+        assert!(holds && lines[0].contains("1 undecided"), "{lines:?}");
+    }
+}

@@ -1,0 +1,131 @@
+//! The limits of a device, held against a program before anything is compiled: what it exceeds, by how much.
+
+use crate::suite::{Arg, Caps, Dialect, Kernel, Place, Problem, Program, Queues, Stage, Work};
+
+/// The first limit of the device that a program exceeds, as `needs X, the limit is Y`.
+pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Result<(), String> {
+    for buffer in problem.buffers() {
+        if !program.uses(buffer.name) {
+            continue;
+        }
+        if buffer.place.is_host() {
+            // What is copied from or to the host is bound to nothing, and takes no memory of the device.
+            continue;
+        }
+        let bytes = buffer.bytes(problem.dtype);
+        if bytes > caps.max_binding {
+            let name = buffer.name;
+            return Err(format!("not run: buffer `{name}` needs {bytes}, the largest binding is {}", caps.max_binding));
+        }
+        if buffer.len > u64::from(u32::MAX) && caps.dialect == Dialect::Wgsl {
+            return Err(format!(
+                "not run: buffer `{}` has {} elements, WGSL indices end at 2^32",
+                buffer.name, buffer.len
+            ));
+        }
+    }
+    let needed = program.memory(problem, caps.dialect);
+    if let Some(memory) = caps.memory.filter(|memory| needed.0 > memory.0 / 10 * 9) {
+        return Err(format!("not run: buffers need {needed}, the device has {memory}"));
+    }
+    Queues::of(&program.stages).map_err(|why| format!("not run: {why}"))?;
+    program.stages.iter().try_for_each(|stage| carried_out(problem, stage, caps))
+}
+
+/// Whether the device can carry out a stage.
+fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
+    let label = &stage.label;
+    places(problem, stage, caps)?;
+    match &stage.work {
+        Work::Kernel(kernel) => launchable(label, kernel, caps),
+        Work::Library(_) if caps.dialect == Dialect::Cuda => Ok(()),
+        Work::Library(_) => Err(format!("not run: {label} calls the vendor's library, which this target cannot")),
+        Work::Copy => {
+            let buffers = problem.buffers();
+            let bytes = |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer).map(|b| b.bytes(problem.dtype));
+            match &stage.args[..] {
+                [from, to] if bytes(from).is_some() && bytes(from) == bytes(to) => Ok(()),
+                _ => Err(format!("not run: {label} needs two buffers of the same size to copy from and to")),
+            }
+        }
+        Work::Fill(_) if stage.args.len() == 1 => Ok(()),
+        Work::Fill(_) => Err(format!("not run: {label} needs one buffer to fill, it has {}", stage.args.len())),
+        Work::Collective(_) => Err(format!("not run: {label} needs 2 devices or more, the limit is 1")),
+    }
+}
+
+/// Whether the device can touch a stage's buffers where they live.
+fn places(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
+    let label = &stage.label;
+    let buffers = problem.buffers();
+    let of = |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer).map(|b| (b.name, b.place));
+    let touched: Vec<(&str, Place)> = stage.args.iter().filter_map(of).collect();
+    if let Some((name, _)) = touched.iter().find(|(_, place)| *place == Place::EachRank) {
+        return Err(format!("not run: `{name}` of {label} lies on 2 devices or more, the limit is 1"));
+    }
+    let Some((name, place)) = touched.iter().find(|(_, place)| place.is_host()) else { return Ok(()) };
+    if caps.dialect != Dialect::Cuda {
+        return Err(format!("not run: {label} uses `{name}` in host memory, which only CUDA times as work"));
+    }
+    match stage.work {
+        Work::Copy if touched.iter().all(|(_, place)| place.is_host()) => {
+            Err(format!("not run: {label} copies from host memory to host memory"))
+        }
+        Work::Copy => Ok(()),
+        // The device reaches pinned memory by itself.
+        Work::Kernel(_) if *place == Place::HostPinned => Ok(()),
+        _ => Err(format!("not run: {label} cannot reach `{name}`, which lies in host memory")),
+    }
+}
+
+/// The first limit of the device that a kernel exceeds.
+fn launchable(label: &str, kernel: &Kernel, caps: &Caps) -> Result<(), String> {
+    if let Some(elem) = kernel.elem.filter(|elem| !caps.dtypes.contains(elem)) {
+        return Err(format!("not run: {label} computes with {}, this device does not", elem.name()));
+    }
+    let threads: u32 = kernel.workgroup.iter().product();
+    let limits = [
+        ("threads per workgroup", threads, caps.max_invocations),
+        ("bytes of workgroup memory", kernel.shared_bytes, caps.shared_bytes),
+    ];
+    let per_axis = (0..3).flat_map(|i| {
+        [
+            ("threads per dimension", kernel.workgroup[i], caps.max_workgroup[i]),
+            ("workgroups per dimension", kernel.grid[i], caps.max_grid[i]),
+        ]
+    });
+    match limits.into_iter().chain(per_axis).find(|(_, needed, limit)| needed > limit) {
+        Some((what, needed, limit)) => Err(format!("not run: {label} needs {needed} {what}, the limit is {limit}")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{Access, Case, Collective, DType, Library};
+    use crate::testing::mock::caps;
+
+    #[test]
+    fn work_that_a_target_cannot_carry_out_is_refused_with_the_reason() {
+        let case: Case = "attention/fwd/b1,h2,s3,d4/f32/manual".parse().expect("valid");
+        let refused = |stage: Stage| within_limits(&case.problem, &stage.into(), &caps()).expect_err("cannot be run");
+        let sum = refused(Stage::collective("sum of gradients", Collective::AllReduce));
+        assert_eq!(sum, "not run: sum of gradients needs 2 devices or more, the limit is 1");
+        let library = refused(Stage::library("product", Library::Gemm { m: 1, n: 1, k: 1 }));
+        assert!(library.contains("product calls the vendor's library"), "{library}");
+        assert!(refused(Stage::copy("keep", "scores", "out")).contains("same size"));
+        let half = Stage::kernel("cast", "attention/flash", "attention_flash").elem(DType::BF16);
+        assert_eq!(refused(half), "not run: cast computes with bf16, this device does not");
+        let race = Program { stages: vec![Stage::copy("keep", "q", "out"), Stage::fill("zeros", "out", 0).on(1, &[])] };
+        let said = within_limits(&case.problem, &race, &caps()).expect_err("a race");
+        assert!(said.contains("`keep` and `zeros` touch `out` on two queues"), "{said}");
+        for fine in [Stage::copy("keep", "q", "out"), Stage::fill("zeros", "out", 0)] {
+            assert_eq!(within_limits(&case.problem, &fine.into(), &caps()), Ok(()));
+        }
+        assert!(
+            refused(Stage::fill("zeros", "out", 0).args([("q", Access::Read), ("out", Access::Write)]))
+                .contains("has 2")
+        );
+    }
+}

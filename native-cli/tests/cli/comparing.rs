@@ -1,0 +1,129 @@
+//! Comparisons, gates and reports of recorded runs.
+
+use std::path::Path;
+
+use crate::{TINY, folder, mistake, parallax};
+
+#[test]
+fn runs_with_nothing_in_common_cannot_be_compared() {
+    let dir = folder();
+    for (out, case) in [("a", TINY), ("b", "attention/fwd/b1,h1,s4,d2/f32/host")] {
+        let output = parallax(dir.path(), &["run", "--target", "cpu", "--case", case, "--budget", "1", "--out", out]);
+        assert!(output.status.success());
+    }
+    let file = |out: &str| {
+        let mut entries = std::fs::read_dir(dir.path().join(out)).expect("the folder");
+        let is_run = |p: &std::path::PathBuf| !p.to_string_lossy().ends_with(".trace.json");
+        entries.find_map(|e| Some(e.expect("readable").path()).filter(is_run)).expect("a run").display().to_string()
+    };
+    mistake(dir.path(), &["compare", &file("a"), &file("b")], &["no timed case and no score in common", "--preset"]);
+    mistake(dir.path(), &["compare", &file("a")], &["at least two runs"]);
+}
+
+/// A recorded run of one case, written with all its times multiplied; gives the file's name.
+fn recorded(folder: &Path, name: &str, target: &str, device: &str, factor: f64) -> String {
+    let run = serde_json::json!({
+        "schema": "parallax.run", "version": 1, "suite": {"version": "0", "commit": ""}, "target": target, "started": 0,
+        "device": {
+            "name": device, "vendor": "", "kind": "unknown", "api": "x", "driver": "", "limits": {}, "features": [],
+            "caps": {
+                "dialect": "cpu", "dtypes": ["f32"], "subgroup": null, "shared_bytes": 0, "max_invocations": 1,
+                "max_workgroup": [1, 1, 1], "max_grid": [1, 1, 1], "max_binding": 1, "memory": null,
+                "compute_capability": null, "units": null,
+            },
+        },
+        "environment": {}, "clock": {"clock": "host", "step": 1.0, "host_step": 1.0, "note": null},
+        "spec": {"preset": "quick", "filter": [], "dtype": [], "variant": [], "case": [], "seed": 0, "budget": 1.0, "precision": 0.01},
+        "planned": [TINY], "interrupted": null,
+        "records": [{
+            "case": TINY, "actual": null, "cost": {"flops": 100, "read": 10, "written": 10}, "outcome": "ok",
+            "parts": {"workload": "attention", "direction": "fwd", "shape": {}, "options": [], "dtype": "f32", "variant": "host"},
+            "compiled": {"time": 0.0, "cached": false, "text_hash": "", "options": []},
+            "check": {
+                "right": true, "compared": 1, "elements": 1, "worst_error": 0.0, "bound": 1.0, "worst_ratio": 0.0,
+                "mismatch": null,
+            },
+            "memory": {"current": 0, "peak": 0, "reserved": null}, "trace": null, "phases": [],
+            "timing": {
+                "repeats": 1, "samples": vec![100.0 * factor; 9], "host_samples": vec![100.0 * factor; 9], "warm_up": 0,
+                "stopped": "precise",
+                "summary": {
+                    "n": 9, "median": 100.0 * factor, "low": 99.9 * factor, "high": 100.1 * factor, "q1": 100.0 * factor,
+                    "q3": 100.0 * factor, "min": 99.9 * factor, "max": 100.1 * factor, "spread": 0.0,
+                },
+            },
+        }],
+    });
+    parallax_core::record::Run::parse(&run.to_string()).expect("the reader takes it");
+    std::fs::write(folder.join(name), run.to_string()).expect("writable");
+    name.to_owned()
+}
+
+#[test]
+fn a_gate_fails_on_what_is_surely_slower() {
+    let dir = folder();
+    for (name, factor) in [("base.json", 1.0), ("slow.json", 1.1), ("same.json", 1.003), ("fast.json", 0.5)] {
+        recorded(dir.path(), name, "cpu", "X", factor);
+    }
+    for (other, limit, code, part) in [
+        ("slow.json", "5%", 1, "slower by more than 5.00 %"),
+        ("slow.json", "0.05", 1, TINY),
+        ("slow.json", "20%", 0, "no case is slower by more than 20.0 %"),
+        ("same.json", "0", 0, "no case is slower"),
+        ("fast.json", "5%", 0, "no case is slower"),
+    ] {
+        let args = ["compare", "base.json", other, "--fail-if-slower", limit];
+        let output = parallax(dir.path(), &args);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(part), "{args:?}: {said} lacks {part}");
+    }
+    // From the other side, the slow run is the base.
+    for base in ["slow", "2"] {
+        let args = ["compare", "base.json", "slow.json", "--base", base, "--fail-if-slower", "5%", "--json"];
+        let output = parallax(dir.path(), &args);
+        assert!(output.status.success(), "{args:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("no case is slower"), "stdout is for machines");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON and nothing else");
+        assert_eq!((&json["base"], &json["pairs"][0]["ratios"][0]["verdict"]), (&1.into(), &"faster".into()));
+    }
+    let files = ["compare", "base.json", "slow.json"];
+    for (more, parts) in [
+        (&["--fail-if-slower", "5"][..], &["--fail-if-slower `5`", "5%"][..]),
+        (&["--fail-if-slower", "much"], &["`much`", "0.05"]),
+        (&["--resolution", "-1%"], &["--resolution `-1%`"]),
+        (&["--base", "third"], &["no run `third`", "base, slow"]),
+        (&["--output", "no/such/folder/x"], &["cannot write no/such/folder/x"]),
+    ] {
+        mistake(dir.path(), &[&files[..], more].concat(), parts);
+    }
+}
+
+#[test]
+fn comparisons_and_reports_come_in_every_format() {
+    let dir = folder();
+    recorded(dir.path(), "a.json", "cuda", "X", 1.0);
+    recorded(dir.path(), "b.json", "browser", "X", 2.0);
+    recorded(dir.path(), "c.json", "wgpu", "Y", 2.0);
+    for (format, compared, reported) in [
+        ("text", "2.000× [1.996, 2.004] slower", "1 pass"),
+        ("markdown", "| --- |", "| --- |"),
+        ("csv", ",slower,", "case,workload,"),
+        ("json", "\"verdict\":\"slower\"", "\"median_ns\":200.0"),
+        ("html", "<svg", "<svg"),
+    ] {
+        for (args, part) in [(&["compare", "a.json", "b.json"][..], compared), (&["report", "b.json"], reported)] {
+            let shown = parallax(dir.path(), &[args, &["--format", format]].concat());
+            let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+            assert!(shown.status.success() && text.contains(part), "{args:?} {format}: {text} lacks {part}");
+            let written = parallax(dir.path(), &[args, &["--format", format, "--output", "out"]].concat());
+            assert!(written.status.success() && written.stdout.is_empty());
+            assert_eq!(std::fs::read_to_string(dir.path().join("out")).expect("a file"), text, "the same in a file");
+        }
+    }
+    let tax = parallax(dir.path(), &["compare", "b.json", "a.json", "--tax"]);
+    let said = String::from_utf8_lossy(&tax.stdout);
+    assert!(tax.status.success() && said.contains("browser against cuda"), "{said}");
+    mistake(dir.path(), &["compare", "a.json", "c.json", "--tax"], &["cuda ran on `X` and wgpu on `Y`", "--same-gpu"]);
+    assert!(parallax(dir.path(), &["compare", "a.json", "c.json", "--tax", "--same-gpu"]).status.success());
+}

@@ -1,0 +1,105 @@
+//! Runs that are stopped or killed keep what they found.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::{TINY, folder, parallax};
+
+/// Ctrl-C ends a run with the cases that have samples enough: their figures stand, and the file says that it was stopped.
+#[test]
+fn an_interrupted_run_keeps_what_was_finished() {
+    let dir = folder();
+    let cases = [TINY, "attention/fwd/b1,h1,s4,d2/f32/host", "attention/fwd/b1,h1,s5,d2/f32/host"];
+    let mut args = vec!["run", "--target", "cpu", "--budget", "600", "--precision", "0.0000001", "--ceilings", "off"];
+    args.extend(["--out", "out"]);
+    args.extend(cases.iter().flat_map(|case| ["--case", case]));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
+        .args(&args)
+        .current_dir(dir.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let read = || recorded_in(&dir.path().join("out")).and_then(|text| parallax_core::record::Run::parse(&text).ok());
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while read().is_none() {
+        assert!(std::time::Instant::now() < give_up, "no file within two minutes");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    // Long enough for the rounds to have begun, and far from the end of the budget.
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill is there").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(1), "it was stopped");
+    let run = read().expect("a whole file");
+    assert_eq!(run.interrupted.as_deref(), Some("stopped on request"));
+    assert_eq!(run.records.len() + run.missing().count(), cases.len());
+    let asked = |r: &parallax_core::record::Record| {
+        r.timing().is_some_and(|t| t.stopped == parallax_core::record::Stopped::Asked && t.samples.len() >= 6)
+    };
+    assert!(run.records.iter().any(asked), "{:?}", run.records);
+}
+
+/// The text of the run file in a folder.
+fn recorded_in(folder: &Path) -> Option<String> {
+    let file = std::fs::read_dir(folder).ok()?.find_map(|e| {
+        let path = e.ok()?.path();
+        (path.extension()? == "json" && !path.to_string_lossy().ends_with(".trace.json")).then_some(path)
+    })?;
+    Some(String::from_utf8_lossy(&std::fs::read(file).ok()?).into_owned())
+}
+
+/// A run that is killed leaves a file that loads, with every finished record, and that can be cut off anywhere.
+#[test]
+fn a_killed_run_leaves_every_finished_record() {
+    let dir = folder();
+    // Too many cases for one group, so that records come while others are still measured.
+    let cases: Vec<String> = (3..200).map(|s| format!("attention/fwd/b1,h1,s{s},d2/f32/host")).collect();
+    let mut args = vec!["run", "--target", "cpu", "--budget", "20", "--ceilings", "off", "--out", "out"];
+    args.extend(cases.iter().flat_map(|case| ["--case", case]));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
+        .args(&args)
+        .current_dir(dir.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let out = dir.path().join("out");
+    let records = |text: &str| text.matches("\n{\"event\":\"record\"").count();
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(240);
+    while recorded_in(&out).is_none_or(|text| records(&text) < 5) {
+        assert!(std::time::Instant::now() < give_up, "no five records within four minutes");
+        assert!(child.try_wait().expect("known").is_none(), "the run ended before it could be killed");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().expect("alive");
+    child.wait().expect("dead");
+
+    let text = recorded_in(&out).expect("a file");
+    let run = parallax_core::record::Run::parse(&text).expect("it loads");
+    let whole = text.rsplit_once('\n').map_or(0, |(whole, _)| records(&format!("{whole}\n")));
+    assert!(whole >= 5 && run.records.len() >= whole, "{} of {whole}", run.records.len());
+    assert!(run.records.iter().all(|r| r.timing().is_some()), "all of them are finished");
+    assert_eq!(run.interrupted.as_deref(), Some(parallax_core::record::UNFINISHED));
+    assert_eq!(run.records.len() + run.missing().count(), cases.len());
+    let file = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("writable");
+    file("killed.json", &text);
+    let shown = parallax(dir.path(), &["report", "killed.json"]);
+    let said = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.status.success() && said.contains("the file is not closed"), "{said}");
+    let compared = parallax(dir.path(), &["compare", "killed.json", "killed.json"]);
+    assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stderr));
+
+    // Wherever it is cut off, at most one record is lost.
+    let header = text.find('\n').expect("a header");
+    let step = (text.len() - header) / 300 + 1;
+    for at in (header..text.len()).step_by(step).filter(|at| text.is_char_boundary(*at)) {
+        let read = parallax_core::record::Run::parse(&text[..at]).unwrap_or_else(|e| panic!("{at}: {e}"));
+        let begun = records(&text[..at]);
+        assert!(
+            (begun.saturating_sub(1)..=begun).contains(&read.records.len()),
+            "{at}: {} of {begun}",
+            read.records.len()
+        );
+    }
+}

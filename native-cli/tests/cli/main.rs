@@ -1,0 +1,44 @@
+//! The program as its user meets it: what it writes, and what it says when it cannot.
+
+mod comparing;
+mod eval;
+#[cfg(unix)]
+mod interrupting;
+mod measuring;
+mod mistakes;
+mod settings;
+mod texts;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use npyz::WriterBuilder;
+
+fn parallax(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_parallax")).args(args).current_dir(folder).output().expect("the program starts")
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder for temporary files")
+}
+
+/// A mistake gives exit code 2 and one line that names the thing and the remedy.
+fn mistake(folder: &Path, args: &[&str], parts: &[&str]) {
+    let output = parallax(folder, args);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 1, "{args:?}: {said}");
+    for part in parts {
+        assert!(lines[0].contains(part), "{args:?}: {said} lacks {part}");
+    }
+}
+
+const TINY: &str = "attention/fwd/b1,h1,s3,d2/f32/host";
+
+fn save(path: &Path, shape: &[u64], values: &[f32]) {
+    let file = std::fs::File::create(path).expect("writable");
+    let mut writer = npyz::WriteOptions::new().default_dtype().shape(shape).writer(file).begin_nd().expect("header");
+    writer.extend(values.iter().copied()).expect("values");
+    writer.finish().expect("whole");
+}

@@ -1,0 +1,62 @@
+//! Measuring, verifying and listing: what is shown and which files are written.
+
+use crate::{TINY, folder, parallax};
+
+#[test]
+fn a_run_writes_its_json_and_its_trace() {
+    let dir = folder();
+    let args = ["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--out", "out"];
+    let output = parallax(dir.path(), &args);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("pass") && said.contains("host"), "{said}");
+    let files: Vec<String> = said.lines().skip_while(|l| *l != "written:").skip(1).map(str::to_owned).collect();
+    assert_eq!(files.len(), 2, "{said}");
+    let text = std::fs::read_to_string(dir.path().join(&files[0])).expect("the run");
+    let run = parallax_core::record::Run::parse(&text).expect("of the schema");
+    assert_eq!(run.planned, [TINY]);
+    assert!(run.records[0].timing().is_some());
+    let trace = std::fs::read_to_string(dir.path().join(&files[1])).expect("the trace");
+    let trace: serde_json::Value = serde_json::from_str(&trace).expect("JSON");
+    assert!(trace["traceEvents"].as_array().is_some_and(|e| e.len() > 5));
+
+    let again =
+        parallax(dir.path(), &["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--json", "--out", "out"]);
+    let run = parallax_core::record::Run::parse(&String::from_utf8_lossy(&again.stdout)).expect("JSON on stdout");
+    assert_eq!(run.records.len(), 1);
+    let mut jsons: Vec<String> = std::fs::read_dir(dir.path().join("out"))
+        .expect("the folder")
+        .map(|e| e.expect("readable").path().display().to_string())
+        .filter(|p| p.ends_with(".json") && !p.ends_with(".trace.json"))
+        .collect();
+    jsons.sort();
+    assert_eq!(jsons.len(), 2, "runs never overwrite each other");
+    let compared = parallax(dir.path(), &["compare", &jsons[0], &jsons[1]]);
+    assert!(compared.status.success() && String::from_utf8_lossy(&compared.stdout).contains(TINY));
+    let json = parallax(dir.path(), &["compare", "--json", &jsons[0], &jsons[1]]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["pairs"][0]["case"], TINY);
+}
+
+#[test]
+fn plans_verdicts_devices_and_schema_are_shown() {
+    let dir = folder();
+    for (args, part) in [
+        (&["list", "--target", "cpu"][..], "attention/fwd/b1,h8,s512,d64/f32/host"),
+        (&["list", "--target", "wgpu", "--dtype", "bf16"], " skipped: this device does not compute with bf16"),
+        (&["verify", "--target", "cpu", "--case", TINY], "6 of 6 elements compared"),
+        (&["verify", "--target", "wgpu", "--case", "attention/fwd/b1,h1,s3,d2/f32/flash"], "1 pass"),
+        (&["verify", "--target", "cpu", "--inputs", "hard", "--case", TINY], "f32/host [saturating]"),
+        (&["list", "--target", "wgpu", "--inputs", "hard", "--filter", "copy"], "[not finite]"),
+        (&["list", "--target", "wgpu", "--preset", "huge"], "the largest binding is"),
+        (&["devices"], "cpu  "),
+        (&["schema"], "Parallax run"),
+        (&["--help"], "compare"),
+    ] {
+        let output = parallax(dir.path(), args);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.contains(part), "{args:?}: {said} lacks {part}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).expect("the folder").count(), 0, "only run leaves files");
+}
