@@ -243,13 +243,18 @@ impl Shape {
         if let Some(stray) = numbers.first().map(|(k, v)| format!("{k}{v}")).or(words.first().map(|w| w.to_string())) {
             return Err(bad(format!("`{stray}` means nothing here")));
         }
-        let product = shape.extents.iter().try_fold(1u64, |all, (_, extent)| all.checked_mul((*extent).max(1)));
-        if product.is_none_or(|all| all >= MOST) {
+        if !countable(shape.extents.iter().map(|(_, extent)| *extent)) {
             let named: Vec<String> = shape.extents.iter().map(|(key, extent)| format!("{key} = {extent}")).collect();
             return Err(bad(format!("the product of {} is beyond what can be counted in 64 bits", named.join(", "))));
         }
         Ok(shape)
     }
+}
+
+/// Whether what a problem of these extents has, and takes, can be counted. For a form's own extents, as an output's.
+pub fn countable(extents: impl IntoIterator<Item = u64>) -> bool {
+    let product = extents.into_iter().try_fold(1u64, |all, extent| all.checked_mul(extent.max(1)));
+    product.is_some_and(|all| all < MOST)
 }
 
 /// Extents as people write a product.

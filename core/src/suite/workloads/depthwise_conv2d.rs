@@ -12,7 +12,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs,
-    Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, spread,
+    Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -129,6 +129,9 @@ fn out_size(shape: &Shape) -> (u64, u64) {
 fn validate(shape: &Shape) -> Result<(), String> {
     match out_size(shape) {
         (0, _) | (_, 0) => Err("the dilated kernel is larger than the padded image, so the output is empty".to_owned()),
+        (oh, ow) if !countable([shape["n"], shape["c"], oh, ow, shape["k"], shape["kw"]]) => {
+            Err(format!("an output of {oh} x {ow} pixels is beyond what can be counted in 64 bits"))
+        }
         _ => Ok(()),
     }
 }
@@ -381,4 +384,21 @@ fn tiled(p: &Problem, caps: &Caps) -> Program {
         .grid(spread(tiles))
         .shared(u32::try_from(4 * patch_h * patch_w * channels).unwrap_or(u32::MAX))
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::suite::Case;
+
+    #[test]
+    fn shapes_without_an_output_that_can_be_counted_are_refused() {
+        for (shape, part) in [
+            ("n1,c1,h4,w4,k9", "larger than the padded image"),
+            // Each extent alone is fine, but padding counts in both directions.
+            ("n1,c1,h4,w4,k3,p1073741824", "2147483650 x 2147483650 pixels is beyond"),
+        ] {
+            let error = format!("depthwise_conv2d/fwd/{shape}/f32/direct").parse::<Case>().expect_err(shape);
+            assert!(error.to_string().contains(part), "{shape}: {error}");
+        }
+    }
 }
