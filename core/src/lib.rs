@@ -39,7 +39,7 @@
 //! | [`compare`] | pairs, verdicts, the portability tax, a machine against itself | `units` to `record` |
 //! | [`report`] | tables, advice, spreadsheet, HTML | `units` to `record`, `compare` |
 //! | [`trace`] | a run as a trace in Kineto's form | `units` to `record` |
-//! | [`testing`] | a mock profiler, made-up runs | anything |
+//! | [`testing`] | a mock profiler, synthetic runs | anything |
 //!
 //! `record` stands before `measure` because whoever makes a thing must know its type; nothing in it knows how it was made.
 //!
@@ -61,23 +61,24 @@
 //! - **turn**: one short and one long batch of a case; a **round** gives every case of a group one turn, in random order.
 //! - **tunable**: a named integer that a variant leaves open ([`suite::Tunable`]); a **tuning** has values for a device
 //!   ([`suite::Caps::tuning`]), from the file of the device's class ([`plan::tuning_for`]).
-//! - **canary**: a kernel of pure arithmetic between rounds, the thermometer of devices whose clocks cannot be read.
+//! - **reference kernel**: pure arithmetic between rounds; its time tells how fast a device is whose clocks cannot be read.
 //! - **record**: what is known after a case; skipped and failed cases are records too ([`record`]).
 //! - **run**: device, environment and records: one JSON file, whose JSON Schema is generated from the types.
 //!
 //! # Measuring
 //!
 //! [`measure::runner`] tests the clocks ([`measure::timer`]), measures the ceilings ([`measure::ceilings`]), and then takes the cases in groups that
-//! fit into memory together. Of a group every case is prepared and checked; the [`measure::canary`] keeps the device busy until its
-//! clocks have risen; then come rounds until every case has samples enough ([`measure::stop`]); at last each is traced by the
-//! [`plan::schedule`], checked again, and held against the roofline ([`record::roofline`]).
+//! fit into memory together. Of a group every case is prepared and checked; the [`measure::reference_kernel`] keeps the
+//! device busy until its clocks have risen; then come rounds until every case has samples enough
+//! ([`measure::stopping_criterion`]); at last each is traced by the [`plan::schedule`], checked again, and held against the
+//! roofline ([`record::roofline`]).
 //!
 //! A turn ([`measure::sampler`]) has an untimed *lead-in*, which brings caches into the state that executions leave them in and
 //! keeps the device busy while the host hands over the rest, and two batch sizes. Their difference is the *slope*: one more
 //! execution, free of what a submission costs anyway; the intercept is that cost. On the device's own clock the figure is
 //! the long batch over its executions; on a clock that also sees the fixed cost of submissions it is the slope.
 //!
-//! A sample does not count when the sensors or the canary say that the device was slower than usual, or when the page was
+//! A sample does not count when the sensors or the reference kernel say that the device was slower than usual, or when the page was
 //! out of sight; it is kept with the reason. When most samples of a case are like that they count, because that is then
 //! the device's ordinary state.
 //!

@@ -3,9 +3,9 @@
 
 use parallax_core::device::{Clock, Launching};
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Ended, Flow, Mode, SoFar};
+use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Spec, plan};
-use parallax_core::record::{Event, Method, Outcome, Record, Refusal, Run, Stopped, Suite};
+use parallax_core::record::{Event, Method, Outcome, Record, Refusal, Run, StopReason, Suite};
 use parallax_core::suite::{Caps, Dialect};
 use parallax_core::testing::mock::{Fault, Mock, World, caps};
 
@@ -25,7 +25,7 @@ fn run_under_ceilings(cases: &[&str], world: World) -> Run {
 }
 
 /// Run cases in a world; the edge's part of the bargain is done here as the edges do it.
-fn run_with(spec: &Spec, mode: Mode, world: World, mut flow: impl FnMut(&Event) -> Flow) -> (Ended, Run) {
+fn run_with(spec: &Spec, mode: Mode, world: World, mut flow: impl FnMut(&Event) -> Flow) -> (RunEnd, Run) {
     let plan = plan(spec, &Caps { dialect: world.dialect, ..caps() }).expect("cases");
     let mut mock = Mock::of(world);
     let suite = Suite { version: String::new(), commit: String::new() };
@@ -40,7 +40,7 @@ fn run_with(spec: &Spec, mode: Mode, world: World, mut flow: impl FnMut(&Event) 
 
 fn run(cases: &[&str], world: World) -> Run {
     let (ended, run) = run_with(&spec(cases), Mode::Measure, world, |_| Flow::Continue);
-    assert_eq!(ended, Ended::Complete);
+    assert_eq!(ended, RunEnd::Complete);
     run
 }
 
@@ -60,7 +60,7 @@ fn right_cases_get_figures_checks_and_a_trace() {
         let measured = record.measured().expect("right");
         let timing = measured.timing.as_ref().expect("timed");
         assert!(near(timing.summary.median.0, 1e5, 0.01), "{}: {}", record.case, timing.summary.median);
-        assert_eq!((timing.stopped, timing.method), (Stopped::Precise, Method::Batch));
+        assert_eq!((timing.stopped, timing.method), (StopReason::Precise, Method::Batch));
         assert!(timing.repeats >= 20 && timing.lead >= 1, "a batch takes 2 ms and is led in: {timing:?}");
         assert_eq!(timing.samples.len(), timing.host_samples.len());
         let slope = timing.slope.as_ref().expect("two sizes");
@@ -82,7 +82,7 @@ fn right_cases_get_figures_checks_and_a_trace() {
 #[test]
 fn verifying_takes_no_time() {
     let (ended, run) = run_with(&spec(&CASES), Mode::Verify, World::default(), |_| Flow::Continue);
-    assert_eq!((ended, run.baseline), (Ended::Complete, None));
+    assert_eq!((ended, run.baseline), (RunEnd::Complete, None));
     assert!(run.records.iter().all(|r| r.verdict() == "pass" && r.timing().is_none()));
 }
 
@@ -140,7 +140,7 @@ fn a_device_that_always_throttles_is_measured_as_it_is() {
 }
 
 #[test]
-fn without_sensors_the_canary_tells_that_the_device_is_slow() {
+fn without_sensors_the_reference_kernel_tells_that_the_device_is_slow() {
     let world = World { pace: |now| if (now / 60e6) as u64 % 4 == 3 { 1.5 } else { 1.0 }, ..World::default() };
     // For as long as the budget allows, so that the slow stretches are met.
     let (_, run) = run_with(&Spec { precision: Some(1e-9), ..spec(&CASES) }, Mode::Measure, world, |_| Flow::Continue);
@@ -159,8 +159,8 @@ fn drift_hits_all_cases_alike() {
     let (_, run) = run_with(&Spec { precision: Some(1e-6), ..spec(&cases) }, Mode::Measure, world, |_| Flow::Continue);
     let ratio = median(&run.records[0]) / median(&run.records[1]);
     assert!(near(ratio, 1.0, 0.01), "{ratio}");
-    let canary: Vec<f64> = run.drift.iter().map(|d| d.canary.0).collect();
-    assert!(canary.last() > canary.first().map(|c| c * 1.05).as_ref(), "the drift curve shows it");
+    let times: Vec<f64> = run.drift.iter().map(|d| d.reference_kernel.0).collect();
+    assert!(times.last() > times.first().map(|c| c * 1.05).as_ref(), "the drift curve shows it");
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn a_lost_device_fails_the_case_in_hand_and_a_fresh_one_goes_on() {
     for at in (500..50_000).step_by(301) {
         let world = World { fault: Fault::LostAt(at), ..World::default() };
         let (ended, run) = run_with(&spec(&CASES), Mode::Measure, world, |_| Flow::Continue);
-        let Ended::DeviceLost(case) = &ended else { continue };
+        let RunEnd::DeviceLost(case) = &ended else { continue };
         if run.baseline.is_some() && CASES.contains(&case.as_str()) {
             first = Some((case.clone(), run));
             break;
@@ -260,7 +260,7 @@ fn a_lost_device_fails_the_case_in_hand_and_a_fresh_one_goes_on() {
         run.apply(event);
         Flow::Continue
     }));
-    assert_eq!((ended, run.records.len(), run.missing().count()), (Ended::Complete, 3, 0));
+    assert_eq!((ended, run.records.len(), run.missing().count()), (RunEnd::Complete, 3, 0));
     assert_eq!(run.records.iter().filter(|r| r.verdict() == "pass").count(), 2);
 }
 
@@ -273,10 +273,10 @@ fn stopping_keeps_what_has_samples_enough() {
         looks += u32::from(matches!(event, Event::Drift { .. }));
         if looks > 40 { Flow::Stop } else { Flow::Continue }
     });
-    assert_eq!((ended, run.records.len()), (Ended::Stopped, 3));
-    assert!(run.records.iter().all(|r| r.timing().is_some_and(|t| t.stopped == Stopped::Asked)));
+    assert_eq!((ended, run.records.len()), (RunEnd::Stopped, 3));
+    assert!(run.records.iter().all(|r| r.timing().is_some_and(|t| t.stopped == StopReason::Asked)));
     let (ended, run) = run_with(&never, Mode::Measure, World::default(), |_| Flow::Stop);
-    assert_eq!((ended, run.records.len()), (Ended::Stopped, 0), "at once, when nothing has begun");
+    assert_eq!((ended, run.records.len()), (RunEnd::Stopped, 0), "at once, when nothing has begun");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! leave unwritten; and what all registered forms keep.
 
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Ended, Flow, Mode, SoFar};
+use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Planned, Spec};
 use parallax_core::record::{Event, Outcome, Record};
 use parallax_core::suite::{
@@ -88,7 +88,7 @@ fn record(fault: Fault, mode: Mode) -> Record {
         }
         Flow::Continue
     }));
-    assert_eq!((ended, records.len()), (Ended::Complete, 1));
+    assert_eq!((ended, records.len()), (RunEnd::Complete, 1));
     records.remove(0)
 }
 

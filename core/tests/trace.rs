@@ -2,19 +2,19 @@
 //!
 //! `./x bless` rewrites the example files in `tests/trace/`.
 
-mod made_runs;
 mod published;
 mod rules;
+mod synthetic_runs;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use made_runs::{KEPT, browser_run, cuda_run, overlapped_run};
 use parallax_core::device::{Span, SpanKind, Track};
 use parallax_core::record::{Outcome, Run};
 use parallax_core::trace::text;
 use parallax_core::units::{Bytes, Nanos};
 use serde_json::{Value, json};
+use synthetic_runs::{KEPT, browser_run, cuda_run, overlapped_run};
 
 fn parsed(run: &Run) -> Value {
     serde_json::from_str(&text(run)).expect("JSON")
@@ -200,7 +200,7 @@ fn kernels_calls_and_operators_carry_kinetos_arguments() {
     assert_eq!(operator["args"]["External id"], kernel["args"]["External id"]);
     assert_eq!(operator["args"]["Input Dims"], json!([[1, 8, 512, 64], [1, 8, 512, 64], [1, 8, 512, 64]]));
     assert_eq!(operator["args"]["Input type"], json!(["c10::Half", "c10::Half", "c10::Half"]));
-    assert_eq!(named(&trace, "canary").len(), run.drift.len());
+    assert_eq!(named(&trace, "reference kernel").len(), run.drift.len());
     assert_eq!(named(&trace, "SM clock")[0]["args"]["MHz"], 1980.0);
     let case = named(&trace, &run.records[0].case)[0];
     assert_eq!(case["args"]["device_spans_from"], "cupti");

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use parallax_core::device::Profiler;
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Ended, Flow, Mode, SoFar};
+use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Spec, plan};
 use parallax_core::record::{Event, Run, Suite};
 
@@ -110,12 +110,12 @@ fn here(
                 }
             }));
         match ended {
-            Ended::Complete => break,
-            Ended::Stopped => {
+            RunEnd::Complete => break,
+            RunEnd::Stopped => {
                 interrupted = Some("stopped on request".to_owned());
                 break;
             }
-            Ended::DeviceLost(case) => {
+            RunEnd::DeviceLost(case) => {
                 let open = TARGETS.iter().find(|t| t.name == target).expect("it was opened before").open;
                 let tuning = profiler.device().caps.tuning.clone();
                 drop(profiler);

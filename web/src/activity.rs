@@ -79,7 +79,7 @@ impl Activity {
         first
     }
 
-    /// A round is over. Whether it is the first sign of rounds in its group, as on devices without a canary.
+    /// A round is over. Whether it is the first sign of rounds in its group, as on devices without a reference kernel.
     pub fn round_ends(&mut self) -> bool {
         let first = self.round_begins();
         self.rounds += 1;
@@ -132,7 +132,7 @@ mod tests {
         activity.finished("b");
         // The next group begins anew.
         assert_eq!(activity.started("c"), Stage::Preparing);
-        assert!(activity.round_ends(), "a device without a canary tells of rounds by their ends only");
+        assert!(activity.round_ends(), "a device without a reference kernel tells of rounds by their ends only");
         assert_eq!(activity.words(), "Measuring 1 case in rounds: 1 round done");
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind, Profiler};
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Ended, Flow, Mode, SoFar};
+use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{PRECISION_PAGE, Plan, PlanError, Spec};
 use parallax_core::record::{Event, Record, Run, Suite};
 use parallax_core::{plan, report};
@@ -275,10 +275,10 @@ impl App {
             *self.activity.borrow_mut() = Some(Activity::new(mode, spec.ceilings && !known));
             self.draw_progress();
             match runner::run(&plan, &spec, mode, &mut profiler, &so_far, |event| self.on_event(event, &never)).await {
-                Ended::Complete => break None,
-                Ended::Stopped if self.stop.get() => break Some("stopped by the user".to_owned()),
-                Ended::Stopped => break Some("nobody receives the results any more".to_owned()),
-                Ended::DeviceLost(case) => {
+                RunEnd::Complete => break None,
+                RunEnd::Stopped if self.stop.get() => break Some("stopped by the user".to_owned()),
+                RunEnd::Stopped => break Some("nobody receives the results any more".to_owned()),
+                RunEnd::DeviceLost(case) => {
                     let what = format!("It happened during {case}. The run goes on with a fresh device.");
                     self.view.notice("lost", Tone::Warn, "The browser took the device away.", &what);
                     self.view.cases_wait();

@@ -44,7 +44,7 @@ impl Remote {
         self.gone.get()
     }
 
-    /// Tell an event. Looks at the canary wait for the next of the others, and progress is told now and then.
+    /// Tell an event. Readings of the reference kernel wait for the next of the others, and progress is told now and then.
     pub fn tell(&self, event: &Event) {
         if matches!(event, Event::Progress { .. }) {
             let now = seconds();

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::verdict::{Ratio, Verdict, usual_resolution};
-use crate::compare::{canary, judge, timed};
+use crate::compare::{device_drift, judge, timed};
 use crate::record::Run;
 use crate::record::stats::quantile;
 
@@ -85,10 +85,10 @@ pub fn a_a(runs: &[Run]) -> AaTable {
     let mut ratios: BTreeMap<&str, Vec<Ratio>> = BTreeMap::new();
     for pair in runs.windows(2) {
         let (first, second) = (&pair[0], &pair[1]);
-        let canary = canary(first, second);
+        let drift = device_drift(first, second);
         for record in &first.records {
             let ratio = timed(second, &record.case)
-                .and_then(|other| judge((first, record), (second, other), resolution, canary));
+                .and_then(|other| judge((first, record), (second, other), resolution, drift));
             let Some(ratio) = ratio else { continue };
             let of_case = ratios.entry(&record.case).or_insert_with(|| {
                 order.push(&record.case);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn canaries_excuse_a_device_that_changed_its_speed() {
+    fn reference_kernels_excuse_a_device_that_changed_its_speed() {
         let at = |by: f64| {
             let mut run = run("cuda", "X", &[(CASE, spread(100.0 * by, 0.002, 30))]);
             run.drift = drift(&spread(500.0 * by, 0.001, 10));

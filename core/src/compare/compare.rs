@@ -3,7 +3,7 @@
 use crate::compare::comparison::{Comparison, Figure, Pair, RunHead, Unpaired};
 use crate::compare::identity::same_device;
 use crate::compare::scores;
-use crate::compare::verdict::{Grounds, RESOLUTION, Ratio, canary_disagreement, canary_wander, launch_resolution};
+use crate::compare::verdict::{Grounds, RESOLUTION, Ratio, drift_between, drift_within, launch_resolution};
 use crate::device::Launching;
 use crate::record::{Record, Run, Timing};
 use crate::suite::meant;
@@ -83,7 +83,7 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
     for record in base.records.iter().filter(|r| r.timing().is_some()) {
         let ratio = |(i, (_, run)): (usize, &(String, Run))| {
             let other = timed(run, &record.case).filter(|_| i != options.base)?;
-            judge((base, record), (run, other), options.resolution, heads[i].canary)
+            judge((base, record), (run, other), options.resolution, heads[i].drift)
         };
         let ratios: Vec<Option<Ratio>> = runs.iter().enumerate().map(ratio).collect();
         if ratios.iter().any(Option::is_some) {
@@ -109,15 +109,15 @@ fn head(name: &str, run: &Run, base: &Run) -> RunHead {
         device: run.device().name.clone(),
         started: run.started,
         commit: run.suite.commit.clone(),
-        canary: canary(base, run),
+        drift: device_drift(base, run),
     }
 }
 
-/// How far the canaries of two runs wandered, or are apart where they are the same kernel on the same device.
-pub(crate) fn canary(a: &Run, b: &Run) -> f64 {
+/// How far the reference kernels of two runs wandered, or are apart where they are the same kernel on the same device.
+pub(crate) fn device_drift(a: &Run, b: &Run) -> f64 {
     let one_device = a.target == b.target && same_device(a, b);
-    let apart = if one_device { canary_disagreement(&a.drift, &b.drift) } else { 0.0 };
-    apart.max(canary_wander(&a.drift)).max(canary_wander(&b.drift))
+    let apart = if one_device { drift_between(&a.drift, &b.drift) } else { 0.0 };
+    apart.max(drift_within(&a.drift)).max(drift_within(&b.drift))
 }
 
 /// The verdict on two records of one case; `None` where they are no pair.
@@ -125,13 +125,13 @@ pub(crate) fn judge(
     (base_run, base): (&Run, &Record),
     (other_run, other): (&Run, &Record),
     asked: f64,
-    canary: f64,
+    drift: f64,
 ) -> Option<Ratio> {
     let (a, b) = (base.timing()?, other.timing()?);
     let launch = launch_resolution(&base_run.clock, base).max(launch_resolution(&other_run.clock, other));
     let emulated = [base_run, other_run].iter().any(|run| run.device().kind.is_emulated());
     (a.cache == b.cache).then(|| {
-        let ratio = Ratio::of(a, b, Grounds { asked, canary, launch, emulated });
+        let ratio = Ratio::of(a, b, Grounds { asked, drift, launch, emulated });
         Ratio { notes: ratio.notes.iter().cloned().chain(launched_otherwise(a, b)).collect(), ..ratio }
     })
 }
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn canaries_count_only_on_one_device_and_target() {
+    fn reference_kernels_count_only_on_one_device_and_target() {
         let mut runs =
             [named("a", "cuda", "X", 100.0), named("b", "cuda", "NVIDIA X", 105.0), named("c", "wgpu", "X", 105.0)];
         for (i, (_, run)) in runs.iter_mut().enumerate() {

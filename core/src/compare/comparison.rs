@@ -42,9 +42,10 @@ pub struct RunHead {
     pub started: u64,
     /// The commit that the suite was built from.
     pub commit: String,
-    /// How far the device's own speed wandered in this run or the base's, or was from the base's, by the canaries; zero
+    /// How far the device's own speed wandered in this run or the base's, or was from the base's, by the reference kernels; zero
     /// where it cannot be told.
-    pub canary: f64,
+    #[serde(rename = "canary")]
+    pub drift: f64,
 }
 
 /// One case on several runs.

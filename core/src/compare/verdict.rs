@@ -15,8 +15,8 @@
 //! # Resolution
 //!
 //! A difference smaller than the resolution δ is not worth the name. δ is the largest of: what was asked for (1 % when
-//! nothing was), the errors that the clocks put on both figures, added up, the gaps between launches, how far the canary
-//! wandered within either run, and, for two runs on one device through one target, how far their canaries are apart. The
+//! nothing was), the errors that the clocks put on both figures, added up, the gaps between launches, how far the reference kernel
+//! wandered within either run, and, for two runs on one device through one target, how far their reference kernels are apart. The
 //! verdict is *faster* or *slower* when the whole interval lies outside `[1 / (1 + δ), 1 + δ]`, *same* when all of it lies
 //! inside, and *undecided* otherwise.
 
@@ -53,8 +53,8 @@ pub fn usual_resolution<'r>(runs: impl IntoIterator<Item = &'r Run>) -> f64 {
 pub struct Grounds {
     /// The resolution that was asked for.
     pub asked: f64,
-    /// What [`canary_wander`] and [`canary_disagreement`] say.
-    pub canary: f64,
+    /// What [`drift_within`] and [`drift_between`] say.
+    pub drift: f64,
     /// The share of the time that launches may differ by.
     pub launch: f64,
     /// One of the devices is emulated.
@@ -120,7 +120,8 @@ pub enum Source {
     /// The errors of both clocks.
     Clock,
     /// The device itself ran at another speed.
-    Canary,
+    #[serde(rename = "canary")]
+    Drift,
     /// Gaps between kernels, which differ from run to run.
     Launch,
 }
@@ -145,12 +146,12 @@ pub struct Resolution {
 }
 
 impl Resolution {
-    /// The largest of what was asked for, the clocks' errors, what the canaries say and the jitter of launches.
+    /// The largest of what was asked for, the clocks' errors, what the reference kernels say and the jitter of launches.
     pub fn of(base: &Timing, other: &Timing, grounds: Grounds) -> Resolution {
-        let Grounds { asked, canary, launch, .. } = grounds;
+        let Grounds { asked, drift, launch, .. } = grounds;
         let mut resolution = Resolution { value: asked, source: Source::Asked };
         let clock = base.clock_error + other.clock_error;
-        for (value, source) in [(clock, Source::Clock), (canary, Source::Canary), (launch, Source::Launch)] {
+        for (value, source) in [(clock, Source::Clock), (drift, Source::Drift), (launch, Source::Launch)] {
             if value > resolution.value {
                 resolution = Resolution { value, source };
             }
@@ -164,27 +165,27 @@ impl Resolution {
             Source::Asked => return None,
             Source::Clock => "the clocks' errors add up to that",
             Source::Launch => "the gaps between launches differ by that from run to run",
-            Source::Canary => "the device's own speed differed by that within or between the runs",
+            Source::Drift => "the device's own speed differed by that within or between the runs",
         };
         Some(format!("resolution {}: {why}", percent(self.value)))
     }
 }
 
-/// How far a device's own speed wandered during a run: half the interquartile range of the canary's times over their
+/// How far a device's own speed wandered during a run: half the interquartile range of the reference kernel's times over their
 /// median. A kernel that never changes was off by so much half of the time, so another's difference of that size says
-/// nothing. Zero without a canary.
-pub fn canary_wander(drift: &[Drift]) -> f64 {
-    canary_times(drift).map_or(0.0, |s| s.spread / 2.0)
+/// nothing. Zero without one.
+pub fn drift_within(drift: &[Drift]) -> f64 {
+    reference_kernel_times(drift).map_or(0.0, |s| s.spread / 2.0)
 }
 
-fn canary_times(drift: &[Drift]) -> Option<Summary> {
-    Summary::of(&drift.iter().map(|d| d.canary.0).collect::<Vec<_>>())
+fn reference_kernel_times(drift: &[Drift]) -> Option<Summary> {
+    Summary::of(&drift.iter().map(|d| d.reference_kernel.0).collect::<Vec<_>>())
 }
 
-/// How far the canaries of two runs are apart: the larger median over the smaller, less one. Zero where either run has
+/// How far the reference kernels of two runs are apart: the larger median over the smaller, less one. Zero where either run has
 /// none, or where the 95 % intervals of both medians overlap.
-pub fn canary_disagreement(a: &[Drift], b: &[Drift]) -> f64 {
-    let (Some(a), Some(b)) = (canary_times(a), canary_times(b)) else { return 0.0 };
+pub fn drift_between(a: &[Drift], b: &[Drift]) -> f64 {
+    let (Some(a), Some(b)) = (reference_kernel_times(a), reference_kernel_times(b)) else { return 0.0 };
     let overlap = a.low.0 <= b.high.0 && b.low.0 <= a.high.0;
     if overlap || a.median.0 <= 0.0 || b.median.0 <= 0.0 {
         return 0.0;
@@ -338,24 +339,24 @@ mod tests {
     }
 
     #[test]
-    fn canaries_that_disagree_widen_the_resolution() {
+    fn reference_kernels_that_disagree_widen_the_resolution() {
         let (cool, hot) = (drift(&spread(500.0, 0.002, 12)), drift(&spread(530.0, 0.002, 12)));
-        let apart = canary_disagreement(&cool, &hot);
+        let apart = drift_between(&cool, &hot);
         assert!((apart - 0.06).abs() < 0.003, "{apart}");
-        assert!((canary_disagreement(&hot, &cool) - apart).abs() < 1e-12, "whichever comes first");
-        assert_eq!(canary_disagreement(&cool, &cool), 0.0);
-        assert_eq!(canary_disagreement(&cool, &drift(&spread(501.0, 0.02, 12))), 0.0, "their intervals overlap");
-        assert_eq!(canary_disagreement(&cool, &[]), 0.0);
-        assert!(canary_wander(&cool) < 0.002 && canary_wander(&[]) == 0.0);
-        let wander = canary_wander(&drift(&spread(500.0, 0.2, 12)));
+        assert!((drift_between(&hot, &cool) - apart).abs() < 1e-12, "whichever comes first");
+        assert_eq!(drift_between(&cool, &cool), 0.0);
+        assert_eq!(drift_between(&cool, &drift(&spread(501.0, 0.02, 12))), 0.0, "their intervals overlap");
+        assert_eq!(drift_between(&cool, &[]), 0.0);
+        assert!(drift_within(&cool) < 0.002 && drift_within(&[]) == 0.0);
+        let wander = drift_within(&drift(&spread(500.0, 0.2, 12)));
         assert!((0.03..0.2).contains(&wander), "half of the readings of a noisy device: {wander}");
         let base = spread(1000.0, 0.004, 60);
         let other: Vec<f64> = base.iter().map(|t| t * 1.05).collect();
-        let grounds = |canary| Grounds { asked: RESOLUTION, canary, ..Grounds::default() };
-        let judged = |canary| Ratio::of(&timing(&base), &timing(&other), grounds(canary));
+        let grounds = |drift| Grounds { asked: RESOLUTION, drift, ..Grounds::default() };
+        let judged = |drift| Ratio::of(&timing(&base), &timing(&other), grounds(drift));
         assert_eq!(judged(0.0).verdict, Verdict::Slower);
         assert_eq!(judged(apart).verdict, Verdict::Same);
-        assert_eq!(judged(apart).resolution.source, Source::Canary);
+        assert_eq!(judged(apart).resolution.source, Source::Drift);
     }
 
     #[test]

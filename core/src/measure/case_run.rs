@@ -7,11 +7,11 @@ use crate::measure::check;
 use crate::measure::check::{Expected, check};
 use crate::measure::runner::{Mode, Setting};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
-use crate::measure::stop::Limits;
+use crate::measure::stopping_criterion::Limits;
 use crate::plan::{Cache, Planned, Spec, schedule};
 use crate::record::roofline::{Analysis, Bound, Ceilings};
 use crate::record::stats::Summary;
-use crate::record::{CheckResult, Measured, Method, Outcome, Phase, Refusal, Relaunched, Stopped, Timing, roofline};
+use crate::record::{CheckResult, Measured, Method, Outcome, Phase, Refusal, Relaunched, StopReason, Timing, roofline};
 use crate::suite::{Caps, Case, Inputs, Role};
 use crate::units::{Bytes, Nanos};
 
@@ -19,32 +19,32 @@ use crate::units::{Bytes, Nanos};
 const PAIRS: usize = 15;
 
 /// How a case ended, before it is a record.
-pub enum Ending {
+pub enum CaseEnd {
     /// With a verdict.
     Outcome(Outcome),
     /// For want of memory, which others may hold.
     OutOfMemory(String),
     /// With the device.
-    Lost(String),
+    DeviceLost(String),
 }
 
-impl From<BackendError> for Ending {
-    fn from(error: BackendError) -> Ending {
+impl From<BackendError> for CaseEnd {
+    fn from(error: BackendError) -> CaseEnd {
         match error {
-            BackendError::Lost(why) => Ending::Lost(why),
-            BackendError::OutOfMemory(why) => Ending::OutOfMemory(why),
-            other => Ending::Outcome(Outcome::Error { reason: other.to_string() }),
+            BackendError::Lost(why) => CaseEnd::DeviceLost(why),
+            BackendError::OutOfMemory(why) => CaseEnd::OutOfMemory(why),
+            other => CaseEnd::Outcome(Outcome::Error { reason: other.to_string() }),
         }
     }
 }
 
-impl From<Ending> for Outcome {
-    fn from(ending: Ending) -> Outcome {
+impl From<CaseEnd> for Outcome {
+    fn from(end: CaseEnd) -> Outcome {
         let failed = |error: BackendError| Outcome::Error { reason: error.to_string() };
-        match ending {
-            Ending::Outcome(outcome) => outcome,
-            Ending::OutOfMemory(why) => failed(BackendError::OutOfMemory(why)),
-            Ending::Lost(why) => failed(BackendError::Lost(why)),
+        match end {
+            CaseEnd::Outcome(outcome) => outcome,
+            CaseEnd::OutOfMemory(why) => failed(BackendError::OutOfMemory(why)),
+            CaseEnd::DeviceLost(why) => failed(BackendError::Lost(why)),
         }
     }
 }
@@ -79,7 +79,7 @@ impl References {
 }
 
 /// A case on the device.
-pub struct Live<'p> {
+pub struct CaseRun<'p> {
     /// As planned.
     pub planned: &'p Planned,
     case: Case,
@@ -93,12 +93,12 @@ pub struct Live<'p> {
     /// What its variant leaves open, as it was set.
     settings: Vec<String>,
     sampler: Option<Sampler>,
-    stopped: Option<Stopped>,
+    stopped: Option<StopReason>,
     /// Set when a turn failed.
-    pub ended: Option<Ending>,
+    pub failure: Option<CaseEnd>,
 }
 
-impl<'p> Live<'p> {
+impl<'p> CaseRun<'p> {
     /// Prepare a case, run it once on poisoned outputs, and check it.
     pub async fn begin(
         planned: &'p Planned,
@@ -106,7 +106,7 @@ impl<'p> Live<'p> {
         spec: &Spec,
         references: &mut References,
         profiler: &mut dyn Profiler,
-    ) -> Result<Live<'p>, Ending> {
+    ) -> Result<CaseRun<'p>, CaseEnd> {
         profiler.breathe().await;
         let case = planned.runs();
         let caps = &profiler.device().caps;
@@ -124,9 +124,9 @@ impl<'p> Live<'p> {
         let check = check(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
         phases.end("check", profiler.now());
         if !check.passed {
-            return Err(Ending::Outcome(Outcome::Fail { check }));
+            return Err(CaseEnd::Outcome(Outcome::Fail { check }));
         }
-        Ok(Live {
+        Ok(CaseRun {
             planned,
             case,
             sets,
@@ -139,23 +139,23 @@ impl<'p> Live<'p> {
             settings,
             sampler: None,
             stopped: None,
-            ended: None,
+            failure: None,
         })
     }
 
     /// Checked once and not timed.
-    pub fn verified(self) -> Ending {
-        Ending::Outcome(self.outcome(None, None, &Ceilings::default(), None))
+    pub fn verified(self) -> CaseEnd {
+        CaseEnd::Outcome(self.outcome(None, None, &Ceilings::default(), None))
     }
 
     /// Size the batch.
-    pub async fn size(&mut self, limits: Limits, clock: &TrustedClock, cache: Cache) -> Result<(), Ending> {
+    pub async fn size(&mut self, limits: Limits, clock: &TrustedClock, cache: Cache) -> Result<(), CaseEnd> {
         match Sampler::size(&mut *self.prepared, clock, limits, cache, self.sets).await {
             Ok(sampler) => self.sampler = Some(sampler),
             Err(Unsized::Backend(error)) => return Err(error.into()),
             Err(Unsized::Unresolvable(reason)) => {
                 let check = self.check.clone();
-                return Err(Ending::Outcome(Outcome::Refused { kind: Refusal::Unresolvable, reason, check }));
+                return Err(CaseEnd::Outcome(Outcome::Refused { kind: Refusal::Unresolvable, reason, check }));
             }
         }
         Ok(())
@@ -163,7 +163,7 @@ impl<'p> Live<'p> {
 
     /// Whether more turns are wanted.
     pub fn sampling(&self) -> bool {
-        self.stopped.is_none() && self.ended.is_none()
+        self.stopped.is_none() && self.failure.is_none()
     }
 
     /// Samples that count so far.
@@ -176,12 +176,12 @@ impl<'p> Live<'p> {
         if self.sampling() { self.sampler.as_ref().map_or(0.0, Sampler::progress) } else { 1.0 }
     }
 
-    /// One turn; what goes wrong is kept as this case's ending.
+    /// One turn; what goes wrong is kept as this case's end.
     pub async fn turn(&mut self, profiler: &mut dyn Profiler, slow: Option<&str>) {
         let Some(sampler) = &mut self.sampler else { return };
         match sampler.turn(&mut *self.prepared, profiler, slow).await {
             Ok(stopped) => self.stopped = stopped,
-            Err(error) => self.ended = Some(error.into()),
+            Err(error) => self.failure = Some(error.into()),
         }
     }
 
@@ -192,16 +192,16 @@ impl<'p> Live<'p> {
         mode: Mode,
         setting: &Setting,
         profiler: &mut dyn Profiler,
-    ) -> Ending {
-        if let Some(ending) = self.ended.take() {
-            return ending;
+    ) -> CaseEnd {
+        if let Some(end) = self.failure.take() {
+            return end;
         }
         let Some(sampler) = self.sampler.take() else {
-            return Ending::Outcome(Outcome::Error { reason: "no sample was taken".to_owned() });
+            return CaseEnd::Outcome(Outcome::Error { reason: "no sample was taken".to_owned() });
         };
-        let timing = match sampler.finish(self.stopped.unwrap_or(Stopped::Asked)) {
+        let timing = match sampler.finish(self.stopped.unwrap_or(StopReason::Asked)) {
             Ok(timing) => timing,
-            Err(reason) => return Ending::Outcome(Outcome::Error { reason }),
+            Err(reason) => return CaseEnd::Outcome(Outcome::Error { reason }),
         };
         let timing = Timing { launch: self.prepared.launching(), ..timing };
         let relaunched = match mode {
@@ -214,9 +214,9 @@ impl<'p> Live<'p> {
         };
         match self.after(spec, profiler).await {
             Ok((trace, again)) if again.passed => {
-                Ending::Outcome(self.outcome(Some(timing), Some(trace), &setting.ceilings, Some(profiler)))
+                CaseEnd::Outcome(self.outcome(Some(timing), Some(trace), &setting.ceilings, Some(profiler)))
             }
-            Ok((_, check)) => Ending::Outcome(Outcome::Fail { check }),
+            Ok((_, check)) => CaseEnd::Outcome(Outcome::Fail { check }),
             Err(error) => error.into(),
         }
     }

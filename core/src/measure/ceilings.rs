@@ -8,7 +8,7 @@
 use crate::device::{BackendError, Batch, Profiler, Transfer};
 use crate::measure::check::{Expected, check};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
-use crate::measure::stop::Limits;
+use crate::measure::stopping_criterion::Limits;
 use crate::plan;
 use crate::record::Timing;
 use crate::record::roofline::{Arithmetic, Bandwidth, Cache, Ceilings};

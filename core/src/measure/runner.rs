@@ -1,19 +1,19 @@
 //! The measuring loop of a run.
 //!
 //! Before the cases: the clocks are tested and the ceilings measured. Then the cases come in groups that fit into memory
-//! together. Of a group, every case is prepared and checked; a canary kernel keeps the device busy until its clocks have
-//! risen; then come rounds, in which every case takes one turn, in an order that is drawn anew for each round, until each
+//! together. Of a group, every case is prepared and checked; a reference kernel keeps the device busy until its
+//! clocks have risen; then come rounds, in which every case takes one turn, in an order that is drawn anew for each round, until each
 //! has samples enough; at last every case is traced and checked again. A case whose output is wrong, or whose time
 //! cannot be, has no figure.
 
 use std::collections::BTreeSet;
 
 use crate::device::{BackendError, Profiler};
-use crate::measure::canary::Canary;
-use crate::measure::case_run::{Ending, Live, References};
+use crate::measure::case_run::{CaseEnd, CaseRun, References};
 use crate::measure::meter::Metered;
+use crate::measure::reference_kernel::ReferenceKernel;
 use crate::measure::sampler::TrustedClock;
-use crate::measure::stop::Limits;
+use crate::measure::stopping_criterion::Limits;
 use crate::measure::{ceilings, timer};
 use crate::plan::{Cache, PRECISION_NATIVE, Plan, Planned, Skip, Spec};
 use crate::record::roofline::Ceilings;
@@ -43,7 +43,7 @@ pub enum Flow {
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnd {
     /// Every planned case has a record.
     Complete,
     /// The receiver asked to stop.
@@ -74,18 +74,18 @@ pub async fn run(
     profiler: &mut dyn Profiler,
     so_far: &SoFar,
     mut on_event: impl FnMut(Event) -> Flow,
-) -> Ended {
+) -> RunEnd {
     let mut profiler = Metered::new(profiler);
     let ended = Engine { plan, spec, mode, on_event: &mut on_event, stopping: false }.all(&mut profiler, so_far).await;
     on_event(Event::Spent { spent: profiler.spent() });
     ended
 }
 
-/// Why the engine leaves its work.
-enum Left {
+/// Why the engine gives up what it is at, and with it the rest of the run.
+enum Interruption {
     Stopped,
     /// The device is gone; this was being worked on.
-    Lost(String),
+    DeviceLost(String),
 }
 
 struct Engine<'a, F> {
@@ -100,7 +100,7 @@ struct Engine<'a, F> {
 pub(super) struct Setting {
     pub(super) clock: TrustedClock,
     pub(super) ceilings: Ceilings,
-    canary: Option<Canary>,
+    reference_kernel: Option<ReferenceKernel>,
     /// Bytes that one group may hold on the device.
     room: u64,
 }
@@ -124,16 +124,16 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         }
     }
 
-    async fn all(mut self, profiler: &mut dyn Profiler, so_far: &SoFar) -> Ended {
+    async fn all(mut self, profiler: &mut dyn Profiler, so_far: &SoFar) -> RunEnd {
         for skip in self.plan.skips.iter().filter(|s| !so_far.finished.contains(&s.case.to_string())) {
             self.event(finished(skipped(skip)));
         }
         let todo: Vec<&Planned> = self.plan.cases.iter().filter(|p| !so_far.finished.contains(&p.name())).collect();
         if self.stopping {
-            return Ended::Stopped;
+            return RunEnd::Stopped;
         }
         if todo.is_empty() {
-            return Ended::Complete;
+            return RunEnd::Complete;
         }
         let coming: Vec<Case> = todo.iter().map(|planned| planned.runs()).collect();
         profiler.expect(&coming).await;
@@ -142,34 +142,39 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             Mode::Measure | Mode::TakeApart => self.measure(&todo, profiler, so_far).await,
         };
         match ended {
-            Ok(()) => Ended::Complete,
-            Err(Left::Stopped) => Ended::Stopped,
-            Err(Left::Lost(case)) => Ended::DeviceLost(case),
+            Ok(()) => RunEnd::Complete,
+            Err(Interruption::Stopped) => RunEnd::Stopped,
+            Err(Interruption::DeviceLost(case)) => RunEnd::DeviceLost(case),
         }
     }
 
-    async fn verify(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler) -> Result<(), Left> {
+    async fn verify(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler) -> Result<(), Interruption> {
         let mut references = References::default();
         for (i, planned) in todo.iter().enumerate() {
             let case = planned.name();
             self.event(Event::Started { case: case.clone() });
             if self.stopping {
-                return Err(Left::Stopped);
+                return Err(Interruption::Stopped);
             }
-            let ending = match Live::begin(planned, 1, self.spec, &mut references, profiler).await {
-                Ok(live) => live.verified(),
-                Err(ending) => ending,
+            let end = match CaseRun::begin(planned, 1, self.spec, &mut references, profiler).await {
+                Ok(case_run) => case_run.verified(),
+                Err(end) => end,
             };
-            self.end(planned, ending, &case)?;
+            self.end(planned, end, &case)?;
             self.event(Event::Progress { share: (i + 1) as f64 / todo.len() as f64 });
         }
-        if self.stopping { Err(Left::Stopped) } else { Ok(()) }
+        if self.stopping { Err(Interruption::Stopped) } else { Ok(()) }
     }
 
-    async fn measure(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler, so_far: &SoFar) -> Result<(), Left> {
+    async fn measure(
+        &mut self,
+        todo: &[&Planned],
+        profiler: &mut dyn Profiler,
+        so_far: &SoFar,
+    ) -> Result<(), Interruption> {
         let mut setting = match self.baseline(profiler, so_far).await {
             Ok(setting) => setting,
-            Err(BackendError::Lost(_)) => return Err(Left::Lost("the self-test".to_owned())),
+            Err(BackendError::Lost(_)) => return Err(Interruption::DeviceLost("the self-test".to_owned())),
             Err(error) => {
                 // A device that cannot run the probes has nothing to say about the cases either.
                 for planned in todo {
@@ -183,30 +188,30 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         let total = queue.len();
         while !queue.is_empty() {
             if self.stopping {
-                return Err(Left::Stopped);
+                return Err(Interruption::Stopped);
             }
             let done = (total - queue.len()) as f64 / total as f64;
             self.group(&mut queue, &mut setting, profiler, (done, total)).await?;
         }
-        if self.stopping { Err(Left::Stopped) } else { Ok(()) }
+        if self.stopping { Err(Interruption::Stopped) } else { Ok(()) }
     }
 
     /// Test the clocks and measure the ceilings, or take them over.
     async fn baseline(&mut self, profiler: &mut dyn Profiler, so_far: &SoFar) -> Result<Setting, BackendError> {
-        let mut canary = match Canary::new(profiler).await {
-            Ok(canary) => Some(canary),
+        let mut reference_kernel = match ReferenceKernel::new(profiler).await {
+            Ok(reference_kernel) => Some(reference_kernel),
             Err(BackendError::Lost(why)) => return Err(BackendError::Lost(why)),
             // A device that cannot run it goes without.
             Err(_) => None,
         };
-        let (timer, clock) = timer::test(profiler, canary.as_mut()).await?;
-        if let Some(c) = &mut canary
+        let (timer, clock) = timer::test(profiler, reference_kernel.as_mut()).await?;
+        if let Some(c) = &mut reference_kernel
             && !c.size(&clock).await?
         {
-            canary = None;
+            reference_kernel = None;
         }
-        if let Some(canary) = &mut canary {
-            canary.ramp(profiler, &clock).await?;
+        if let Some(reference_kernel) = &mut reference_kernel {
+            reference_kernel.ramp(profiler, &clock).await?;
         }
         let baseline = match &so_far.baseline {
             Some(known) => Baseline { clock: clock.info.clone(), ..known.clone() },
@@ -218,7 +223,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         };
         self.event(Event::Baseline { baseline: Box::new(baseline.clone()) });
         let room = profiler.device().caps.memory.map_or(UNKNOWN_ROOM, |m| m.0 / 4);
-        Ok(Setting { clock, ceilings: baseline.ceilings, canary, room })
+        Ok(Setting { clock, ceilings: baseline.ceilings, reference_kernel, room })
     }
 
     /// Take as many cases off the queue as fit together, and bring them to an end.
@@ -228,8 +233,8 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         setting: &mut Setting,
         profiler: &mut dyn Profiler,
         (done, total): (f64, usize),
-    ) -> Result<(), Left> {
-        let mut lives: Vec<Live> = Vec::new();
+    ) -> Result<(), Interruption> {
+        let mut case_runs: Vec<CaseRun> = Vec::new();
         let mut references = References::default();
         let mut held = 0;
         while let Some(planned) = queue.last().copied() {
@@ -244,7 +249,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 }
             };
             let bytes = one * u64::from(sets);
-            if !lives.is_empty() && (lives.len() >= GROUP || held + bytes > setting.room) {
+            if !case_runs.is_empty() && (case_runs.len() >= GROUP || held + bytes > setting.room) {
                 break;
             }
             queue.pop();
@@ -252,33 +257,33 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             if self.stopping {
                 break;
             }
-            match Live::begin(planned, sets, self.spec, &mut references, profiler).await {
-                Ok(mut live) => match live.size(self.limits(total), &setting.clock, self.spec.cache).await {
+            match CaseRun::begin(planned, sets, self.spec, &mut references, profiler).await {
+                Ok(mut case_run) => match case_run.size(self.limits(total), &setting.clock, self.spec.cache).await {
                     Ok(()) => {
                         held += bytes;
-                        lives.push(live);
+                        case_runs.push(case_run);
                     }
-                    Err(ending) => self.end(planned, ending, &case)?,
+                    Err(end) => self.end(planned, end, &case)?,
                 },
                 // Memory that others hold is no fault of this case: it comes again in a group of its own.
-                Err(Ending::OutOfMemory(_)) if !lives.is_empty() => {
+                Err(CaseEnd::OutOfMemory(_)) if !case_runs.is_empty() => {
                     queue.push(planned);
                     break;
                 }
-                Err(ending) => self.end(planned, ending, &case)?,
+                Err(end) => self.end(planned, end, &case)?,
             }
         }
         drop(references);
-        let share = lives.len() as f64 / total as f64;
-        self.rounds(&mut lives, setting, profiler, (done, share)).await?;
-        for live in lives {
-            let (planned, case) = (live.planned, live.planned.name());
+        let share = case_runs.len() as f64 / total as f64;
+        self.rounds(&mut case_runs, setting, profiler, (done, share)).await?;
+        for case_run in case_runs {
+            let (planned, case) = (case_run.planned, case_run.planned.name());
             self.event(Event::Started { case: case.clone() });
-            if self.stopping && live.samples() < ENOUGH {
+            if self.stopping && case_run.samples() < ENOUGH {
                 continue;
             }
-            let ending = live.complete(self.spec, self.mode, setting, profiler).await;
-            self.end(planned, ending, &case)?;
+            let end = case_run.complete(self.spec, self.mode, setting, profiler).await;
+            self.end(planned, end, &case)?;
         }
         Ok(())
     }
@@ -287,7 +292,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         Limits {
             precision: self.spec.precision.unwrap_or(PRECISION_NATIVE),
             budget: Nanos::from_secs(self.spec.budget / cases.max(1) as f64),
-            // The canary has kept the device busy.
+            // The reference kernel has kept the device busy.
             warm_up: Nanos(0.0),
             least: Nanos::from_secs(LEAST * self.spec.budget / cases.max(1) as f64),
             ..Limits::default()
@@ -295,63 +300,63 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
     }
 
     /// Hand over a record; a lost device ends the engine's work.
-    fn end(&mut self, planned: &Planned, ending: Ending, case: &str) -> Result<(), Left> {
-        let lost = matches!(ending, Ending::Lost(_));
-        self.event(finished(record(planned, ending.into())));
-        if lost { Err(Left::Lost(case.to_owned())) } else { Ok(()) }
+    fn end(&mut self, planned: &Planned, end: CaseEnd, case: &str) -> Result<(), Interruption> {
+        let lost = matches!(end, CaseEnd::DeviceLost(_));
+        self.event(finished(record(planned, end.into())));
+        if lost { Err(Interruption::DeviceLost(case.to_owned())) } else { Ok(()) }
     }
 
     /// Turns for everyone until everyone has enough.
     async fn rounds(
         &mut self,
-        lives: &mut [Live<'_>],
+        case_runs: &mut [CaseRun<'_>],
         setting: &mut Setting,
         profiler: &mut dyn Profiler,
         (done, share): (f64, f64),
-    ) -> Result<(), Left> {
-        let Setting { clock, canary, .. } = setting;
+    ) -> Result<(), Interruption> {
+        let Setting { clock, reference_kernel, .. } = setting;
         let lost = |error: BackendError, case: &str| match error {
-            BackendError::Lost(_) => Some(Left::Lost(case.to_owned())),
+            BackendError::Lost(_) => Some(Interruption::DeviceLost(case.to_owned())),
             _ => None,
         };
-        if let Some(c) = canary
+        if let Some(c) = reference_kernel
             && let Err(error) = c.ramp(profiler, clock).await
         {
-            if let Some(left) = lost(error, "the canary kernel") {
-                return Err(left);
+            if let Some(interruption) = lost(error, "the reference kernel") {
+                return Err(interruption);
             }
-            *canary = None;
+            *reference_kernel = None;
         }
         for round in 0u64.. {
-            let mut order: Vec<usize> = (0..lives.len()).filter(|i| lives[*i].sampling()).collect();
+            let mut order: Vec<usize> = (0..case_runs.len()).filter(|i| case_runs[*i].sampling()).collect();
             if order.is_empty() || self.stopping {
                 break;
             }
             shuffle(&mut order, splitmix64(self.spec.seed ^ splitmix64(round)));
             let mut slow = None;
-            if let Some(c) = canary {
+            if let Some(c) = reference_kernel {
                 match c.look(profiler, clock).await {
                     Ok((drift, why)) => {
                         slow = why;
                         self.event(Event::Drift { drift });
                     }
                     Err(error) => {
-                        if let Some(left) = lost(error, "the canary kernel") {
-                            return Err(left);
+                        if let Some(interruption) = lost(error, "the reference kernel") {
+                            return Err(interruption);
                         }
-                        *canary = None;
+                        *reference_kernel = None;
                     }
                 }
             }
             for i in order {
-                let live = &mut lives[i];
-                live.turn(profiler, slow.as_deref()).await;
-                if let Some(lost) = live.ended.take_if(|e| matches!(e, Ending::Lost(_))) {
-                    self.end(live.planned, lost, &live.planned.name())?;
+                let case_run = &mut case_runs[i];
+                case_run.turn(profiler, slow.as_deref()).await;
+                if let Some(lost) = case_run.failure.take_if(|e| matches!(e, CaseEnd::DeviceLost(_))) {
+                    self.end(case_run.planned, lost, &case_run.planned.name())?;
                 }
                 profiler.breathe().await;
             }
-            let at = lives.iter().map(Live::progress).sum::<f64>() / lives.len() as f64;
+            let at = case_runs.iter().map(CaseRun::progress).sum::<f64>() / case_runs.len() as f64;
             self.event(Event::Progress { share: done + share * at });
         }
         Ok(())

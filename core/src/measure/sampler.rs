@@ -1,10 +1,10 @@
 //! One case's samples: how large a batch must be, one turn at a time, and what the turns amount to.
 
 use crate::device::{BackendError, Batch, Clock, ClockInfo, Conditions, Prepared, Profiler, Sample, digits};
-use crate::measure::stop::{Limits, Next, StopRule};
+use crate::measure::stopping_criterion::{Limits, Next, StoppingCriterion};
 use crate::plan::Cache;
 use crate::record::stats::Summary;
-use crate::record::{Discarded, Method, Slope, Spent, Stopped, Timing};
+use crate::record::{Discarded, Method, Slope, Spent, StopReason, Timing};
 use crate::units::{Nanos, percent};
 
 /// A submission should not keep the device longer than this, for the sake of whoever else uses it, and of watchdogs.
@@ -69,7 +69,7 @@ pub struct Sampler {
     short: u32,
     lead: u32,
     clock_error: f64,
-    rule: StopRule,
+    rule: StoppingCriterion,
     /// Of samples that count, in step with the rule's.
     host: Vec<f64>,
     conditions: Vec<Conditions>,
@@ -165,7 +165,7 @@ impl Sampler {
             short,
             lead,
             clock_error,
-            rule: StopRule::new(limits),
+            rule: StoppingCriterion::new(limits),
             host: Vec::new(),
             conditions: Vec::new(),
             pairs: Vec::new(),
@@ -180,7 +180,7 @@ impl Sampler {
         &mut self,
         prepared: &mut dyn Prepared,
         profiler: &mut dyn Profiler,
-    ) -> Result<Stopped, BackendError> {
+    ) -> Result<StopReason, BackendError> {
         loop {
             if let Some(why) = self.turn(prepared, profiler, None).await? {
                 return Ok(why);
@@ -197,7 +197,7 @@ impl Sampler {
         prepared: &mut dyn Prepared,
         profiler: &mut dyn Profiler,
         slow: Option<&str>,
-    ) -> Result<Option<Stopped>, BackendError> {
+    ) -> Result<Option<StopReason>, BackendError> {
         let (began, cpu) = (profiler.now(), profiler.cpu_time());
         let short = match self.short {
             0 => None,
@@ -269,7 +269,7 @@ impl Sampler {
     }
 
     /// What the turns amount to; otherwise why nothing counts.
-    pub fn finish(mut self, stopped: Stopped) -> Result<Timing, String> {
+    pub fn finish(mut self, stopped: StopReason) -> Result<Timing, String> {
         let mut samples = self.rule.samples().to_vec();
         // Never discard the larger part: then the disturbance is the device's ordinary state.
         let mut caveat = None;
@@ -315,7 +315,7 @@ impl Sampler {
     }
 }
 
-fn stop(next: Next) -> Option<Stopped> {
+fn stop(next: Next) -> Option<StopReason> {
     match next {
         Next::Stop(why) => Some(why),
         Next::WarmUp | Next::Sample => None,

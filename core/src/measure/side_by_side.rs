@@ -4,9 +4,9 @@
 
 use crate::device::{BackendError, Prepared, Profiler};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
-use crate::measure::stop::Limits;
+use crate::measure::stopping_criterion::Limits;
 use crate::plan::Cache;
-use crate::record::{Stopped, Timing};
+use crate::record::{StopReason, Timing};
 use crate::suite::splitmix64;
 use crate::units::Nanos;
 
@@ -41,7 +41,7 @@ pub async fn side_by_side(
             Err(Unsized::Backend(error)) => return Err(error),
         });
     }
-    let mut ends: Vec<Option<Stopped>> = vec![None; samplers.len()];
+    let mut ends: Vec<Option<StopReason>> = vec![None; samplers.len()];
     for round in 0u64.. {
         let waiting = |i: &usize| samplers[*i].is_ok() && ends[*i].is_none();
         let mut order: Vec<usize> = (0..samplers.len()).filter(waiting).collect();
@@ -56,8 +56,8 @@ pub async fn side_by_side(
             profiler.breathe().await;
         }
     }
-    let finish = |(sampler, end): (Result<Sampler, String>, Option<Stopped>)| {
-        sampler.and_then(|sampler| sampler.finish(end.unwrap_or(Stopped::Asked)))
+    let finish = |(sampler, end): (Result<Sampler, String>, Option<StopReason>)| {
+        sampler.and_then(|sampler| sampler.finish(end.unwrap_or(StopReason::Asked)))
     };
     Ok(samplers.into_iter().zip(ends).map(finish).collect())
 }

@@ -1,8 +1,8 @@
 //! How far the clocks of a run can be trusted, found out before the run.
 
 use crate::device::{BackendError, Batch, Clock, ClockInfo, Prepared, Profiler};
-use crate::measure::canary;
-use crate::measure::canary::Canary;
+use crate::measure::reference_kernel;
+use crate::measure::reference_kernel::ReferenceKernel;
 use crate::measure::sampler::TrustedClock;
 use crate::record::stats::Summary;
 use crate::record::{CrossCheck, TimerTest};
@@ -26,13 +26,13 @@ const PAIRS: usize = 5;
 /// Besides what steps and jitter explain, two clocks may run apart by this share: one of them is wrong beyond it.
 const RATE_ERROR: f64 = 0.05;
 
-/// Test the clocks of a profiler with the canary kernel.
+/// Test the clocks of a profiler with the reference kernel.
 ///
 /// # Errors
 /// Those of the device.
 pub async fn test(
     profiler: &mut dyn Profiler,
-    canary: Option<&mut Canary>,
+    reference: Option<&mut ReferenceKernel>,
 ) -> Result<(TimerTest, TrustedClock), BackendError> {
     let mut found = TimerTest::default();
     let mut readings = Vec::new();
@@ -43,18 +43,18 @@ pub async fn test(
         readings.push(profiler.empty().await?.0);
     }
     found.completion = Summary::of(&readings);
-    if let Some(canary) = canary {
-        canary.prepared().measure(Batch::of(1)).await?;
+    if let Some(reference) = reference {
+        reference.prepared().measure(Batch::of(1)).await?;
         let mut readings = Vec::new();
         let began = profiler.now();
         while readings.len() < READINGS && (profiler.now() - began).0 < PATIENCE.0 {
             let before = profiler.now();
-            canary.prepared().read_back(canary::output(), 0..4).await?;
+            reference.prepared().read_back(reference_kernel::output(), 0..4).await?;
             readings.push((profiler.now() - before).0);
         }
         found.readback = Summary::of(&readings);
         if profiler.clock().clock != Clock::Host {
-            let mut long = canary.long(profiler, LONG_KERNEL).await?;
+            let mut long = reference.long(profiler, LONG_KERNEL).await?;
             let check = cross_check(profiler, &mut *long, found.completion).await?;
             found.demoted = verdict(profiler.clock(), check);
             found.cross_check = Some(check);
@@ -84,12 +84,12 @@ fn trusted(clock: &ClockInfo, found: &TimerTest) -> TrustedClock {
 /// Time a kernel on both clocks. Differences of two batches are free of any fixed cost.
 async fn cross_check(
     profiler: &dyn Profiler,
-    canary: &mut dyn Prepared,
+    reference: &mut dyn Prepared,
     completion: Option<Summary>,
 ) -> Result<CrossCheck, BackendError> {
     let mut repeats = 4u32;
     loop {
-        let sample = canary.measure(Batch::of(repeats)).await?;
+        let sample = reference.measure(Batch::of(repeats)).await?;
         let factor = (LONG.0 / sample.host.0.max(1.0)).clamp(0.0, 4.0);
         if factor <= 1.0 || repeats > 1 << 20 {
             break;
@@ -100,8 +100,8 @@ async fn cross_check(
     let (mut device, mut host) = (Nanos(0.0), Nanos(0.0));
     let apart = |device: Nanos, host: Nanos| (device.0 / host.0.max(1.0) - 1.0).abs();
     for i in 0..PAIRS {
-        let short = canary.measure(Batch::of(repeats / 4)).await?;
-        let long = canary.measure(Batch::of(repeats)).await?;
+        let short = reference.measure(Batch::of(repeats / 4)).await?;
+        let long = reference.measure(Batch::of(repeats)).await?;
         let (now, then) = (long.time - short.time, long.host - short.host);
         if i == 0 || apart(now, then) < apart(device, host) {
             (device, host) = (now, then);

@@ -33,7 +33,7 @@ pub enum Event {
         /// From 0 to 1.
         share: f64,
     },
-    /// A look at the canary.
+    /// A reading of the reference kernel.
     Drift {
         /// What it showed.
         drift: Drift,

@@ -47,7 +47,7 @@ pub struct Run {
     /// What was found out about clocks and device before the first case.
     #[serde(default)]
     pub baseline: Option<Baseline>,
-    /// The canary between rounds: how the device's own speed went during the run.
+    /// The reference kernel between rounds: how the device's own speed went during the run.
     #[serde(default, with = "columns")]
     #[schemars(with = "Columns")]
     pub drift: Vec<Drift>,
@@ -96,9 +96,9 @@ pub struct Drift {
     /// When, on the profiler's host clock; to the nanosecond.
     #[serde(serialize_with = "digits::whole_time")]
     pub at: Nanos,
-    /// Time of one execution of the canary kernel, to seven digits.
-    #[serde(serialize_with = "digits::of_time")]
-    pub canary: Nanos,
+    /// Time of one execution of the reference kernel, to seven digits.
+    #[serde(rename = "canary", serialize_with = "digits::of_time")]
+    pub reference_kernel: Nanos,
     /// What the sensors said.
     #[serde(default)]
     pub conditions: Conditions,

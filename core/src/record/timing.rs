@@ -107,7 +107,7 @@ pub struct Timing {
     /// Samples thrown away while warming up.
     pub warm_up: u32,
     /// Why sampling ended.
-    pub stopped: Stopped,
+    pub stopped: StopReason,
     /// Median, interval, quartiles: derived from `samples`.
     pub summary: Summary,
     /// Where the time of sampling went.
@@ -151,7 +151,7 @@ pub struct Slope {
 /// Why sampling ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Stopped {
+pub enum StopReason {
     /// The interval is narrow enough.
     Precise,
     /// The time is spent.

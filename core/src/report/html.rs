@@ -69,8 +69,8 @@ fn head(i: usize, name: &str, run: &Run) -> Markup {
                 @if let Some(why) = &run.interrupted { dt { "ended early" } dd { (why) } }
                 dt { "clock" } dd { (report::clock_line(run)) }
                 dt { "stamps" } dd { (percent(run.clock.zero_share)) " empty, " (percent(run.clock.negative_share)) " backwards" }
-                @if let Some((canary, wander)) = drift::wander(run) {
-                    dt { "canary" } dd { (canary) ", " (percent(wander)) " from fastest to slowest" }
+                @if let Some((median, wander)) = drift::wander(run) {
+                    dt { "reference kernel" } dd { (median) ", " (percent(wander)) " from fastest to slowest" }
                 }
                 @match &run.baseline {
                     Some(baseline) => { (self_test(baseline)) (ceilings(baseline)) }
@@ -168,7 +168,7 @@ pub fn roofline(run: &Run) -> String {
     roofline::roofline(run).into_string()
 }
 
-/// The canary over a run alone, as markup like [`roofline`]; empty where there was no canary.
+/// The reference kernel over a run alone, as markup like [`roofline`]; empty where there was no reference kernel.
 pub fn drift(run: &Run) -> String {
     drift::drift(run).into_string()
 }

@@ -1,4 +1,4 @@
-//! Runs made up for tests of everything that reads runs.
+//! Synthetic runs for tests of everything that reads runs.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::device::{Compiled, Conditions, MemoryStats};
 use crate::plan::{Cache, Plan, Spec};
 use crate::record::stats::Summary;
 use crate::record::{
-    Better, CheckResult, Drift, Measured, Method, Outcome, Parts, Record, Run, Score, Spent, Stopped, Suite, Timing,
+    Better, CheckResult, Drift, Measured, Method, Outcome, Parts, Record, Run, Score, Spent, StopReason, Suite, Timing,
 };
 use crate::suite::{Cost, DType};
 use crate::testing::mock::{Fault, Mock};
@@ -36,7 +36,7 @@ pub fn timing(samples: &[f64]) -> Timing {
         slope: None,
         clock_error: 0.0,
         warm_up: 3,
-        stopped: Stopped::Precise,
+        stopped: StopReason::Precise,
         summary: Summary::of(samples).expect("samples"),
         spent: Spent::default(),
     }
@@ -47,14 +47,14 @@ pub fn score(name: &str, value: f64, better: Better) -> Score {
     Score { name: name.to_owned(), value, low: value * 0.99, high: value * 1.01, better, items: 1000 }
 }
 
-/// Readings of the canary, a second apart.
-pub fn drift(canaries: &[f64]) -> Vec<Drift> {
-    let reading = |(i, canary): (usize, &f64)| Drift {
+/// Readings of the reference kernel, a second apart.
+pub fn drift(times: &[f64]) -> Vec<Drift> {
+    let reading = |(i, time): (usize, &f64)| Drift {
         at: Nanos::from_secs(i as f64),
-        canary: Nanos(*canary),
+        reference_kernel: Nanos(*time),
         conditions: Conditions::default(),
     };
-    canaries.iter().enumerate().map(reading).collect()
+    times.iter().enumerate().map(reading).collect()
 }
 
 /// A record of a case that passed. The case need not exist in the suite.

@@ -1,4 +1,4 @@
-//! What changes over the run: the device's memory, and the canary with what the sensors said.
+//! What changes over the run: the device's memory, and the reference kernel with what the sensors said.
 
 use serde_json::json;
 
@@ -45,7 +45,7 @@ pub(super) fn memory<E>(held: &[Held], emit: &mut impl FnMut(Event) -> Result<()
     Ok(())
 }
 
-/// The canary's time between rounds, and the sensors.
+/// The reference kernel's time between rounds, and the sensors.
 pub(super) fn drift<E>(drift: &[Drift], axis: &Axis, emit: &mut impl FnMut(Event) -> Result<(), E>) -> Result<(), E> {
     let mut restarts = 0;
     let mut last = i64::MIN;
@@ -54,7 +54,7 @@ pub(super) fn drift<E>(drift: &[Drift], axis: &Axis, emit: &mut impl FnMut(Event
         restarts += usize::from(at < last);
         last = at;
         let at = at + axis.shift_after(restarts);
-        emit(Event::counter("canary", DEVICE, at, "us", look.canary.0 / 1e3))?;
+        emit(Event::counter("reference kernel", DEVICE, at, "us", look.reference_kernel.0 / 1e3))?;
         let sensors = &look.conditions;
         for (name, unit, value) in [
             ("SM clock", "MHz", sensors.sm_clock_mhz),

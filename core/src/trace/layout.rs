@@ -182,7 +182,7 @@ impl Layout {
         Ok(end.max(from))
     }
 
-    /// The events that need the whole run: memory, and the canary.
+    /// The events that need the whole run: memory, and the reference kernel.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ fn an_interrupted_run_keeps_what_was_finished() {
     assert_eq!(run.interrupted.as_deref(), Some("stopped on request"));
     assert_eq!(run.records.len() + run.missing().count(), cases.len());
     let asked = |r: &parallax_core::record::Record| {
-        r.timing().is_some_and(|t| t.stopped == parallax_core::record::Stopped::Asked && t.samples.len() >= 6)
+        r.timing().is_some_and(|t| t.stopped == parallax_core::record::StopReason::Asked && t.samples.len() >= 6)
     };
     assert!(run.records.iter().any(asked), "{:?}", run.records);
 }

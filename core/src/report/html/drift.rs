@@ -1,4 +1,4 @@
-//! The canary over the run: how the device's own speed went.
+//! The reference kernel over the run: how the device's own speed went.
 
 use maud::{Markup, html};
 
@@ -11,12 +11,12 @@ const TOP: f64 = 6.0;
 const BOTTOM: f64 = 104.0;
 const LEFT: f64 = 40.0;
 
-/// The curve of a run, and what its sensors said; nothing where there was no canary.
+/// The curve of a run, and what its sensors said; nothing where there was no reference kernel.
 pub(super) fn drift(run: &Run) -> Markup {
     let readings = &run.drift;
-    let canaries: Vec<f64> = readings.iter().map(|d| d.canary.0).collect();
-    let Some(summary) = Summary::of(&canaries).filter(|s| s.median.0 > 0.0) else { return html! {} };
-    let apart = |d: &Drift| (d.canary.0 / summary.median.0 - 1.0) * 100.0;
+    let times: Vec<f64> = readings.iter().map(|d| d.reference_kernel.0).collect();
+    let Some(summary) = Summary::of(&times).filter(|s| s.median.0 > 0.0) else { return html! {} };
+    let apart = |d: &Drift| (d.reference_kernel.0 / summary.median.0 - 1.0) * 100.0;
     let start = readings[0].at;
     let seconds = |d: &Drift| (d.at - start).secs();
     let end = readings.iter().map(seconds).fold(0.0, f64::max);
@@ -38,14 +38,14 @@ pub(super) fn drift(run: &Run) -> Markup {
             @for d in readings {
                 @let held = !d.conditions.throttle.is_empty() || d.conditions.hidden;
                 circle.point.warned[held] cx=(px(x.at(seconds(d)))) cy=(px(y.at(apart(d)))) r=(if held { "3.5" } else { "2" }) {
-                    title { (d.canary) (condition(d)) }
+                    title { (d.reference_kernel) (condition(d)) }
                 }
             }
         }
     };
     html! {
-        (svg(BOTTOM + 15.0, "time of the canary kernel over the run", inside))
-        p.soft { "canary: " (summary.median) " in the median of " (summary.n) " readings" (sensors(readings)) }
+        (svg(BOTTOM + 15.0, "time of the reference kernel over the run", inside))
+        p.soft { "reference kernel: " (summary.median) " in the median of " (summary.n) " readings" (sensors(readings)) }
     }
 }
 
@@ -77,8 +77,8 @@ fn sensors(readings: &[Drift]) -> String {
     .collect()
 }
 
-/// Spread of the canary over its median, for a line of text; `None` where there was no canary.
+/// Spread of the reference kernel over its median, for a line of text; `None` where there was no reference kernel.
 pub(super) fn wander(run: &Run) -> Option<(Nanos, f64)> {
-    let summary = Summary::of(&run.drift.iter().map(|d| d.canary.0).collect::<Vec<_>>())?;
+    let summary = Summary::of(&run.drift.iter().map(|d| d.reference_kernel.0).collect::<Vec<_>>())?;
     (summary.median.0 > 0.0).then(|| (summary.median, (summary.max.0 - summary.min.0) / summary.median.0))
 }

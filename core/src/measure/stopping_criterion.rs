@@ -1,6 +1,6 @@
-//! When to stop: a pure state machine fed with samples and host time, tested with made-up noise.
+//! When to stop: a pure state machine fed with samples and host time, tested with synthetic noise.
 
-use crate::record::Stopped;
+use crate::record::StopReason;
 use crate::record::stats::{Summary, quantile};
 use crate::units::Nanos;
 
@@ -43,12 +43,12 @@ pub enum Next {
     /// Take one and keep it.
     Sample,
     /// Enough.
-    Stop(Stopped),
+    Stop(StopReason),
 }
 
 /// Decides after every sample.
 #[derive(Debug, Clone)]
-pub struct StopRule {
+pub struct StoppingCriterion {
     limits: Limits,
     warm_up: Vec<f64>,
     warm: bool,
@@ -59,10 +59,10 @@ pub struct StopRule {
 /// Samples in each half of the warm-up window.
 const WINDOW: usize = 3;
 
-impl StopRule {
+impl StoppingCriterion {
     /// A rule that has seen nothing.
     pub fn new(limits: Limits) -> Self {
-        StopRule { limits, warm_up: Vec::new(), warm: false, samples: Vec::new(), spent: Nanos(0.0) }
+        StoppingCriterion { limits, warm_up: Vec::new(), warm: false, samples: Vec::new(), spent: Nanos(0.0) }
     }
 
     /// Add one sample (time per execution) that took `host` of wall time, and say what comes next.
@@ -84,7 +84,7 @@ impl StopRule {
         self.spent += host;
         match self.warm {
             // A case whose samples never count must end too.
-            _ if self.spent.0 >= 3.0 * self.limits.budget.0 => Next::Stop(Stopped::Budget),
+            _ if self.spent.0 >= 3.0 * self.limits.budget.0 => Next::Stop(StopReason::Budget),
             false => Next::WarmUp,
             true if self.samples.is_empty() => Next::Sample,
             true => self.next_sample(),
@@ -130,19 +130,19 @@ impl StopRule {
         let n = self.samples.len();
         let over = |times: f64| self.spent.0 >= self.limits.budget.0 * times;
         if n >= self.limits.max_samples {
-            return Next::Stop(Stopped::Samples);
+            return Next::Stop(StopReason::Samples);
         }
         if n == 0 || (n < self.limits.min_samples && !over(3.0)) {
             return Next::Sample;
         }
         if over(1.0) {
-            return Next::Stop(Stopped::Budget);
+            return Next::Stop(StopReason::Budget);
         }
         if self.spent.0 < self.limits.least.0 {
             return Next::Sample;
         }
         let precise = Summary::of(&self.samples).is_some_and(|s| s.precision() <= self.limits.precision);
-        if precise { Next::Stop(Stopped::Precise) } else { Next::Sample }
+        if precise { Next::Stop(StopReason::Precise) } else { Next::Sample }
     }
 }
 
@@ -151,8 +151,8 @@ mod tests {
     use super::*;
 
     /// Feed times (ns) until the rule stops; each sample costs a millisecond of host time.
-    fn run(limits: Limits, time: impl Fn(usize) -> f64) -> (Stopped, usize, usize) {
-        let mut rule = StopRule::new(limits);
+    fn run(limits: Limits, time: impl Fn(usize) -> f64) -> (StopReason, usize, usize) {
+        let mut rule = StoppingCriterion::new(limits);
         for i in 0..100_000 {
             if let Next::Stop(why) = rule.add(Nanos(time(i)), Nanos(1e6)) {
                 return (why, rule.warmed_up_after(), rule.samples().len());
@@ -173,49 +173,49 @@ mod tests {
 
     #[test]
     fn quiet_times_stop_at_the_minimum() {
-        assert_eq!(run(limits(), |_| 100.0), (Stopped::Precise, 6, 10));
+        assert_eq!(run(limits(), |_| 100.0), (StopReason::Precise, 6, 10));
     }
 
     #[test]
     fn settling_times_are_warmed_up_first() {
         let (why, warm_up, _) = run(limits(), |i| 100.0 + 400.0 * 0.7f64.powi(i as i32));
-        assert_eq!(why, Stopped::Precise);
+        assert_eq!(why, StopReason::Precise);
         assert!((12..25).contains(&warm_up), "{warm_up}");
     }
 
     #[test]
     fn noise_takes_more_samples_and_wild_noise_spends_the_budget() {
         let (why, _, few) = run(limits(), |i| 100.0 + 4.0 * noise(i));
-        assert_eq!(why, Stopped::Precise);
+        assert_eq!(why, StopReason::Precise);
         let (why, _, more) = run(limits(), |i| 100.0 + 20.0 * noise(i));
-        assert_eq!(why, Stopped::Precise);
+        assert_eq!(why, StopReason::Precise);
         assert!(more > few, "{few} {more}");
         let (why, ..) = run(Limits { precision: 1e-4, ..limits() }, |i| 100.0 + 150.0 * noise(i));
-        assert_eq!(why, Stopped::Budget);
+        assert_eq!(why, StopReason::Budget);
     }
 
     #[test]
     fn two_modes_do_not_pass_for_precise() {
         let (why, _, samples) = run(limits(), |i| if i % 2 == 0 { 100.0 } else { 150.0 });
-        assert_eq!((why, samples > 100), (Stopped::Budget, true));
+        assert_eq!((why, samples > 100), (StopReason::Budget, true));
     }
 
     #[test]
     fn a_least_time_is_kept_even_when_quiet() {
         let (why, _, samples) = run(Limits { least: Nanos(100e6), ..limits() }, |_| 100.0);
-        assert_eq!((why, samples), (Stopped::Precise, 94), "six of the hundred milliseconds were warm-up");
+        assert_eq!((why, samples), (StopReason::Precise, 94), "six of the hundred milliseconds were warm-up");
     }
 
     #[test]
     fn one_outlier_changes_nothing() {
-        assert_eq!(run(limits(), |i| if i == 8 { 1e6 } else { 100.0 }), (Stopped::Precise, 6, 10));
+        assert_eq!(run(limits(), |i| if i == 8 { 1e6 } else { 100.0 }), (StopReason::Precise, 6, 10));
     }
 
     #[test]
     fn slow_cases_stop_after_three_budgets_with_what_they_have() {
-        let mut rule = StopRule::new(Limits { budget: Nanos(1.0), ..limits() });
+        let mut rule = StoppingCriterion::new(Limits { budget: Nanos(1.0), ..limits() });
         assert_eq!(rule.add(Nanos(5.0), Nanos(5.0)), Next::Sample, "at least one sample is kept");
-        assert_eq!(rule.add(Nanos(5.0), Nanos(5.0)), Next::Stop(Stopped::Budget));
+        assert_eq!(rule.add(Nanos(5.0), Nanos(5.0)), Next::Stop(StopReason::Budget));
         assert_eq!(rule.samples(), [5.0]);
     }
 
@@ -224,7 +224,7 @@ mod tests {
         // Steady at a third of the speed for a tenth of a second, then steady at full speed.
         let late = |i| if i < 100 { 300.0 } else { 100.0 };
         let (why, warm_up, _) = run(Limits::default(), late);
-        assert_eq!((why, warm_up), (Stopped::Precise, 200));
+        assert_eq!((why, warm_up), (StopReason::Precise, 200));
         assert_eq!(run(limits(), late).1, 6, "steadiness alone would have been fooled");
     }
 }

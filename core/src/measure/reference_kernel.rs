@@ -1,8 +1,9 @@
-//! A kernel of pure arithmetic, run between rounds: the thermometer of devices whose clocks cannot be read.
+//! The reference kernel: pure arithmetic, run between rounds. Its time tells how fast a device is, where no clock rate can
+//! be read.
 
 use crate::device::{BackendError, Batch, DeviceKind, Prepared, Profiler};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
-use crate::measure::stop::Limits;
+use crate::measure::stopping_criterion::Limits;
 use crate::plan::Cache;
 use crate::record::Drift;
 use crate::record::stats::quantile;
@@ -15,22 +16,22 @@ const RAMP: Nanos = Nanos(500e6);
 const LONGEST_RAMP: Nanos = Nanos(2000e6);
 /// An emulated device has no clocks of its own to raise.
 const RAMP_IN_SOFTWARE: Nanos = Nanos(50e6);
-/// The canary is settled when its last readings differ by no more than this.
+/// The reference kernel is settled when its last readings differ by no more than this.
 const SETTLED: f64 = 0.01;
 /// Readings that are looked at for that.
 const WINDOW: usize = 6;
-/// The device is slow when the canary takes this much longer than it usually does, or thrice its usual spread.
+/// The device is slow when the reference kernel takes this much longer than it usually does, or thrice its usual spread.
 const SLOW: f64 = 0.05;
 
 /// The prepared kernel and what it has shown so far.
-pub struct Canary {
+pub struct ReferenceKernel {
     prepared: Box<dyn Prepared>,
     /// Executions of one reading.
     repeats: u32,
     readings: Vec<f64>,
 }
 
-/// Position of the canary's output in its buffers.
+/// Position of its output in its buffers.
 pub fn output() -> usize {
     case(Dialect::Wgsl, DeviceKind::Unknown, 1).problem.outputs()[0]
 }
@@ -42,13 +43,13 @@ fn case(dialect: Dialect, kind: DeviceKind, longer: u64) -> Case {
     cases.into_iter().next().expect("one workload says that it is the probe of speed")
 }
 
-impl Canary {
+impl ReferenceKernel {
     /// Prepare it.
-    pub async fn new(profiler: &mut dyn Profiler) -> Result<Canary, BackendError> {
+    pub async fn new(profiler: &mut dyn Profiler) -> Result<ReferenceKernel, BackendError> {
         let device = profiler.device();
         let case = case(device.caps.dialect, device.kind, 1);
         let prepared = profiler.prepare(&case, &case.problem.inputs(1), 1).await?;
-        Ok(Canary { prepared, repeats: 1, readings: Vec::new() })
+        Ok(ReferenceKernel { prepared, repeats: 1, readings: Vec::new() })
     }
 
     /// The kernel.
@@ -68,7 +69,7 @@ impl Canary {
         profiler.prepare(&case, &case.problem.inputs(1), 1).await
     }
 
-    /// Size its batch for the clock. A clock that cannot resolve even this has no use for a thermometer.
+    /// Size its batch for the clock. A clock that cannot resolve even this has no use for it.
     pub async fn size(&mut self, clock: &TrustedClock) -> Result<bool, BackendError> {
         match Sampler::size(&mut *self.prepared, clock, Limits::default(), Cache::Hot, 1).await {
             Ok(sampler) => self.repeats = sampler.repeats(),
@@ -107,10 +108,10 @@ impl Canary {
         profiler: &mut dyn Profiler,
         clock: &TrustedClock,
     ) -> Result<(Drift, Option<String>), BackendError> {
-        let canary = self.read(clock).await?;
-        let slow = slow(&self.readings, canary.0);
-        self.readings.push(canary.0);
-        Ok((Drift { at: profiler.now(), canary, conditions: profiler.conditions() }, slow))
+        let reference_kernel = self.read(clock).await?;
+        let slow = slow(&self.readings, reference_kernel.0);
+        self.readings.push(reference_kernel.0);
+        Ok((Drift { at: profiler.now(), reference_kernel, conditions: profiler.conditions() }, slow))
     }
 }
 
@@ -125,7 +126,8 @@ fn slow(before: &[f64], now: f64) -> Option<String> {
     // Of the faster half only: what is slow now and then must not pass for the usual spread.
     let spread = (middle - fast) / usual;
     let longer = now / usual - 1.0;
-    (longer > SLOW.max(3.0 * spread)).then(|| format!("the canary took {} longer than usual", percent(longer)))
+    (longer > SLOW.max(3.0 * spread))
+        .then(|| format!("the reference kernel took {} longer than usual", percent(longer)))
 }
 
 #[cfg(test)]

@@ -190,7 +190,7 @@ pub fn begun(target: &str) -> Run {
     run.drift = (0..4)
         .map(|i| Drift {
             at: Nanos(12e6 + 10e6 * f64::from(i)),
-            canary: Nanos(200_000.0 + 500.0 * f64::from(i)),
+            reference_kernel: Nanos(200_000.0 + 500.0 * f64::from(i)),
             conditions: Conditions::default(),
         })
         .collect();
