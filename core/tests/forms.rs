@@ -64,7 +64,7 @@ fn form() -> Form {
 
 fn workload(form: Form) -> &'static Workload {
     Box::leak(Box::new(Workload {
-        name: "made_up",
+        name: "synthetic",
         probes: &[],
         about: "for tests",
         axes: const { &[Axis::extent("n", "elements")] },
@@ -76,7 +76,7 @@ fn workload(form: Form) -> &'static Workload {
 
 fn record(fault: Fault, mode: Mode) -> Record {
     let problem = Problem::new(workload(form()), Direction::FwdBwd, "n7", DType::F32).expect("valid");
-    assert_eq!(problem.to_string(), "made_up/fwd+bwd/n7/f32");
+    assert_eq!(problem.to_string(), "synthetic/fwd+bwd/n7/f32");
     let case = Case { problem, variant: CPU_VARIANT };
     let plan = Plan { cases: vec![Planned { case, actual: None, hard: None }], skips: Vec::new() };
     let spec = Spec { budget: 2.0, ceilings: false, ..Spec::default() };

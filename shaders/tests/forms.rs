@@ -4,7 +4,7 @@ use parallax_core::device::{Batch, POISON, Profiler};
 use parallax_core::measure::check::check_once;
 use parallax_core::record::CheckResult;
 use parallax_core::suite::{
-    Axis, BufferSpec, Caps, Case, Cost, DType, Dialect, Direction, Elem, Form, How, Problem, Program, Rate, Reference,
+    Axis, BufferSpec, Caps, Case, Cost, DType, Dialect, Direction, Elem, Form, Problem, Program, Rate, Reference,
     Stage, Tolerance, Variant, Workload,
 };
 use parallax_shaders::{Options, open};
@@ -16,7 +16,6 @@ fn form(setup: fn(&Problem, &Caps) -> Program) -> Form {
     let program = |_: &Problem, _: &Caps| Program {
         stages: vec![Stage::copy("what it was", "x", "out"), Stage::copy("what was kept", "kept", "x")],
     };
-    let kernel = How::Kernel { dialects: &[Dialect::Wgsl], available: |_, _| Ok(()), program };
     Form {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
@@ -47,7 +46,7 @@ fn form(setup: fn(&Problem, &Caps) -> Program) -> Form {
         },
         host: None,
         setup: Some(setup),
-        variants: vec![Variant { name: "copies", about: "for tests", tunables: &[], how: kernel }],
+        variants: vec![Variant::kernel("copies", "for tests", program).only_in(&[Dialect::Wgsl])],
         fallback: &[],
         preconditions: Vec::new(),
         hard: Vec::new(),
@@ -66,7 +65,7 @@ fn nothing(_: &Problem, _: &Caps) -> Program {
 
 fn results(form: Form, dtype: DType, sets: u32) -> Vec<CheckResult> {
     let workload = Workload {
-        name: "made_up",
+        name: "synthetic",
         probes: &[],
         about: "for tests",
         axes: const { &[Axis::extent("n", "elements")] },

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_scores_get_the_verdicts_that_they_deserve() {
+    fn synthetic_scores_get_the_verdicts_that_they_deserve() {
         for (base, other, half, higher, lower) in [
             (0.90, 0.95, 0.005, Change::Better, Change::Worse),
             (0.90, 0.85, 0.005, Change::Worse, Change::Better),

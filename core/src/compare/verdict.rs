@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_distributions_get_the_verdicts_that_they_deserve() {
+    fn synthetic_distributions_get_the_verdicts_that_they_deserve() {
         let base = spread(1000.0, 0.004, 60);
         let scaled = |by: f64| base.iter().map(|t| t * by).collect::<Vec<_>>();
         let wide = spread(1000.0, 0.4, 20);

@@ -148,6 +148,44 @@ pub enum How {
     Select(fn(&Problem, &Caps) -> (&'static str, String)),
 }
 
+impl Variant {
+    /// Kernels in WGSL and in CUDA, for every problem; size limits are checked by the plan.
+    pub fn kernel(name: &'static str, about: &'static str, program: fn(&Problem, &Caps) -> Program) -> Variant {
+        let dialects = &[Dialect::Wgsl, Dialect::Cuda];
+        Variant { name, about, tunables: &[], how: How::Kernel { dialects, available: |_, _| Ok(()), program } }
+    }
+
+    /// A choice among the others, with the reason for it.
+    pub fn select(
+        name: &'static str,
+        about: &'static str,
+        select: fn(&Problem, &Caps) -> (&'static str, String),
+    ) -> Variant {
+        Variant { name, about, tunables: &[], how: How::Select(select) }
+    }
+
+    /// In these dialects alone; a choice has none of its own.
+    pub fn only_in(mut self, only: &'static [Dialect]) -> Variant {
+        if let How::Kernel { dialects, .. } = &mut self.how {
+            *dialects = only;
+        }
+        self
+    }
+
+    /// Not for every problem and device; a choice says so by what it chooses.
+    pub fn available(mut self, when: fn(&Problem, &Caps) -> Result<(), String>) -> Variant {
+        if let How::Kernel { available, .. } = &mut self.how {
+            *available = when;
+        }
+        self
+    }
+
+    /// With something left open.
+    pub fn tunables(self, tunables: &'static [Tunable]) -> Variant {
+        Variant { tunables, ..self }
+    }
+}
+
 impl Form {
     /// The shapes of a preset.
     pub fn preset(&self, preset: Preset) -> &[&'static str] {

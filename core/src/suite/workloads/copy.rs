@@ -6,8 +6,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, subnormal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, Hard, How, Inputs, Preset, Probe,
-    Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, Inputs, Preset, Probe, Problem,
+    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -16,11 +16,6 @@ const X: usize = 0;
 
 /// The form.
 pub fn workload() -> Workload {
-    let kernel = |program| How::Kernel {
-        dialects: const { &[Dialect::Wgsl, Dialect::Cuda] },
-        available: |_, _| Ok(()),
-        program,
-    };
     Workload {
         name: "",
         probes: &[
@@ -61,20 +56,18 @@ pub fn workload() -> Workload {
                 outputs[0].par_chunks_mut(PIECE).zip(pieces).for_each(|(to, from)| to.copy_from_slice(from));
             }),
             variants: vec![
-                Variant { name: "scalar", about: "one element per thread", tunables: &[], how: kernel(scalar) },
-                Variant {
-                    name: "vec4",
-                    about: "16 bytes per thread in one access: fewer, wider requests for the same bytes",
-                    tunables: &[],
-                    how: kernel(vec4),
-                },
-                Variant {
-                    name: "stride",
-                    about: "as many workgroups as the device holds, each going over the whole array in strides of the \
-                                grid with four independent accesses of 16 bytes a turn: no cost of starting workgroups",
-                    tunables: &[],
-                    how: kernel(stride),
-                },
+                Variant::kernel("scalar", "one element per thread", scalar),
+                Variant::kernel(
+                    "vec4",
+                    "16 bytes per thread in one access: fewer, wider requests for the same bytes",
+                    vec4,
+                ),
+                Variant::kernel(
+                    "stride",
+                    "as many workgroups as the device holds, each going over the whole array in strides of the \
+                     grid with four independent accesses of 16 bytes a turn: no cost of starting workgroups",
+                    stride,
+                ),
             ],
             fallback: &["stride", "vec4", "scalar"],
             preconditions: Vec::new(),

@@ -11,8 +11,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs,
-    Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, spread,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset,
+    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -22,11 +22,6 @@ const W: usize = 1;
 
 /// The form.
 pub fn workload() -> Workload {
-    let kernel = |program| How::Kernel {
-        dialects: const { &[Dialect::Wgsl, Dialect::Cuda] },
-        available: |_, _| Ok(()),
-        program,
-    };
     Workload {
         name: "",
         probes: &[],
@@ -76,18 +71,13 @@ pub fn workload() -> Workload {
             setup: None,
             host: Some(host),
             variants: vec![
-                Variant {
-                    name: "direct",
-                    about: "one output element per thread, straight from device memory",
-                    tunables: &[],
-                    how: kernel(direct),
-                },
-                Variant {
-                    name: "tiled",
-                    about: "a workgroup stages the input patch of an output tile in workgroup memory and reads it once",
-                    tunables: &[ROWS, COLUMNS, MOST_CHANNELS, NHWC_ROWS],
-                    how: kernel(tiled),
-                },
+                Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
+                Variant::kernel(
+                    "tiled",
+                    "a workgroup stages the input patch of an output tile in workgroup memory and reads it once",
+                    tiled,
+                )
+                .tunables(&[ROWS, COLUMNS, MOST_CHANNELS, NHWC_ROWS]),
             ],
             fallback: &["tiled", "direct"],
             preconditions: Vec::new(),

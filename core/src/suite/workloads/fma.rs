@@ -10,8 +10,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, smallest_normal, subnormal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, How, Inputs, Probe,
-    Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, Inputs, Probe, Problem,
+    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -24,11 +24,6 @@ const ACCUMULATORS: u64 = 8;
 
 /// The form.
 pub fn workload() -> Workload {
-    let kernel = |program| How::Kernel {
-        dialects: const { &[Dialect::Wgsl, Dialect::Cuda] },
-        available: |_, _| Ok(()),
-        program,
-    };
     Workload {
         name: "",
         probes: &[
@@ -70,18 +65,14 @@ pub fn workload() -> Workload {
             setup: None,
             host: Some(host),
             variants: vec![
-                Variant {
-                    name: "scalar",
-                    about: "eight accumulators of one element",
-                    tunables: &[],
-                    how: kernel(|p, _| program(p, "fma/scalar", "fma_scalar")),
-                },
-                Variant {
-                    name: "vec2",
-                    about: "four accumulators of two elements: units for 16-bit floats take two at a time",
-                    tunables: &[],
-                    how: kernel(|p, _| program(p, "fma/vec2", "fma_vec2")),
-                },
+                Variant::kernel("scalar", "eight accumulators of one element", |p, _| {
+                    program(p, "fma/scalar", "fma_scalar")
+                }),
+                Variant::kernel(
+                    "vec2",
+                    "four accumulators of two elements: units for 16-bit floats take two at a time",
+                    |p, _| program(p, "fma/vec2", "fma_vec2"),
+                ),
             ],
             fallback: &["vec2", "scalar"],
             preconditions: Vec::new(),

@@ -9,9 +9,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs,
-    Precondition, Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Tunable, Variant, Workload,
-    spread,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Precondition,
+    Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Tunable, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -62,37 +61,29 @@ pub fn workload() -> Workload {
             setup: None,
             host: Some(host),
             variants: vec![
-                Variant {
-                    name: "basic",
-                    about: "zero the output, then one atomic addition per row; WGSL has no floating-point atomics, so \
-                                there the addition is a compare-and-exchange loop on the bits",
-                    tunables: &[],
-                    how: How::Kernel {
-                        dialects: &[Dialect::Wgsl, Dialect::Cuda],
-                        available: |_, _| Ok(()),
-                        program: basic,
-                    },
-                },
-                Variant {
-                    name: "owner",
-                    about: "sorted rows only: each output row has one owner that finds its rows by search, sums \
-                                in registers and writes once; no atomics, no zero-fill, deterministic",
-                    tunables: &[MOST_LANES, MOST_COLUMNS],
-                    how: How::Kernel {
-                        dialects: &[Dialect::Wgsl, Dialect::Cuda],
-                        available: |p, _| match p.shape.has("sorted") {
-                            true => Ok(()),
-                            false => Err("owner needs rows sorted by group".to_owned()),
-                        },
-                        program: owner,
-                    },
-                },
-                Variant {
-                    name: "auto",
-                    about: "owner for few sorted rows, basic otherwise: whichever was measured to be faster",
-                    tunables: &[OWNER_ROWS],
-                    how: How::Select(select),
-                },
+                Variant::kernel(
+                    "basic",
+                    "zero the output, then one atomic addition per row; WGSL has no floating-point atomics, so \
+                     there the addition is a compare-and-exchange loop on the bits",
+                    basic,
+                ),
+                Variant::kernel(
+                    "owner",
+                    "sorted rows only: each output row has one owner that finds its rows by search, sums \
+                     in registers and writes once; no atomics, no zero-fill, deterministic",
+                    owner,
+                )
+                .available(|p, _| match p.shape.has("sorted") {
+                    true => Ok(()),
+                    false => Err("owner needs rows sorted by group".to_owned()),
+                })
+                .tunables(&[MOST_LANES, MOST_COLUMNS]),
+                Variant::select(
+                    "auto",
+                    "owner for few sorted rows, basic otherwise: whichever was measured to be faster",
+                    select,
+                )
+                .tunables(&[OWNER_ROWS]),
             ],
             fallback: &["owner", "basic"],
             preconditions: vec![

@@ -6,8 +6,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Finds, Form, Hard,
-    HostBuffer, How, Inputs, Library, Preset, Probe, Problem, Program, Rate, Reference, Shape, Stage, Tolerance,
-    Tunable, Variant, Workload, spread,
+    HostBuffer, Inputs, Library, Preset, Probe, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable,
+    Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -60,45 +60,30 @@ pub fn workload() -> Workload {
             setup: None,
             host: Some(host),
             variants: vec![
-                Variant {
-                    name: "naive",
-                    about: "one output element per thread, straight from device memory",
-                    tunables: &[],
-                    how: How::Kernel {
-                        dialects: &[Dialect::Wgsl, Dialect::Cuda],
-                        available: |_, _| Ok(()),
-                        program: naive,
-                    },
-                },
-                Variant {
-                    name: "tiled",
-                    about: "a workgroup stages tiles of A and B in workgroup memory; a thread keeps 16 or 64 sums in \
-                                registers",
-                    tunables: &[DEPTH, LARGE_FROM],
-                    how: How::Kernel {
-                        dialects: &[Dialect::Wgsl, Dialect::Cuda],
-                        available: |_, _| Ok(()),
-                        program: tiled,
-                    },
-                },
-                Variant {
-                    name: "mma",
-                    about: "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
-                    tunables: &[],
-                    how: How::Kernel { dialects: &[Dialect::Cuda], available: mma_available, program: mma },
-                },
-                Variant {
-                    name: "coopmat",
-                    about: "matrix units through WGSL's cooperative matrices, an extension of native wgpu",
-                    tunables: &[],
-                    how: How::Kernel { dialects: &[Dialect::Wgsl], available: coopmat_available, program: coopmat },
-                },
-                Variant {
-                    name: "vendor",
-                    about: "the vendor's library, cuBLASLt: what the device's makers reach",
-                    tunables: &[],
-                    how: How::Kernel { dialects: &[Dialect::Cuda], available: |_, _| Ok(()), program: vendor },
-                },
+                Variant::kernel("naive", "one output element per thread, straight from device memory", naive),
+                Variant::kernel(
+                    "tiled",
+                    "a workgroup stages tiles of A and B in workgroup memory; a thread keeps 16 or 64 sums in \
+                     registers",
+                    tiled,
+                )
+                .tunables(&[DEPTH, LARGE_FROM]),
+                Variant::kernel(
+                    "mma",
+                    "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
+                    mma,
+                )
+                .only_in(&[Dialect::Cuda])
+                .available(mma_available),
+                Variant::kernel(
+                    "coopmat",
+                    "matrix units through WGSL's cooperative matrices, an extension of native wgpu",
+                    coopmat,
+                )
+                .only_in(&[Dialect::Wgsl])
+                .available(coopmat_available),
+                Variant::kernel("vendor", "the vendor's library, cuBLASLt: what the device's makers reach", vendor)
+                    .only_in(&[Dialect::Cuda]),
             ],
             // Not `vendor`: a figure for the library must never be a kernel's of ours.
             fallback: &["coopmat", "mma", "tiled", "naive"],

@@ -6,8 +6,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, How, Inputs,
-    Preset, Probe, Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, Inputs, Preset, Probe,
+    Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -19,11 +19,6 @@ const CHUNK: u64 = 16_384;
 
 /// The form.
 pub fn workload() -> Workload {
-    let kernel = |program| How::Kernel {
-        dialects: const { &[Dialect::Wgsl, Dialect::Cuda] },
-        available: |_, _| Ok(()),
-        program,
-    };
     Workload {
         name: "",
         probes: &[Probe { finds: Finds::Bandwidth, shape: |s| Some(format!("n{}", s.working_set / 4)), variants: &[] }],
@@ -54,18 +49,16 @@ pub fn workload() -> Workload {
             setup: None,
             host: Some(host),
             variants: vec![
-                Variant {
-                    name: "vec4",
-                    about: "a workgroup per chunk; a thread reads 16 bytes, adds them, and reads on",
-                    tunables: &[],
-                    how: kernel(vec4),
-                },
-                Variant {
-                    name: "stride4",
-                    about: "the same with four independent accesses of 16 bytes under way before the first is added",
-                    tunables: &[],
-                    how: kernel(stride4),
-                },
+                Variant::kernel(
+                    "vec4",
+                    "a workgroup per chunk; a thread reads 16 bytes, adds them, and reads on",
+                    vec4,
+                ),
+                Variant::kernel(
+                    "stride4",
+                    "the same with four independent accesses of 16 bytes under way before the first is added",
+                    stride4,
+                ),
             ],
             fallback: &["stride4", "vec4"],
             preconditions: Vec::new(),

@@ -10,8 +10,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, zero};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, How, Inputs, Place,
-    Preset, Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Place, Preset,
+    Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use rayon::prelude::*;
 
@@ -29,7 +29,6 @@ const ROOMS: [&str; 2] = ["even", "odd"];
 
 /// The form.
 pub fn workload() -> Workload {
-    let kernel = |program| How::Kernel { dialects: const { &[Dialect::Cuda] }, available: |_, _| Ok(()), program };
     Workload {
         name: "",
         probes: &[],
@@ -71,20 +70,18 @@ pub fn workload() -> Workload {
             setup: None,
             host: Some(host),
             variants: vec![
-                Variant {
-                    name: "serial",
-                    about: "a piece is uploaded, then computed on, then the next",
-                    tunables: &[],
-                    how: kernel(|p, _| program(p, false)),
-                },
-                Variant {
-                    name: "overlapped",
-                    about: "uploads on a queue of their own, into two rooms in turn: while one piece is computed on, the \
-                                next one comes; from pageable memory the driver copies through a buffer of its own, and \
-                                little overlaps",
-                    tunables: &[],
-                    how: kernel(|p, _| program(p, true)),
-                },
+                Variant::kernel("serial", "a piece is uploaded, then computed on, then the next", |p, _| {
+                    program(p, false)
+                })
+                .only_in(&[Dialect::Cuda]),
+                Variant::kernel(
+                    "overlapped",
+                    "uploads on a queue of their own, into two rooms in turn: while one piece is computed on, the \
+                     next one comes; from pageable memory the driver copies through a buffer of its own, and little \
+                     overlaps",
+                    |p, _| program(p, true),
+                )
+                .only_in(&[Dialect::Cuda]),
             ],
             fallback: &["overlapped", "serial"],
             preconditions: Vec::new(),

@@ -13,8 +13,8 @@ use super::{by_rows, by_tiles, normal, product, sizes, visible, weighted_sum};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, How, Inputs, Preset, Problem, Program, Rate,
-    Reference, Rows, Stage, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Direction, Elem, Fill, Form, Hard, Inputs, Preset, Problem, Program, Rate, Reference, Rows,
+    Stage, Tolerance, Variant,
 };
 use crate::units::{Bytes, Flops};
 
@@ -55,12 +55,11 @@ pub fn form() -> Form {
         tolerance,
         reference: Reference { row_cost, rows },
         host: None,
-        variants: vec![Variant {
-            name: "manual",
-            about: "five stages with probabilities and their gradients in device memory: delta, dscores, dV, dQ, dK",
-            tunables: &[],
-            how: How::Kernel { dialects: &[Dialect::Wgsl, Dialect::Cuda], available: |_, _| Ok(()), program: manual },
-        }],
+        variants: vec![Variant::kernel(
+            "manual",
+            "five stages with probabilities and their gradients in device memory: delta, dscores, dV, dQ, dK",
+            manual,
+        )],
         fallback: &["manual"],
         setup: Some(setup),
         preconditions: Vec::new(),

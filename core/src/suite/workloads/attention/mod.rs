@@ -10,7 +10,7 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, How, Inputs,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs,
     Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
@@ -73,32 +73,25 @@ fn forward() -> Form {
         setup: None,
         host: Some(host),
         variants: vec![
-            Variant {
-                name: "manual",
-                about: "three stages with the score matrix in device memory: scores, softmax, weighted sum",
-                tunables: &[],
-                how: How::Kernel {
-                    dialects: &[Dialect::Wgsl, Dialect::Cuda],
-                    available: |_, _| Ok(()),
-                    program: manual,
-                },
-            },
-            Variant {
-                name: "flash",
-                about: "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
-                tunables: &[DEPTH, VALUES],
-                how: How::Kernel {
-                    dialects: &[Dialect::Wgsl, Dialect::Cuda],
-                    available: |p, _| short_rows(p),
-                    program: flash,
-                },
-            },
-            Variant {
-                name: "flash_mma",
-                about: "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
-                tunables: &[],
-                how: How::Kernel { dialects: &[Dialect::Cuda], available: mma_available, program: flash_mma },
-            },
+            Variant::kernel(
+                "manual",
+                "three stages with the score matrix in device memory: scores, softmax, weighted sum",
+                manual,
+            ),
+            Variant::kernel(
+                "flash",
+                "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
+                flash,
+            )
+            .available(|p, _| short_rows(p))
+            .tunables(&[DEPTH, VALUES]),
+            Variant::kernel(
+                "flash_mma",
+                "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
+                flash_mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(mma_available),
         ],
         fallback: &["flash_mma", "flash", "manual"],
         preconditions: Vec::new(),
