@@ -28,6 +28,8 @@ import numpy as np
 import torch
 from cuda.bindings import driver, nvrtc
 
+from recorded import read
+
 COPY = "copy/fwd/n67108864/f32/vec4"
 PRODUCTS = ["matmul/fwd/m4096,n4096,k4096/f16/vendor", "matmul/fwd/m4096,n4096,k4096/bf16/vendor"]
 ATTENTION = [
@@ -159,12 +161,7 @@ def run(program, out, budget):
     arguments = ["run", "--target", "cuda", "--ceilings", "off", "--budget", str(budget), "--out", str(out), *cases]
     subprocess.run([program, *arguments], check=True, stdout=sys.stderr)
     [file] = [file for file in set(out.glob("*.json")) - before if not file.name.endswith(".trace.json")]
-    medians, kernels, found = {}, {}, json.loads(file.read_text())
-    for record in found["records"]:
-        medians[record["case"]] = record["timing"]["summary"]["median"]
-        spans = record["trace"]["spans"]
-        kernels[record["case"]] = next(span.get("symbol", span["name"]) for span in spans if span["kind"] == "kernel")
-    return medians, kernels, "Parallax {version} ({commit})".format(**found["suite"])
+    return read(file)
 
 
 def kernel_of(call):

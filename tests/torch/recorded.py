@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Reads what a run of Parallax found: the median of each case, and the kernel that its trace names.
+
+    python tests/torch/recorded.py docs/results/h200/frame/cuda.json
+
+prints them. `events.py` imports this; it stands alone so that it can be tried without a GPU and without PyTorch.
+"""
+
+import json
+import sys
+from itertools import accumulate
+from pathlib import Path
+
+
+def values(column, rows):
+    """The values of one column, from whichever form it was written in (`Column` in the schema)."""
+    [(form, content)] = column.items()
+    if form == "all":
+        return [content] * rows
+    if form == "each":
+        return content
+    if form == "runs":
+        return [value for value, count in content for _ in range(count)]
+    if form == "steps":
+        return list(accumulate(content))
+    if form == "words":
+        words, at = content
+        return [words[i] for i in at]
+    raise ValueError(f"no such form of a column: {form}")
+
+
+def objects(stored):
+    """A list of objects that is stored by column, or as it is in files of older versions. What is null is left out."""
+    if isinstance(stored, list):
+        return stored
+    columns = {name: values(column, stored["rows"]) for name, column in stored["columns"].items()}
+    broken = [name for name, column in columns.items() if len(column) != stored["rows"]]
+    if broken:
+        raise ValueError(f"not {stored['rows']} rows: {', '.join(broken)}")
+    rows = range(stored["rows"])
+    return [{name: column[row] for name, column in columns.items() if column[row] is not None} for row in rows]
+
+
+def read(file):
+    """Medians in nanoseconds by case, kernels by case where one was traced, and which Parallax it was."""
+    found = json.loads(Path(file).read_text())
+    medians, kernels = {}, {}
+    for record in found["records"]:
+        if not record.get("timing"):
+            continue
+        medians[record["case"]] = record["timing"]["summary"]["median"]
+        spans = objects((record.get("trace") or {"spans": []})["spans"])
+        named = [span.get("symbol") or span["name"] for span in spans if span["kind"] == "kernel"]
+        kernels.update({record["case"]: name for name in named[:1]})
+    return medians, kernels, "Parallax {version} ({commit})".format(**found["suite"])
+
+
+if __name__ == "__main__":
+    for file in sys.argv[1:]:
+        medians, kernels, version = read(file)
+        if not medians:
+            sys.exit(f"{file}: no case has a time")
+        print(f"{file}: {version}")
+        for case, median in medians.items():
+            print(f"  {case}: {median / 1e3:.3f} µs, {kernels.get(case, 'no kernel was traced')}")
