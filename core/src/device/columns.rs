@@ -71,15 +71,21 @@ impl Columns {
 
     fn list<T: DeserializeOwned>(self) -> Result<Vec<T>, serde_json::Error> {
         // Before any memory is taken for rows that a broken file promises.
+        for (name, column) in &self.columns {
+            if column.rows().is_some_and(|rows| rows != self.rows) {
+                return Err(broken(format!("column `{name}` does not have {} rows", self.rows)));
+            }
+            if name.split('.').count() > DEEPEST {
+                return Err(broken(format!("a column lies deeper than {DEEPEST} objects")));
+            }
+        }
+        if self.rows > MOST_LIKE_ROWS && !self.columns.values().any(Column::has_an_entry_for_each_row) {
+            return Err(broken(format!("{} rows, and no column that tells them apart", self.rows)));
+        }
         let mut columns = Vec::new();
         for (name, column) in self.columns {
-            let values = column
-                .values(self.rows)
-                .ok_or_else(|| broken(format!("column `{name}` does not have {} rows", self.rows)))?;
+            let values = column.values(self.rows).ok_or_else(|| broken(format!("column `{name}` is broken")))?;
             columns.push((name, values));
-        }
-        if columns.is_empty() && self.rows > MOST_ROWS {
-            return Err(broken("no list has so many rows"));
         }
         let mut list = Vec::new();
         for row in 0..self.rows {
@@ -168,36 +174,47 @@ impl Column {
         forms.into_iter().flatten().min_by_key(length).expect("there is always the last form")
     }
 
-    /// The values again; `None` when there are not so many.
+    /// How many rows it has; `None` where it fits any number.
+    fn rows(&self) -> Option<usize> {
+        match self {
+            Column::All(_) => None,
+            Column::Each(values) => Some(values.len()),
+            Column::Runs(runs) => Some(runs.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))),
+            Column::Steps(steps) => Some(steps.len()),
+            Column::Words(_, at) => Some(at.len()),
+        }
+    }
+
+    /// Whether the file is as long as its rows are many.
+    fn has_an_entry_for_each_row(&self) -> bool {
+        !matches!(self, Column::All(_) | Column::Runs(_))
+    }
+
+    /// The values again; `None` when some are not there.
     fn values(self, rows: usize) -> Option<Vec<Value>> {
-        let values = match self {
-            Column::All(value) => vec![value; rows.min(MOST_ROWS)],
-            Column::Each(values) => values,
-            Column::Runs(runs) => {
-                let total = runs.iter().try_fold(0usize, |sum, (_, count)| sum.checked_add(*count))?;
-                if total != rows || total > MOST_ROWS {
-                    return None;
-                }
-                runs.into_iter().flat_map(|(value, count)| vec![value; count]).collect()
-            }
+        match self {
+            Column::All(value) => Some(vec![value; rows]),
+            Column::Each(values) => Some(values),
+            Column::Runs(runs) => Some(runs.into_iter().flat_map(|(value, count)| vec![value; count]).collect()),
             Column::Steps(steps) => {
                 let mut sum = 0i64;
                 let values = steps.into_iter().map(|step| {
                     sum = sum.checked_add(step)?;
                     Some(Value::from(sum))
                 });
-                values.collect::<Option<Vec<Value>>>()?
+                values.collect()
             }
-            Column::Words(words, at) => {
-                at.into_iter().map(|i| words.get(i).cloned()).collect::<Option<Vec<Value>>>()?
-            }
-        };
-        (values.len() == rows).then_some(values)
+            Column::Words(words, at) => at.into_iter().map(|i| words.get(i).cloned()).collect(),
+        }
     }
 }
 
-/// More rows than any list of a run has; a broken file that promises more takes no memory for them.
-const MOST_ROWS: usize = 1 << 24;
+/// More rows than a list has whose objects are all like the one before; a few bytes of a broken file could promise any
+/// number of them.
+const MOST_LIKE_ROWS: usize = 1 << 16;
+
+/// Objects within objects, more than any list has; what is nested without end overruns the stack.
+const DEEPEST: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -266,7 +283,14 @@ mod tests {
             let broken = json!({"rows": 3, "columns": {"at": column, "name": {"all": "x"}}});
             assert!(serde_json::from_value::<Looks>(broken.clone()).is_err(), "{broken}");
         }
-        let huge = json!({"rows": u64::MAX, "columns": {"at": {"all": 1}, "name": {"all": "x"}}});
-        assert!(serde_json::from_value::<Looks>(huge).is_err());
+        let (at, name) = (json!({"all": 1}), json!({"all": "x"}));
+        for rows in [1 << 24, u64::MAX] {
+            let alike = json!({"rows": rows, "columns": {"at": at, "name": name}});
+            assert!(serde_json::from_value::<Looks>(alike).is_err(), "{rows} rows in a few bytes");
+            let short = json!({"rows": rows, "columns": {"at": at, "name": {"each": ["x"]}}});
+            assert!(serde_json::from_value::<Looks>(short).is_err(), "{rows} rows of which there is one");
+        }
+        let deep = json!({"rows": 1, "columns": {"at": at, "name": name, ".".repeat(100_000): {"all": 1}}});
+        assert!(serde_json::from_value::<Looks>(deep).is_err(), "an object for every dot");
     }
 }
