@@ -34,6 +34,11 @@ impl Arch {
         Arch { major, minor }
     }
 
+    /// Whether its own name has instructions that no other has: the matrix products of four warps (`wgmma`) among them.
+    pub fn has_wgmma(self) -> bool {
+        self == Arch::new(9, 0)
+    }
+
     /// What to compile for so that it runs here: this architecture, or where the compiler does not know it yet, the
     /// nearest older member of the same generation, whose binaries run here too.
     fn supported_by(self, nvrtc: &Nvrtc) -> Option<Arch> {
@@ -46,7 +51,7 @@ impl Arch {
 /// binaries for `sm_90a` run on 9.0 alone, which is where they are made for.
 impl fmt::Display for Arch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let suffix = if *self == Arch::new(9, 0) { "a" } else { "" };
+        let suffix = if self.has_wgmma() { "a" } else { "" };
         write!(f, "sm_{}{}{suffix}", self.major, self.minor)
     }
 }

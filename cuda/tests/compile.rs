@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parallax_core::suite::{
-    Access, Arg, Caps, Case, DType, Dialect, Elem, Form, How, Problem, Program, Storage, Workload, all,
+    Access, Arg, Caps, Case, CudaCaps, DType, Dialect, Elem, Form, How, Problem, Program, Storage, Workload, all,
 };
 use parallax_core::units::Bytes;
 use parallax_cuda::text::{Text, assemble_all, embedded};
@@ -30,6 +30,12 @@ fn caps(arch: Arch) -> Caps {
         units: Some(100),
         coop_matrix: false,
         matrix_units: true,
+        cuda: Some(CudaCaps {
+            max_cluster: if arch.major >= 9 { 8 } else { 1 },
+            max_block_shared_bytes: if arch.major >= 9 { 232_448 } else { 166_912 },
+            tensor_maps: arch.major >= 9,
+            wgmma: arch == Arch::new(9, 0),
+        }),
         tuning: Default::default(),
     }
 }
@@ -197,6 +203,9 @@ fn parameters_are_the_arguments_of_the_stage() {
 fn expected(arg: &Arg, case: &Case) -> String {
     let buffers = case.problem.buffers();
     let spec = buffers.iter().find(|spec| spec.name == arg.buffer).expect("a buffer of the workload");
+    if arg.map.is_some() {
+        return format!("const __grid_constant__ CUtensorMap {}", arg.parameter);
+    }
     let constant = if arg.access == Access::Read { "const " } else { "" };
     format!("{constant}{}* __restrict__ {}", name(spec.elem.storage(case.problem.dtype)), arg.parameter)
 }
