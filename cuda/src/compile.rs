@@ -65,11 +65,12 @@ pub fn options(arch: Arch) -> Vec<String> {
     [&format!("--gpu-architecture={arch}"), "-std=c++17", "-default-device", "-lineinfo"].map(str::to_owned).into()
 }
 
-/// Compile a text without a cache. Needs the compiler, but no device.
+/// Compile a text without a cache, and give the binary and what the compiler says of it, such as that it could not do what
+/// the text asks for and did it more slowly. Needs the compiler, but no device.
 ///
 /// # Errors
 /// When the compiler is missing, does not know the architecture, or rejects the text.
-pub fn compile_text(text: &Text, arch: Arch) -> Result<Vec<u8>, BackendError> {
+pub fn compile_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
     let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
     let arch = known(nvrtc, arch)?;
     compile(nvrtc, text, &options(arch))
@@ -89,7 +90,7 @@ pub(crate) fn compile_cached(text: &Text, arch: Arch, cache: Option<&Path>) -> R
     let cubin = match found {
         Some(cubin) => cubin,
         None => {
-            let cubin = compile(nvrtc, text, &options)?;
+            let (cubin, _) = compile(nvrtc, text, &options)?;
             if let Some(file) = &entry {
                 // A cache that cannot be written (full disk, read-only home) only costs time.
                 let _ = store(file, &cubin);
@@ -137,7 +138,7 @@ fn known(nvrtc: &Nvrtc, arch: Arch) -> Result<Arch, BackendError> {
     })
 }
 
-fn compile(nvrtc: &Nvrtc, text: &Text, options: &[String]) -> Result<Vec<u8>, BackendError> {
+fn compile(nvrtc: &Nvrtc, text: &Text, options: &[String]) -> Result<(Vec<u8>, String), BackendError> {
     nvrtc.cubin(&text.file, &text.source, options).map_err(|error| match error {
         NvrtcError::Rejected { log } => BackendError::Compile { file: text.file.clone(), log },
         other => BackendError::Device(other.to_string()),
