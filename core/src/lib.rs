@@ -54,6 +54,7 @@
 //!   its arguments, its cost, and the label that it has in traces and profiles.
 //! - **text**: a file of kernels, named as `matmul/tiled`; any workload's stages may name any text. What backends compile
 //!   is a text with an element type and constants, and stages that agree in these share it ([`suite::Texts`]).
+//! - **tensor map**: a buffer as a tensor from which an NVIDIA device's copy engine fetches boxes ([`suite::TensorMap`]).
 //! - **dialect**: what a variant is written in: WGSL, CUDA, a vendor's library, or plain host code.
 //! - **target**: what runs it: `browser`, `wgpu`, `cuda`, `cpu`.
 //! - **case**: workload / direction / shape / dtype / variant, with one canonical string ([`suite::Case`]).

@@ -34,6 +34,11 @@ impl Arch {
         Arch { major, minor }
     }
 
+    /// Whether its own name has instructions that no other has: the matrix products of four warps (`wgmma`) among them.
+    pub fn has_wgmma(self) -> bool {
+        self == Arch::new(9, 0)
+    }
+
     /// What to compile for so that it runs here: this architecture, or where the compiler does not know it yet, the
     /// nearest older member of the same generation, whose binaries run here too.
     fn supported_by(self, nvrtc: &Nvrtc) -> Option<Arch> {
@@ -46,7 +51,7 @@ impl Arch {
 /// binaries for `sm_90a` run on 9.0 alone, which is where they are made for.
 impl fmt::Display for Arch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let suffix = if *self == Arch::new(9, 0) { "a" } else { "" };
+        let suffix = if self.has_wgmma() { "a" } else { "" };
         write!(f, "sm_{}{}{suffix}", self.major, self.minor)
     }
 }
@@ -60,11 +65,12 @@ pub fn options(arch: Arch) -> Vec<String> {
     [&format!("--gpu-architecture={arch}"), "-std=c++17", "-default-device", "-lineinfo"].map(str::to_owned).into()
 }
 
-/// Compile a text without a cache. Needs the compiler, but no device.
+/// Compile a text without a cache, and give the binary and what the compiler says of it, such as that it could not do what
+/// the text asks for and did it more slowly. Needs the compiler, but no device.
 ///
 /// # Errors
 /// When the compiler is missing, does not know the architecture, or rejects the text.
-pub fn compile_text(text: &Text, arch: Arch) -> Result<Vec<u8>, BackendError> {
+pub fn compile_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
     let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
     let arch = known(nvrtc, arch)?;
     compile(nvrtc, text, &options(arch))
@@ -84,7 +90,7 @@ pub(crate) fn compile_cached(text: &Text, arch: Arch, cache: Option<&Path>) -> R
     let cubin = match found {
         Some(cubin) => cubin,
         None => {
-            let cubin = compile(nvrtc, text, &options)?;
+            let (cubin, _) = compile(nvrtc, text, &options)?;
             if let Some(file) = &entry {
                 // A cache that cannot be written (full disk, read-only home) only costs time.
                 let _ = store(file, &cubin);
@@ -132,7 +138,7 @@ fn known(nvrtc: &Nvrtc, arch: Arch) -> Result<Arch, BackendError> {
     })
 }
 
-fn compile(nvrtc: &Nvrtc, text: &Text, options: &[String]) -> Result<Vec<u8>, BackendError> {
+fn compile(nvrtc: &Nvrtc, text: &Text, options: &[String]) -> Result<(Vec<u8>, String), BackendError> {
     nvrtc.cubin(&text.file, &text.source, options).map_err(|error| match error {
         NvrtcError::Rejected { log } => BackendError::Compile { file: text.file.clone(), log },
         other => BackendError::Device(other.to_string()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{CudaContext, DriverError, sys};
 use parallax_core::device::{DeviceInfo, DeviceKind};
-use parallax_core::suite::{Caps, DType, Dialect};
+use parallax_core::suite::{Caps, CudaCaps, DType, Dialect};
 use parallax_core::units::Bytes;
 
 use crate::compile::Arch;
@@ -126,6 +126,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         units: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?),
         coop_matrix: false,
         matrix_units: arch.major >= 7,
+        cuda: Some(cuda_caps(context, arch)?),
         tuning: Default::default(),
     };
     // A driver that does not know one of the attributes below has a shorter list, and works all the same.
@@ -148,6 +149,21 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         features,
     };
     Ok((arch, info))
+}
+
+/// Blocks that a cluster can have on every device with clusters; a kernel would have to ask for more.
+const PORTABLE_CLUSTER: u32 = 8;
+
+/// What launches may ask for. A driver that does not know of clusters and tensor maps has none.
+fn cuda_caps(context: &CudaContext, arch: Arch) -> Result<CudaCaps, DriverError> {
+    let has = |attribute| context.attribute(attribute).is_ok_and(|value| value != 0);
+    let shared = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+    Ok(CudaCaps {
+        max_cluster: if has(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) { PORTABLE_CLUSTER } else { 1 },
+        max_block_shared_bytes: shared.max(0) as u32,
+        tensor_maps: has(Attribute::CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED),
+        wgmma: arch.has_wgmma(),
+    })
 }
 
 /// The driver interface tells the CUDA version only; the driver's own is in a file, on Linux.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use parallax_core::device::{BackendError, Launch, SpanKind};
-use parallax_core::suite::{Kernel, Place, Stage};
+use parallax_core::suite::{CudaLaunch, Kernel, Place, Stage};
 use parallax_core::units::Bytes;
 
+use crate::cluster;
 use crate::cublaslt::Gemm;
 use crate::errors::Context;
 use crate::occupancy::{Multiprocessors, occupancy};
@@ -30,25 +31,21 @@ impl Module {
     }
 
     /// A kernel of the binary, allowed as much shared memory as it asks for.
-    pub(crate) fn function(&self, kernel: &Kernel) -> Result<sys::CUfunction, BackendError> {
+    pub(crate) fn function(&self, kernel: &Kernel) -> Result<Function, BackendError> {
         let entry = kernel.entry;
-        if kernel.cuda.cluster != [1; 3] {
-            return Err(BackendError::Unsupported(format!(
-                "{entry} asks for a cluster launch, which is not made here"
-            )));
-        }
         let name = CString::new(entry).map_err(|_| BackendError::Device(format!("{entry:?} is not a name")))?;
         // SAFETY: the module is loaded and outlives the function: the case owns both.
-        let function = unsafe { result::module::get_function(self.handle, name) }
+        let handle = unsafe { result::module::get_function(self.handle, name) }
             .doing(|| format!("looking for the entry `{entry}`"))?;
-        let dynamic = kernel.cuda.dynamic_shared_bytes;
-        if dynamic > 0 {
+        let (grid, block) = (kernel.grid, kernel.workgroup);
+        let CudaLaunch { cluster, dynamic_shared_bytes } = kernel.cuda;
+        if dynamic_shared_bytes > 0 {
             let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function is alive.
-            unsafe { result::function::set_function_attribute(function, attribute, dynamic as i32) }
-                .doing(|| format!("reserving {dynamic} bytes of shared memory for {entry}"))?;
+            unsafe { result::function::set_function_attribute(handle, attribute, dynamic_shared_bytes as i32) }
+                .doing(|| format!("reserving {dynamic_shared_bytes} bytes of shared memory for {entry}"))?;
         }
-        Ok(function)
+        Ok(Function { handle, grid, block, cluster, dynamic_shared_bytes })
     }
 }
 
@@ -79,7 +76,15 @@ pub(crate) struct Function {
     pub(crate) handle: sys::CUfunction,
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
+    /// Blocks of a cluster; one block is no cluster.
+    pub(crate) cluster: [u32; 3],
     pub(crate) dynamic_shared_bytes: u32,
+}
+
+impl Function {
+    fn in_clusters(&self) -> bool {
+        self.cluster != [1; 3]
+    }
 }
 
 /// A range of memory, which lives as long as the case that owns the launch.
@@ -97,43 +102,58 @@ impl Range {
     }
 }
 
+/// An argument in place.
+pub(crate) struct Given {
+    pub(crate) range: Range,
+    /// What a kernel is given of it instead of its address, where the stage asks for that.
+    pub(crate) map: Option<Box<sys::CUtensorMap>>,
+}
+
+impl Given {
+    /// Where the launch copies the parameter from.
+    fn parameter(&self) -> *mut c_void {
+        match &self.map {
+            Some(map) => std::ptr::from_ref::<sys::CUtensorMap>(map).cast_mut().cast(),
+            None => std::ptr::from_ref(&self.range.pointer).cast_mut().cast(),
+        }
+    }
+}
+
 /// One stage with its arguments in place.
 pub(crate) struct Step {
     pub(crate) label: Cow<'static, str>,
     entry: &'static str,
     work: Ready,
     /// The arguments, in order.
-    places: Box<[Range]>,
+    given: Box<[Given]>,
 }
 
 impl Step {
     /// A stage on memory at the given places, in the order of its arguments.
-    pub(crate) fn new(stage: &Stage, work: Ready, places: Box<[Range]>) -> Result<Step, BackendError> {
+    pub(crate) fn new(stage: &Stage, work: Ready, given: Box<[Given]>) -> Result<Step, BackendError> {
+        let (count, host) = (given.len(), |one: &Given| one.range.place.is_host());
         let fits = match work {
             // The device reaches pinned memory by itself, as if it were its own.
-            Ready::Kernel(_) => places.len() <= MOST_BUFFERS && places.iter().all(|r| r.place != Place::HostPageable),
-            Ready::Gemm(..) => places.len() == 3 && !places.iter().any(|range| range.place.is_host()),
-            Ready::Fill(_) => places.len() == 1 && !places[0].place.is_host(),
-            Ready::Copy => {
-                places.len() == 2
-                    && places[0].bytes == places[1].bytes
-                    && !places.iter().all(|range| range.place.is_host())
-            }
+            Ready::Kernel(_) => count <= MOST_BUFFERS && given.iter().all(|one| one.range.place != Place::HostPageable),
+            Ready::Gemm(..) => count == 3 && !given.iter().any(host),
+            Ready::Fill(_) => count == 1 && !given.iter().any(host),
+            Ready::Copy => count == 2 && given[0].range.bytes == given[1].range.bytes && !given.iter().all(host),
         };
         if !fits {
-            let (label, count) = (&stage.label, places.len());
+            let label = &stage.label;
             return Err(BackendError::Unsupported(format!("{label} cannot be given these {count} buffers")));
         }
-        Ok(Step { label: stage.label.clone(), entry: stage.entry(), work, places })
+        Ok(Step { label: stage.label.clone(), entry: stage.entry(), work, given })
     }
 
     /// The call that launches it.
     pub(crate) fn call(&self) -> &'static str {
-        match self.work {
+        match &self.work {
+            Ready::Kernel(function) if function.in_clusters() => "cuLaunchKernelEx",
             Ready::Kernel(_) => "cuLaunchKernel",
             Ready::Gemm(..) => "cublasLtMatmul",
             Ready::Fill(_) => "cuMemsetD32Async",
-            Ready::Copy => match [0, 1].map(|end| self.places[end].place.is_host()) {
+            Ready::Copy => match [0, 1].map(|end| self.given[end].range.place.is_host()) {
                 [true, _] => "cuMemcpyHtoDAsync",
                 [_, true] => "cuMemcpyDtoHAsync",
                 _ => "cuMemcpyDtoDAsync",
@@ -150,23 +170,23 @@ impl Step {
     pub(crate) fn kind(&self) -> (SpanKind, Option<Bytes>) {
         match self.work {
             Ready::Kernel(_) | Ready::Gemm(..) => (SpanKind::Kernel, None),
-            Ready::Fill(_) => (SpanKind::Memset, Some(Bytes(self.places[0].bytes))),
-            Ready::Copy => (SpanKind::Memcpy, Some(Bytes(self.places[0].bytes))),
+            Ready::Fill(_) => (SpanKind::Memset, Some(Bytes(self.given[0].range.bytes))),
+            Ready::Copy => (SpanKind::Memcpy, Some(Bytes(self.given[0].range.bytes))),
         }
     }
 
     /// Queue it on the stream. The context is current.
     pub(crate) fn launch(&self, stream: &CudaStream) -> Result<(), BackendError> {
         let doing = || format!("launching {}", self.label);
-        match (&self.work, &self.places[..]) {
+        match (&self.work, &self.given[..]) {
             (Ready::Kernel(function), _) => self.launch_kernel(function, stream),
             (Ready::Gemm(gemm, workspace), [a, b, c]) => {
                 // SAFETY: the case owns plan, buffers and workspace, and waits for the stream before it drops them; the
                 // workload vouches that the buffers hold the matrices.
-                unsafe { gemm.launch([a.pointer, b.pointer, c.pointer], *workspace, stream.cu_stream()) }
+                unsafe { gemm.launch([a, b, c].map(|one| one.range.pointer), *workspace, stream.cu_stream()) }
             }
-            (Ready::Fill(word), [to]) => fill(*to, *word, stream).doing(doing),
-            (Ready::Copy, [from, to]) => copy(*from, *to, stream).doing(doing),
+            (Ready::Fill(word), [to]) => fill(to.range, *word, stream).doing(doing),
+            (Ready::Copy, [from, to]) => copy(from.range, to.range, stream).doing(doing),
             _ => unreachable!("counted when it was made"),
         }
     }
@@ -174,9 +194,14 @@ impl Step {
     fn launch_kernel(&self, function: &Function, stream: &CudaStream) -> Result<(), BackendError> {
         // Launching copies the arguments, so the list of their addresses need not live longer than the call.
         let mut arguments: [*mut c_void; MOST_BUFFERS] = [std::ptr::null_mut(); MOST_BUFFERS];
-        let used = &mut arguments[..self.places.len()];
-        for (argument, place) in used.iter_mut().zip(&self.places) {
-            *argument = std::ptr::from_ref(&place.pointer).cast_mut().cast();
+        let used = &mut arguments[..self.given.len()];
+        for (argument, given) in used.iter_mut().zip(&self.given) {
+            *argument = given.parameter();
+        }
+        let doing = || format!("launching {}", self.label);
+        if function.in_clusters() {
+            // SAFETY: as below.
+            return unsafe { cluster::launch(function, stream, used) }.doing(doing);
         }
         let three = |[x, y, z]: [u32; 3]| (x, y, z);
         // SAFETY: module and buffers are alive until the stream has been waited for; a test checks that the parameters
@@ -191,7 +216,7 @@ impl Step {
                 used,
             )
         }
-        .doing(|| format!("launching {}", self.label))
+        .doing(doing)
     }
 
     /// What is launched, and what the driver tells about it. The context is current.
@@ -220,8 +245,7 @@ impl Step {
             registers: ask(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS),
             shared: Bytes(u64::from(fixed) + u64::from(kernel.dynamic_shared_bytes)),
             spilled: ask(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES).map(|bytes| Bytes(bytes.into())),
-            occupancy: resident(function, threads, kernel.dynamic_shared_bytes)
-                .and_then(|resident| occupancy(grid, threads, resident, device)),
+            occupancy: resident(kernel, device).and_then(|wave| occupancy(grid, threads, wave, device)),
             ..launch
         }
     }
@@ -257,18 +281,22 @@ fn fill(to: Range, word: u32, stream: &CudaStream) -> Result<(), DriverError> {
 /// Parameters of one kernel, at most.
 const MOST_BUFFERS: usize = 16;
 
-/// Blocks that fit on one multiprocessor at a time.
-fn resident(function: sys::CUfunction, threads: u32, dynamic_shared_bytes: u32) -> Option<u32> {
+/// Blocks that fit on the device at a time.
+fn resident(function: &Function, device: Multiprocessors) -> Option<u64> {
+    if function.in_clusters() {
+        return cluster::resident(function);
+    }
+    let threads = function.block.iter().product::<u32>();
     let mut blocks = 0;
     // SAFETY: the function is alive as long as the case, and the argument outlives the call.
     let code = unsafe {
         sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
             &mut blocks,
-            function,
+            function.handle,
             threads as i32,
-            dynamic_shared_bytes as usize,
+            function.dynamic_shared_bytes as usize,
         )
     };
     code.result().ok()?;
-    u32::try_from(blocks).ok()
+    Some(u64::try_from(blocks).ok()? * u64::from(device.count))
 }

@@ -14,13 +14,15 @@
 //! * [`compile`]: text to a binary for one architecture, through a cache keyed by everything that goes in.
 //! * [`device`]: opens a device and describes it.
 //! * [`profiler`]: the [`Profiler`](parallax_core::device::Profiler) itself. Behind it, each a private module: `prepare`
-//!   (buffers, kernels and library calls put in place), `launch`, `graph` (many launches as one), `streams` (several of them, and what waits for what), `prepared` (measuring),
+//!   (buffers, kernels and library calls put in place), `launch` (with `cluster` and `tensor_map` for what came with compute
+//!   capability 9.0), `graph` (many launches as one), `streams` (several of them, and what waits for what), `prepared` (measuring),
 //!   `trace`, and `transfer`.
 //! * `libraries`: where NVIDIA's libraries are found; `cublaslt` and `cupti` speak to two that may be missing.
 
 #[cfg(target_arch = "wasm32")]
 compile_error!("parallax-cuda is native only; the page uses parallax-shaders");
 
+mod cluster;
 pub mod compile;
 mod cublaslt;
 mod cupti;
@@ -37,6 +39,7 @@ mod prepare;
 mod prepared;
 pub mod profiler;
 mod streams;
+mod tensor_map;
 pub mod text;
 mod trace;
 mod transfer;

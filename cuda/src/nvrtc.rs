@@ -138,11 +138,12 @@ impl Nvrtc {
         &self.origin
     }
 
-    /// Compile a text to a binary for the architecture that the options name.
+    /// Compile a text to a binary for the architecture that the options name, and give what the compiler says of it beside
+    /// that: warnings, mostly none.
     ///
     /// # Errors
     /// [`NvrtcError::Rejected`] with the compiler's log when the text is wrong.
-    pub fn cubin(&self, file: &str, source: &str, options: &[String]) -> Result<Vec<u8>, NvrtcError> {
+    pub fn cubin(&self, file: &str, source: &str, options: &[String]) -> Result<(Vec<u8>, String), NvrtcError> {
         let c_string = |text: &str| {
             CString::new(text).map_err(|_| NvrtcError::Rejected { log: format!("{file} holds a zero byte") })
         };
@@ -163,7 +164,7 @@ impl Nvrtc {
             return Err(NvrtcError::Rejected { log: program.log()? });
         }
         self.api.check("nvrtcCompileProgram", code)?;
-        program.bytes("nvrtcGetCUBIN", self.api.cubin_size, self.api.cubin)
+        Ok((program.bytes("nvrtcGetCUBIN", self.api.cubin_size, self.api.cubin)?, program.log()?))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use parallax_core::device::{BackendError, Compiled, Launching, Ledger, POISON, Rotation, Step as CompileStep};
 use parallax_core::suite::{
-    BufferSpec, Case, DType, Inputs, Library, Program, Queues, Region, Role, Scratch, Stage, Work,
+    Arg, BufferSpec, Case, DType, Inputs, Library, Program, Queues, Region, Role, Scratch, Stage, Work,
 };
 use rayon::prelude::*;
 
@@ -14,12 +14,13 @@ use crate::compile::{compile_cached, hash};
 use crate::cublaslt::{Gemm, WORKSPACE};
 use crate::errors::Context;
 use crate::events::{event, since};
-use crate::launch::{Function, Module, Range, Ready, Step};
+use crate::launch::{Given, Module, Range, Ready, Step};
 use crate::memory::Buffer;
 use crate::occupancy::Multiprocessors;
 use crate::prepared::{PreparedCase, Set};
 use crate::profiler::Cuda;
 use crate::streams::Streams;
+use crate::tensor_map::encode;
 use crate::text::{Text, assemble_all};
 
 impl Cuda {
@@ -59,12 +60,7 @@ impl Cuda {
                 let gemm = self.plan(*library, case.problem.dtype, &mut compiled)?;
                 Ok(Ready::Gemm(Rc::new(gemm), workspace.pointer()))
             }
-            (Work::Kernel(kernel), Some(place), _) => {
-                let (grid, block) = (kernel.grid, kernel.workgroup);
-                let dynamic_shared_bytes = kernel.cuda.dynamic_shared_bytes;
-                let handle = modules[*place].function(kernel)?;
-                Ok(Ready::Kernel(Rc::new(Function { handle, grid, block, dynamic_shared_bytes })))
-            }
+            (Work::Kernel(kernel), Some(place), _) => Ok(Ready::Kernel(Rc::new(modules[*place].function(kernel)?))),
             (Work::Fill(word), ..) => Ok(Ready::Fill(*word)),
             (Work::Copy, ..) => Ok(Ready::Copy),
             (Work::Collective(_), ..) => {
@@ -77,8 +73,9 @@ impl Cuda {
         let specs = case.problem.buffers();
         let sets = self.upload(case, program, &ledger, inputs, sets)?;
         let first = self.keep(&specs, &sets[0], &ledger)?;
-        let mut executions =
-            sets.iter().map(|set| execution(program, &works, &specs, set)).collect::<Result<Vec<_>, _>>()?;
+        let dtype = case.problem.dtype;
+        let steps = |set| execution(program, &works, (&specs, dtype), set);
+        let mut executions = sets.iter().map(steps).collect::<Result<Vec<_>, _>>()?;
         let timed: Vec<Vec<Step>> = executions.iter_mut().map(|steps| steps.split_off(setup)).collect();
         let streams = Streams::new(context, &self.stream, Queues::behind(setup, &program.stages))?;
         if streams.count() > 1 {
@@ -270,20 +267,26 @@ fn add_step(compiled: &mut Compiled, name: &str, begin: Instant) {
     compiled.steps.push(CompileStep { name: name.to_owned(), time });
 }
 
-/// The launches of one execution on a set of buffers.
-fn execution(program: &Program, works: &[Ready], specs: &[BufferSpec], set: &Set) -> Result<Vec<Step>, BackendError> {
+/// The launches of one execution on a set of buffers of a case of this element type.
+fn execution(
+    program: &Program,
+    works: &[Ready],
+    (specs, dtype): (&[BufferSpec], DType),
+    set: &Set,
+) -> Result<Vec<Step>, BackendError> {
     let step = |(stage, work): (&Stage, &Ready)| {
-        let place = |name: &str| {
-            let index = specs.iter().position(|spec| spec.name == name);
-            let buffer = index.and_then(|index| set[index].as_ref());
-            let range =
-                |buffer: &Buffer| Range { pointer: buffer.pointer(), bytes: buffer.bytes(), place: buffer.place() };
-            buffer.map(range).ok_or_else(|| {
-                BackendError::Device(format!("{} uses `{name}`, which is no buffer of the workload", stage.label))
-            })
+        let give = |arg: &Arg| {
+            let name = arg.buffer;
+            let found = specs.iter().zip(set).find(|(spec, _)| spec.name == name);
+            let Some((spec, Some(buffer))) = found else {
+                let label = &stage.label;
+                return Err(BackendError::Device(format!("{label} uses `{name}`, which is no buffer of the workload")));
+            };
+            let range = Range { pointer: buffer.pointer(), bytes: buffer.bytes(), place: buffer.place() };
+            let encoded = |map| encode(map, spec.elem.storage(dtype), range.pointer, range.bytes);
+            Ok(Given { range, map: arg.map.as_ref().map(encoded).transpose()? })
         };
-        let places = stage.args.iter().map(|arg| place(arg.buffer)).collect::<Result<_, _>>()?;
-        Step::new(stage, work.clone(), places)
+        Step::new(stage, work.clone(), stage.args.iter().map(give).collect::<Result<_, _>>()?)
     };
     program.stages.iter().zip(works).map(step).collect()
 }

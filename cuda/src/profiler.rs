@@ -8,7 +8,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use cudarc::driver::{CudaEvent, CudaStream};
 use parallax_core::device::{BackendError, ClockInfo, DeviceInfo, Prepared, Profiler, Transfer};
-use parallax_core::suite::{Case, Inputs, Texts, Tuning};
+use parallax_core::suite::{Case, Inputs, Program, Texts, Tuning};
 use parallax_core::units::Nanos;
 
 use crate::compile::{Binary, default_cache};
@@ -67,6 +67,23 @@ impl Cuda {
         let mark = context.new_event(None).map_err(failed("creating an event"))?;
         let library = Default::default();
         Ok(Cuda { device, stream, clock, opened, options, free_before, library, ahead: HashMap::new(), mark })
+    }
+}
+
+impl Cuda {
+    /// Like [`Profiler::prepare`], with a program of the caller's own on the case's buffers: for kernels that belong to no
+    /// variant, as those of tests.
+    ///
+    /// # Errors
+    /// As for a case. Nothing has been held against the device's limits before, as a plan does.
+    pub fn prepare_with(
+        &mut self,
+        case: &Case,
+        program: &Program,
+        inputs: &Inputs,
+        sets: u32,
+    ) -> Result<Box<dyn Prepared>, BackendError> {
+        Ok(Box::new(self.prepare_program(case, (program, 0), inputs, sets)?))
     }
 }
 

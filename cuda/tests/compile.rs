@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parallax_core::suite::{
-    Access, Arg, Caps, Case, DType, Dialect, Elem, Form, How, Problem, Program, Storage, Workload, all,
+    Access, Arg, Caps, Case, CudaCaps, DType, Dialect, Elem, Form, How, Problem, Program, Stage, Storage, Workload, all,
 };
 use parallax_core::units::Bytes;
-use parallax_cuda::text::{Text, assemble_all, embedded};
+use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
 use parallax_cuda::{Arch, compile_text, nvrtc};
 
 const ARCHS: [Arch; 3] = [Arch::new(8, 0), Arch::new(9, 0), Arch::new(10, 0)];
@@ -30,6 +30,12 @@ fn caps(arch: Arch) -> Caps {
         units: Some(100),
         coop_matrix: false,
         matrix_units: true,
+        cuda: Some(CudaCaps {
+            max_cluster: if arch.major >= 9 { 8 } else { 1 },
+            max_block_shared_bytes: if arch.major >= 9 { 232_448 } else { 166_912 },
+            tensor_maps: arch.major >= 9,
+            wgmma: arch == Arch::new(9, 0),
+        }),
         tuning: Default::default(),
     }
 }
@@ -135,7 +141,10 @@ fn every_kernel_compiles_for_every_architecture() {
             while let Some((job, arch)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
                 match compile_text(&job.text, *arch) {
                     Err(error) => failures.push(format!("{} for {arch}: {error}", job.case)),
-                    Ok(cubin) => failures.extend(missing(job, &cubin).map(|e| format!("{}: no entry {e}", job.case))),
+                    Ok((cubin, said)) => {
+                        failures.extend(missing(job, &cubin).map(|e| format!("{}: no entry {e}", job.case)));
+                        failures.extend(slower(&said).map(|line| format!("{} for {arch}: {line}", job.case)));
+                    }
                 }
             }
             failures
@@ -144,6 +153,29 @@ fn every_kernel_compiles_for_every_architecture() {
         workers.into_iter().flat_map(|worker| worker.join().expect("no panic")).collect()
     });
     assert!(failures.is_empty(), "{} of {} failed:\n{}", failures.len(), work.len(), failures.join("\n"));
+}
+
+/// What the assembler says it could not do as the text asks: change the number of registers (C7508), or let matrix products
+/// overlap (C7510 and others).
+fn slower(said: &str) -> impl Iterator<Item = &str> {
+    said.lines().filter(|line| line.contains("(C75"))
+}
+
+#[test]
+fn what_the_assembler_only_warns_of_is_told() {
+    let kernel = Stage::kernel("registers", "registers", "registers").elem(DType::F16);
+    let kernel = kernel.kernel_launch().expect("a kernel").clone();
+    let said = |bounds: &str| {
+        let body = format!(
+            "#include \"lib/wgmma.cuh\"\nextern \"C\" __global__ void {bounds} registers(float* x) {{\n\
+             if (threadIdx.x < 128) {{ give_registers<24>(); }} else {{ take_registers<240>(); x[threadIdx.x] = 1.0f; }}\n}}\n"
+        );
+        let texts = embedded().behind(move |file| Ok((file == "registers.cu").then(|| body.clone())));
+        let text = assemble(&texts, &kernel, DType::F16).expect("whole");
+        compile_text(&text, Arch::new(9, 0)).expect("only a warning").1
+    };
+    assert!(slower(&said("")).any(|line| line.contains("setmaxnreg")), "{}", said(""));
+    assert_eq!(slower(&said("__launch_bounds__(256, 1)")).next(), None);
 }
 
 /// Entries of a text that its binary does not hold. Names of kernels stand in the symbol table as text.
@@ -197,6 +229,9 @@ fn parameters_are_the_arguments_of_the_stage() {
 fn expected(arg: &Arg, case: &Case) -> String {
     let buffers = case.problem.buffers();
     let spec = buffers.iter().find(|spec| spec.name == arg.buffer).expect("a buffer of the workload");
+    if arg.map.is_some() {
+        return format!("const __grid_constant__ CUtensorMap {}", arg.parameter);
+    }
     let constant = if arg.access == Access::Read { "const " } else { "" };
     format!("{constant}{}* __restrict__ {}", name(spec.elem.storage(case.problem.dtype)), arg.parameter)
 }

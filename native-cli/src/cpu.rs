@@ -44,6 +44,7 @@ impl Cpu {
             units: Some(threads),
             coop_matrix: false,
             matrix_units: false,
+            cuda: None,
             tuning: Default::default(),
         };
         let device = DeviceInfo {

@@ -200,6 +200,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
         coop_matrix,
         // What else a driver may have, Vulkan and WebGPU do not tell.
         matrix_units: coop_matrix,
+        cuda: None,
         tuning: Default::default(),
     };
     DeviceInfo {

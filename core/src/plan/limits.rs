@@ -1,6 +1,6 @@
 //! The limits of a device, held against a program before anything is compiled: what it exceeds, by how much.
 
-use crate::suite::{Arg, Caps, Dialect, Kernel, Place, Problem, Program, Queues, Stage, Work};
+use crate::suite::{Arg, Caps, CudaCaps, CudaLaunch, Dialect, Kernel, Place, Problem, Program, Queues, Stage, Work};
 
 /// The first limit of the device that a program exceeds, as `needs X, the limit is Y`.
 pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Result<(), String> {
@@ -36,6 +36,7 @@ pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Resul
 fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
     let label = &stage.label;
     places(problem, stage, caps)?;
+    mapped(problem, stage, caps)?;
     match &stage.work {
         Work::Kernel(kernel) => launchable(label, kernel, caps),
         Work::Library(_) if caps.dialect == Dialect::Cuda => Ok(()),
@@ -78,15 +79,42 @@ fn places(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
     }
 }
 
+/// Whether the device can be given a stage's buffers as the tensors that it asks for.
+fn mapped(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
+    let (label, buffers) = (&stage.label, problem.buffers());
+    for arg in &stage.args {
+        let Some(map) = &arg.map else { continue };
+        let name = arg.buffer;
+        if !caps.cuda.is_some_and(|cuda| cuda.tensor_maps) {
+            return Err(format!("not run: {label} needs a tensor map of `{name}`, this device has none"));
+        }
+        if stage.kernel_launch().is_none() {
+            return Err(format!("not run: {label} launches no kernel that could take a tensor map of `{name}`"));
+        }
+        let Some(spec) = buffers.iter().find(|spec| spec.name == name) else { continue };
+        if spec.place != Place::Device {
+            return Err(format!("not run: {label} needs a tensor map of `{name}`, which lies in host memory"));
+        }
+        let checked = map.check(spec.elem.storage(problem.dtype), spec.bytes(problem.dtype));
+        checked.map_err(|why| format!("not run: {label} has a tensor map of `{name}` that cannot be: {why}"))?;
+    }
+    Ok(())
+}
+
 /// The first limit of the device that a kernel exceeds.
 fn launchable(label: &str, kernel: &Kernel, caps: &Caps) -> Result<(), String> {
     if let Some(elem) = kernel.elem.filter(|elem| !caps.dtypes.contains(elem)) {
         return Err(format!("not run: {label} computes with {}, this device does not", elem.name()));
     }
     let threads: u32 = kernel.workgroup.iter().product();
+    let cuda = caps.cuda.unwrap_or(CudaCaps::NONE);
+    let CudaLaunch { cluster, dynamic_shared_bytes: dynamic } = kernel.cuda;
+    let both = if dynamic > 0 { kernel.shared_bytes.saturating_add(dynamic) } else { 0 };
     let limits = [
         ("threads per workgroup", threads, caps.max_invocations),
         ("bytes of workgroup memory", kernel.shared_bytes, caps.shared_bytes),
+        ("bytes of shared memory, some of it dynamic", both, cuda.max_block_shared_bytes),
+        ("blocks in a cluster", cluster.iter().product(), cuda.max_cluster),
     ];
     let per_axis = (0..3).flat_map(|i| {
         [
@@ -94,17 +122,21 @@ fn launchable(label: &str, kernel: &Kernel, caps: &Caps) -> Result<(), String> {
             ("workgroups per dimension", kernel.grid[i], caps.max_grid[i]),
         ]
     });
-    match limits.into_iter().chain(per_axis).find(|(_, needed, limit)| needed > limit) {
-        Some((what, needed, limit)) => Err(format!("not run: {label} needs {needed} {what}, the limit is {limit}")),
-        None => Ok(()),
+    if let Some((what, needed, limit)) = limits.into_iter().chain(per_axis).find(|(_, needed, limit)| needed > limit) {
+        return Err(format!("not run: {label} needs {needed} {what}, the limit is {limit}"));
     }
+    if (0..3).any(|i| kernel.grid[i].checked_rem(cluster[i]) != Some(0)) {
+        let ([x, y, z], grid) = (cluster, kernel.grid);
+        return Err(format!("not run: {label} needs a grid of whole clusters of {x}x{y}x{z} blocks, it has {grid:?}"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::{Access, Case, Collective, DType, Library};
-    use crate::testing::mock::caps;
+    use crate::suite::{Access, Case, Collective, DType, Library, Storage, Swizzle, TensorMap};
+    use crate::testing::mock::{HOPPER, caps};
 
     #[test]
     fn work_that_a_target_cannot_carry_out_is_refused_with_the_reason() {
@@ -127,5 +159,47 @@ mod tests {
             refused(Stage::fill("zeros", "out", 0).args([("q", Access::Read), ("out", Access::Write)]))
                 .contains("has 2")
         );
+    }
+
+    #[test]
+    fn what_only_some_devices_launch_is_refused_elsewhere_with_the_limit() {
+        let case: Case = "matmul/fwd/m100,n64,k64/f16/naive".parse().expect("valid");
+        let hopper = Caps { dialect: Dialect::Cuda, cuda: Some(HOPPER), ..caps() };
+        let said = |stage: Stage, caps: &Caps| within_limits(&case.problem, &stage.into(), caps);
+        let kernel = |cluster: [u32; 3], dynamic_shared_bytes: u32| {
+            let stage = Stage::kernel("product", "matmul/naive", "matmul_naive").grid([6, 4, 1]).shared(1000);
+            stage.cuda(CudaLaunch { cluster, dynamic_shared_bytes })
+        };
+        assert_eq!(said(kernel([2, 4, 1], 231_000), &hopper), Ok(()));
+        let ampere = CudaCaps { max_cluster: 1, tensor_maps: false, wgmma: false, ..HOPPER };
+        let ampere = Caps { cuda: Some(ampere), ..hopper.clone() };
+        for (stage, caps, want) in [
+            (kernel([3, 4, 1], 0), &hopper, "needs 12 blocks in a cluster, the limit is 8"),
+            (kernel([2, 1, 1], 0), &ampere, "needs 2 blocks in a cluster, the limit is 1"),
+            (kernel([2, 1, 1], 0), &caps(), "needs 2 blocks in a cluster, the limit is 1"),
+            (kernel([4, 1, 1], 0), &hopper, "needs a grid of whole clusters of 4x1x1 blocks, it has [6, 4, 1]"),
+            (kernel([0, 1, 1], 0), &hopper, "needs a grid of whole clusters of 0x1x1 blocks, it has [6, 4, 1]"),
+            (
+                kernel([1; 3], 232_000),
+                &hopper,
+                "needs 233000 bytes of shared memory, some of it dynamic, the limit is 232448",
+            ),
+            (kernel([1; 3], 8), &caps(), "needs 1008 bytes of shared memory, some of it dynamic, the limit is 0"),
+        ] {
+            assert_eq!(said(stage, caps), Err(format!("not run: product {want}")));
+        }
+
+        let map = |rows| TensorMap::dense(&[rows, 64], Storage::F16, &[128, 64], Swizzle::Bytes128);
+        let tiles = |rows| kernel([1; 3], 0).args([Arg::from(("a", Access::Read)).mapped(map(rows))]);
+        assert_eq!(said(tiles(100), &hopper), Ok(()));
+        let beyond =
+            "not run: product has a tensor map of `a` that cannot be: it reaches to 12.9 kB, the buffer has 12.8 kB";
+        assert_eq!(said(tiles(101), &hopper), Err(beyond.to_owned()));
+        for device in [&ampere, &caps()] {
+            let none = "not run: product needs a tensor map of `a`, this device has none";
+            assert_eq!(said(tiles(100), device), Err(none.to_owned()));
+        }
+        let fill = Stage::fill("zeros", "a", 0).args([Arg::from(("a", Access::Write)).mapped(map(100))]);
+        assert!(said(fill, &hopper).is_err_and(|why| why.contains("zeros launches no kernel")));
     }
 }

@@ -265,7 +265,7 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::mock::caps;
+    use crate::testing::mock::{HOPPER, caps};
 
     fn planned(pairs: &[(&str, &str)], caps: &Caps) -> Plan {
         plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), caps).expect("cases")
@@ -333,6 +333,7 @@ mod tests {
             max_binding: Bytes(80_000_000_000),
             memory: Some(Bytes(80_000_000_000)),
             compute_capability: Some((9, 0)),
+            cuda: Some(HOPPER),
             ..caps()
         };
         let plan = planned(&[("preset", "huge")], &cuda);

@@ -50,7 +50,28 @@ pub struct Caps {
     /// There are units that multiply matrices of 16-bit floats, whether or not a kernel here reaches them.
     #[serde(default)]
     pub matrix_units: bool,
+    /// What only CUDA devices have; absent from older recordings of such devices too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuda: Option<CudaCaps>,
     /// Values of what variants leave open, where they are not the defaults.
     #[serde(default, skip_serializing_if = "Tuning::is_empty")]
     pub tuning: Tuning,
+}
+
+/// What only CUDA devices have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CudaCaps {
+    /// Blocks in one cluster that every device with clusters can launch; one where there are none.
+    pub max_cluster: u32,
+    /// Shared memory that one block can have, static and dynamic together.
+    pub max_block_shared_bytes: u32,
+    /// There is a copy engine that takes tensor maps (TMA).
+    pub tensor_maps: bool,
+    /// Four warps together can multiply matrices in shared memory (`wgmma`).
+    pub wgmma: bool,
+}
+
+impl CudaCaps {
+    /// A device without any of it, as every device that is not CUDA's.
+    pub const NONE: CudaCaps = CudaCaps { max_cluster: 1, max_block_shared_bytes: 0, tensor_maps: false, wgmma: false };
 }

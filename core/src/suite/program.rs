@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Access, DType};
+use super::{Access, DType, TensorMap};
 use crate::units::{Bytes, Flops};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,7 @@ pub struct Stage {
 }
 
 /// A buffer that a stage is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arg {
     /// Its name in the kernel text.
     pub parameter: &'static str,
@@ -104,19 +104,28 @@ pub struct Arg {
     pub buffer: &'static str,
     /// How it is touched.
     pub access: Access,
+    /// The tensor that the kernel is given of it instead of its address: only CUDA devices that have tensor maps know such.
+    pub map: Option<TensorMap>,
+}
+
+impl Arg {
+    /// The buffer as a tensor: in CUDA a parameter `const __grid_constant__ CUtensorMap`.
+    pub fn mapped(self, map: TensorMap) -> Arg {
+        Arg { map: Some(map), ..self }
+    }
 }
 
 /// A buffer whose parameter has the same name.
 impl From<(&'static str, Access)> for Arg {
     fn from((buffer, access): (&'static str, Access)) -> Arg {
-        Arg { parameter: buffer, buffer, access }
+        Arg { parameter: buffer, buffer, access, map: None }
     }
 }
 
 /// Parameter, buffer, access.
 impl From<(&'static str, &'static str, Access)> for Arg {
     fn from((parameter, buffer, access): (&'static str, &'static str, Access)) -> Arg {
-        Arg { parameter, buffer, access }
+        Arg { parameter, buffer, access, map: None }
     }
 }
 
@@ -193,7 +202,7 @@ impl From<bool> for Value {
 pub struct CudaLaunch {
     /// Blocks in one cluster; one means no cluster.
     pub cluster: [u32; 3],
-    /// Dynamic shared memory, in bytes.
+    /// Dynamic shared memory, in bytes; the text declares it as `extern __shared__`.
     pub dynamic_shared_bytes: u32,
 }
 
@@ -370,8 +379,8 @@ mod tests {
     #[test]
     fn parameters_may_have_other_names_than_buffers() {
         let args = Stage::copy("c", "a", "b").args([("from", "a", Access::Read), ("to", "b", Access::Write)]).args;
-        assert_eq!(args[1], Arg { parameter: "to", buffer: "b", access: Access::Write });
-        assert_eq!(Arg::from(("a", Access::Read)), Arg { parameter: "a", buffer: "a", access: Access::Read });
+        assert_eq!(args[1], Arg { parameter: "to", buffer: "b", access: Access::Write, map: None });
+        assert_eq!(Arg::from(("a", Access::Read)).parameter, "a");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::device::{
     BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, Launching,
     MemoryStats, POISON, Prepared, Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
-use crate::suite::{Caps, Case, DType, Dialect, Inputs, Problem, Role, Tuning, bytes_of, load};
+use crate::suite::{Caps, Case, CudaCaps, DType, Dialect, Inputs, Problem, Role, Tuning, bytes_of, load};
 use crate::units::{Bytes, Nanos};
 
 /// Time of one execution as a function of the execution's number.
@@ -92,6 +92,10 @@ pub struct Mock {
     held: Rc<Cell<u64>>,
 }
 
+/// What an H200 says of its launches.
+pub const HOPPER: CudaCaps =
+    CudaCaps { max_cluster: 8, max_block_shared_bytes: 232_448, tensor_maps: true, wgmma: true };
+
 /// Capabilities of a small imaginary GPU.
 pub fn caps() -> Caps {
     Caps {
@@ -108,6 +112,7 @@ pub fn caps() -> Caps {
         units: None,
         coop_matrix: false,
         matrix_units: false,
+        cuda: None,
         tuning: Default::default(),
     }
 }

@@ -54,12 +54,20 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
     let buffers = case.problem.buffers();
     let bytes = |name: &str| buffers.iter().find(|b| b.name == name).map(|b| b.bytes(dtype).0);
     let stage = |(stage, place): (&Stage, &Option<usize>)| {
-        let arg = |arg: &Arg| json!({"parameter": arg.parameter, "buffer": arg.buffer, "bytes": bytes(arg.buffer)});
+        let arg = |arg: &Arg| {
+            let mut told = json!({"parameter": arg.parameter, "buffer": arg.buffer, "bytes": bytes(arg.buffer)});
+            if let Some(map) = &arg.map {
+                let (dims, strides, tile, swizzle) = (&map.dims, &map.strides, &map.tile, map.swizzle.bytes());
+                told["tensor_map"] = json!({"dims": dims, "strides": strides, "tile": tile, "swizzle": swizzle});
+            }
+            told
+        };
         let args: Vec<Value> = stage.args.iter().map(arg).collect();
         let mut told = json!({"label": stage.label, "entry": stage.entry(), "text": place, "args": args});
         if let Some(kernel) = stage.kernel_launch() {
             told["grid"] = json!(kernel.grid);
             told["block"] = json!(kernel.workgroup);
+            told["cluster"] = json!(kernel.cuda.cluster);
             told["dynamic_shared_bytes"] = json!(kernel.cuda.dynamic_shared_bytes);
         }
         told

@@ -1,0 +1,58 @@
+//! Launches in clusters: blocks that run at the same time on neighbouring multiprocessors and reach each other's shared
+//! memory.
+
+use std::ffi::c_void;
+
+use cudarc::driver::{CudaStream, DriverError, sys};
+
+use crate::launch::Function;
+
+/// What the driver is told of a launch in clusters, without the list of attributes that it refers to.
+fn config(function: &Function, stream: sys::CUstream) -> (sys::CUlaunchConfig, sys::CUlaunchAttribute) {
+    let [x, y, z] = function.cluster;
+    let mut value = sys::CUlaunchAttributeValue { pad: [0; 64] };
+    value.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+    let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    let attribute = sys::CUlaunchAttribute { id, pad: [0; 4], value };
+    let ([gx, gy, gz], [bx, by, bz]) = (function.grid, function.block);
+    let config = sys::CUlaunchConfig {
+        gridDimX: gx,
+        gridDimY: gy,
+        gridDimZ: gz,
+        blockDimX: bx,
+        blockDimY: by,
+        blockDimZ: bz,
+        sharedMemBytes: function.dynamic_shared_bytes,
+        hStream: stream,
+        attrs: std::ptr::null_mut(),
+        numAttrs: 1,
+    };
+    (config, attribute)
+}
+
+/// Queue a launch in clusters.
+///
+/// # Safety
+/// As for any launch: `arguments` are addresses of what the kernel's parameters are, in order, and what they refer to
+/// lives until the stream has been waited for.
+pub(crate) unsafe fn launch(
+    function: &Function,
+    stream: &CudaStream,
+    arguments: &mut [*mut c_void],
+) -> Result<(), DriverError> {
+    let (mut config, mut attribute) = config(function, stream.cu_stream());
+    config.attrs = &mut attribute;
+    // SAFETY: the caller's; configuration and attribute outlive the call, which copies them.
+    unsafe { sys::cuLaunchKernelEx(&config, function.handle, arguments.as_mut_ptr(), std::ptr::null_mut()) }.result()
+}
+
+/// Blocks that the device holds at a time, in whole clusters.
+pub(crate) fn resident(function: &Function) -> Option<u64> {
+    let (mut config, mut attribute) = config(function, std::ptr::null_mut());
+    config.attrs = &mut attribute;
+    let mut clusters = 0;
+    // SAFETY: the function is alive as long as the case, and the arguments outlive the call.
+    unsafe { sys::cuOccupancyMaxActiveClusters(&mut clusters, function.handle, &config) }.result().ok()?;
+    let blocks: u32 = function.cluster.iter().product();
+    Some(u64::try_from(clusters).ok()? * u64::from(blocks))
+}

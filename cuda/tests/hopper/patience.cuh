@@ -1,0 +1,20 @@
+// Waiting that gives up: a mistake then fails the test instead of holding the device.
+
+#include "lib/mbarrier.cuh"
+
+// A second or so.
+constexpr long long PATIENCE = 2000000000;
+
+__device__ __forceinline__ void wait_or_trap(mbarrier* barrier, unsigned parity) {
+    const long long begin = clock64();
+    while (!mbarrier_try(barrier, parity)) {
+        if (clock64() - begin > PATIENCE) __trap();
+    }
+}
+
+__device__ __forceinline__ void wait_for_cluster_or_trap(mbarrier* barrier, unsigned parity) {
+    const long long begin = clock64();
+    while (!mbarrier_try_cluster(barrier, parity)) {
+        if (clock64() - begin > PATIENCE) __trap();
+    }
+}
