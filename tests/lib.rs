@@ -1,5 +1,6 @@
 //! The lists that the tests walk.
 
+use parallax_core::plan::places::places;
 use parallax_core::plan::runs_as_asked;
 use parallax_core::suite;
 use parallax_core::suite::{Caps, Case, DType, How, Problem, Tuning};
@@ -20,7 +21,8 @@ pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
     problems
 }
 
-/// Every kernel variant in a dialect of these problems that says it is available.
+/// Every kernel variant in a dialect of these problems that says it is available, on buffers that the target can touch
+/// where they live.
 pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
     let variants = |problem: Problem| {
         let offered = problem.form().variants.iter().filter_map(|variant| match variant.how {
@@ -31,7 +33,11 @@ pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
         });
         offered.map(|variant| Case { problem: problem.clone(), variant }).collect::<Vec<_>>()
     };
-    problems.into_iter().flat_map(variants).collect()
+    let touches = |case: &Case| {
+        let whole = case.whole(caps);
+        whole.is_none_or(|(program, _)| places(&case.problem, program.stages.iter(), caps).is_ok())
+    };
+    problems.into_iter().flat_map(variants).filter(touches).collect()
 }
 
 /// Every f32 case at an awkward shape of a variant that leaves something open, with one value at a time other than the

@@ -3,10 +3,13 @@
 use std::rc::Rc;
 
 use parallax_core::device::{BackendError, Ledger};
-use parallax_core::suite::{Access, Arg, BufferSpec, Case, Inputs, Program, Region, Role, Scratch, Stage};
+use parallax_core::suite::{Access, Arg, BufferSpec, Case, Inputs, Place, Program, Region, Role, Scratch, Stage};
 
+use crate::copied::{Copied, Ends};
+use crate::fence::Fence;
 use crate::gpu::Gpu;
 use crate::launch::Launched;
+use crate::mapped;
 use crate::memory::{Held, padded};
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
@@ -29,8 +32,10 @@ pub struct Buffers {
     scratch: Scratch,
     /// What executions change, as it was before the first one: position and contents.
     first: Vec<(usize, Held)>,
-    /// Index of a buffer that the last stage writes.
+    /// Index of the last buffer of the device that a stage writes.
     written_last: usize,
+    /// What the device copies to the host: position and role.
+    brought: Vec<(usize, Role)>,
 }
 
 impl Buffers {
@@ -38,10 +43,18 @@ impl Buffers {
     pub fn allocate(gpu: &Gpu, ledger: &Rc<Ledger>, case: &Case, program: &Program, sets: usize) -> Buffers {
         use wgpu::BufferUsages as U;
         let specs = case.problem.buffers();
-        let usage = U::STORAGE | U::COPY_SRC | U::COPY_DST;
-        let make = |name: &str, bytes| Held::new(ledger, &gpu.device, name, bytes, usage);
-        let own =
-            |spec: &BufferSpec| program.uses(spec.name).then(|| make(spec.name, spec.bytes(case.problem.dtype).0));
+        let make =
+            |name: &str, bytes| Held::new(ledger, &gpu.device, name, bytes, U::STORAGE | U::COPY_SRC | U::COPY_DST);
+        // Memory of the host is not the device's to answer for.
+        let host = Rc::<Ledger>::default();
+        let own = |spec: &BufferSpec| {
+            let bytes = spec.bytes(case.problem.dtype).0;
+            let made = || match spec.place {
+                Place::HostPinned => Held::new(&host, &gpu.device, spec.name, bytes, mapped::usage(program, spec.name)),
+                _ => make(spec.name, bytes),
+            };
+            program.uses(spec.name).then(made)
+        };
         let scratch = Scratch::of(program, &specs, case.problem.dtype);
         let set = |_| {
             let slots: Vec<_> = scratch.slots.iter().map(|bytes| Rc::new(make("scratch", *bytes))).collect();
@@ -51,12 +64,16 @@ impl Buffers {
             };
             specs.iter().zip(&scratch.regions).map(one).collect()
         };
-        let last = program.stages.iter().flat_map(|s| &s.args).rfind(|arg| arg.access == Access::Write);
-        let name = last.expect("a program writes something").buffer;
-        let written_last = specs.iter().position(|b| b.name == name).expect("stages use buffers of the workload");
+        let position = |name| specs.iter().position(|b| b.name == name).expect("stages use buffers of the workload");
+        let written = program.stages.iter().flat_map(|s| &s.args).filter(|arg| arg.access == Access::Write);
+        let written: Vec<usize> = written.map(|arg| position(arg.buffer)).collect();
+        let (brought, written): (Vec<usize>, _) = written.into_iter().partition(|i| specs[*i].place.is_host());
+        let brought = brought.into_iter().map(|i| (i, specs[i].role)).collect();
+        // A program that only brings data to the host waits in another way.
+        let written_last = written.last().copied().unwrap_or(0);
         let changed = specs.iter().enumerate().filter(|(_, spec)| spec.role.restored());
         let first = changed.filter_map(|(index, spec)| own(spec).map(|held| (index, held))).collect();
-        Buffers { written_last, first, sets: (0..sets).map(set).collect(), scratch }
+        Buffers { written_last, brought, first, sets: (0..sets).map(set).collect(), scratch }
     }
 
     /// Buffer `index` of one set.
@@ -66,7 +83,7 @@ impl Buffers {
         held.map(|held| &held.buffer).ok_or_else(unused)
     }
 
-    /// The buffer of one set that the last stage writes.
+    /// The last buffer of the device that a stage writes, in one set.
     pub fn written_last(&self, set: usize) -> &wgpu::Buffer {
         let held = self.sets[set][self.written_last].as_ref();
         &held.expect("a buffer that a stage writes is allocated").buffer
@@ -107,6 +124,30 @@ impl Buffers {
         wgpu::BindingResource::Buffer(wgpu::BufferBinding { buffer: &held.buffer, offset: 0, size })
     }
 
+    /// A stage that copies from or to what the host maps, with its buffers in every set.
+    pub fn copied(&self, gpu: &Gpu, case: &Case, stage: &Stage, order: Option<&Order>, fence: &Fence) -> Copied {
+        let specs = case.problem.buffers();
+        let position =
+            |arg: &Arg| specs.iter().position(|b| b.name == arg.buffer).expect("stages use buffers of the workload");
+        let (from, to) = (position(&stage.args[0]), position(&stage.args[1]));
+        let on_device = if specs[from].place.is_host() { to } else { from };
+        let ends = |set: &Set| {
+            let buffer = |index: usize| &set[index].as_ref().expect("every used buffer is allocated").buffer;
+            let fenced = fence.beside(gpu, buffer(on_device));
+            Ends { from: buffer(from).clone(), to: buffer(to).clone(), fenced }
+        };
+        let bytes = specs[from].bytes(case.problem.dtype).0;
+        Copied::new(stage, bytes, self.sets.iter().map(ends).collect(), order.map(Order::before_copies))
+    }
+
+    /// Fill, in every set, what the device copies to the host and has one of these roles.
+    pub fn poison_host(&self, gpu: &Gpu, word: u32, which: impl Fn(Role) -> bool) {
+        let wanted = self.brought.iter().filter(|(_, role)| which(*role));
+        for held in wanted.flat_map(|(index, _)| self.sets.iter().filter_map(|set| set[*index].as_ref())) {
+            mapped::poison(gpu, &held.buffer, word);
+        }
+    }
+
     /// Whether executions change any input.
     pub fn changes(&self) -> bool {
         !self.first.is_empty()
@@ -125,7 +166,9 @@ impl Buffers {
     pub fn poison(&self, gpu: &Gpu, case: &Case, poison: &Poison, which: impl Fn(Role) -> bool) -> Vec<Fill> {
         let specs = case.problem.buffers();
         let written = |set: &&Set, index: usize| {
-            set[index].as_ref().filter(|_| which(specs[index].role)).map(|held| poison.fill(gpu, &held.buffer))
+            let spec = &specs[index];
+            let wanted = which(spec.role) && !spec.place.is_host();
+            set[index].as_ref().filter(|_| wanted).map(|held| poison.fill(gpu, &held.buffer))
         };
         self.sets.iter().flat_map(|set| (0..specs.len()).filter_map(move |i| written(&set, i))).collect()
     }
@@ -137,7 +180,13 @@ impl Buffers {
             let Some(held) = self.sets[0][index].as_ref().filter(|_| spec.role.fill().is_some()) else {
                 continue;
             };
-            let size = spec.elem.storage(case.problem.dtype).bytes();
+            let storage = spec.elem.storage(case.problem.dtype);
+            if spec.place.is_host() {
+                let all = self.sets.iter().filter_map(|set| set[index].as_ref()).map(|held| &held.buffer);
+                mapped::write(gpu, inputs, (index, spec, storage), all).await?;
+                continue;
+            }
+            let size = storage.bytes();
             upload(gpu, inputs, index, spec.bytes(case.problem.dtype).0, &held.buffer, size).await?;
             given.push(index);
         }

@@ -10,8 +10,11 @@ use crate::gpu::Gpu;
 use crate::incidents::{Scopes, backend_error};
 use crate::text::{Text, hash_of};
 
+/// One for each stage that is a kernel.
+pub type Pipelines = Vec<Option<wgpu::ComputePipeline>>;
+
 /// Compile every stage, twice: first as a first visit does, then as a repeat visit finds it, with whatever the driver
-/// and the browser have kept of the first. The pipelines are those of the first, one for each stage; stages with the same
+/// and the browser have kept of the first. The pipelines are those of the first, one for each kernel; stages with the same
 /// text share its module, and those with the same entry point their pipeline too. Where `layout` gives none, pipelines
 /// have the layout that follows from the text.
 ///
@@ -25,7 +28,7 @@ pub async fn compile(
     program: &Program,
     layout: impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
     checked: bool,
-) -> Result<(Vec<wgpu::ComputePipeline>, Compiled), BackendError> {
+) -> Result<(Pipelines, Compiled), BackendError> {
     let (pipelines, steps) = once(gpu, texts, program, &layout, checked).await?;
     let (_, again) = once(gpu, texts, program, &layout, checked).await?;
     let compiled = Compiled {
@@ -54,7 +57,7 @@ async fn once(
     program: &Program,
     layout: &impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
     checked: bool,
-) -> Result<(Vec<wgpu::ComputePipeline>, Vec<Step>), BackendError> {
+) -> Result<(Pipelines, Vec<Step>), BackendError> {
     let began = gpu.now();
     let mut modules = Vec::new();
     for text in texts {
@@ -73,10 +76,7 @@ async fn once(
         // All of a text at once: a browser then compiles them side by side.
         made.extend(judged(gpu, text, || entries.into_iter().map(one).collect::<Vec<_>>()).await?);
     }
-    let of_stage = |(stage, place): (&Stage, &Option<usize>)| {
-        let text = place.expect("all work has been made kernels");
-        made[&(text, stage.entry())].clone()
-    };
+    let of_stage = |(stage, place): (&Stage, &Option<usize>)| place.map(|text| made[&(text, stage.entry())].clone());
     let pipelines = program.stages.iter().zip(places).map(of_stage).collect();
     let done = gpu.now();
     let step = |name: &str, time| Step { name: name.to_owned(), time };

@@ -76,8 +76,19 @@ impl Gpu {
 
     /// Wait until a range of a buffer made for reading is mapped; this waits for the work that fills it.
     pub async fn mapped(&self, buffer: &wgpu::Buffer, range: Range<u64>) -> Result<wgpu::BufferView, BackendError> {
+        self.open(buffer, wgpu::MapMode::Read, range.clone()).await?;
+        buffer.get_mapped_range(range).map_err(|e| BackendError::Device(e.to_string()))
+    }
+
+    /// Wait until a range of a buffer is mapped the one way that it was made for.
+    pub async fn open(
+        &self,
+        buffer: &wgpu::Buffer,
+        mode: wgpu::MapMode,
+        range: Range<u64>,
+    ) -> Result<(), BackendError> {
         let (done, wait) = oneshot::channel();
-        buffer.map_async(wgpu::MapMode::Read, range.clone(), move |result| {
+        buffer.map_async(mode, range, move |result| {
             let _ = done.send(result);
         });
         let mapped = self.answer(wait).await?;
@@ -92,8 +103,8 @@ impl Gpu {
             }
             return Err(incident);
         }
-        mapped.map_err(|_| BackendError::Device("a buffer could not be mapped for reading".to_owned()))?;
-        buffer.get_mapped_range(range).map_err(|e| BackendError::Device(e.to_string()))
+        let way = if mode == wgpu::MapMode::Read { "reading" } else { "writing" };
+        mapped.map_err(|_| BackendError::Device(format!("a buffer could not be mapped for {way}")))
     }
 
     /// Map a range of a buffer that was made for reading, and copy it.

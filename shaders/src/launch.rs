@@ -7,6 +7,7 @@ use parallax_core::device::{Batch, Launch, Launching, Rotation};
 use parallax_core::suite::Stage;
 use parallax_core::units::Bytes;
 
+use crate::copied::Copied;
 use crate::gpu::Gpu;
 use crate::timing::Timestamps;
 
@@ -14,7 +15,34 @@ use crate::timing::Timestamps;
 /// memory until it is submitted; a longer batch becomes several command buffers of the same submission.
 const PASS: u32 = 1 << 14;
 
-/// One stage on the device: a pipeline, its grid, and its bindings in every buffer set.
+/// One stage on the device.
+#[derive(Clone)]
+pub enum Step {
+    /// A launch, which lies in a pass.
+    Launch(Launched),
+    /// A copy from or to what the host maps, between passes.
+    Copy(Copied),
+}
+
+impl Step {
+    /// The stage's name.
+    pub fn label(&self) -> &str {
+        match self {
+            Step::Launch(launched) => &launched.label,
+            Step::Copy(copied) => &copied.label,
+        }
+    }
+
+    /// What is told of it.
+    pub fn launch(&self) -> Launch {
+        match self {
+            Step::Launch(launched) => launched.launch(),
+            Step::Copy(copied) => copied.launch(),
+        }
+    }
+}
+
+/// A launch: a pipeline, its grid, and its bindings in every buffer set.
 #[derive(Clone)]
 pub struct Launched {
     /// The stage's name.
@@ -117,19 +145,24 @@ impl<'a> Pass<'a> {
 /// `written` gives the buffer of a set that the last stage writes.
 pub fn batch<'a>(
     gpu: &Gpu,
-    (kernels, launching): (&[Launched], Launching),
+    (steps, launching): (&[Step], Launching),
     rotation: Rotation,
     Batch { lead, repeats }: Batch,
     timestamps: Option<&Timestamps>,
     written: impl Fn(usize) -> &'a wgpu::Buffer,
 ) -> Vec<wgpu::CommandBuffer> {
     let (lead, all) = (u64::from(lead), u64::from(lead) + u64::from(repeats));
-    let each = u64::from(PASS) / kernels.len().max(1) as u64;
-    let commands_of = |part, stamped| command_buffer(gpu, (kernels, launching), rotation, part, stamped);
+    let each = u64::from(PASS) / steps.len().max(1) as u64;
+    let commands_of = |part, stamped| command_buffer(gpu, (steps, launching), rotation, part, stamped);
     let mut commands: Vec<_> = parts(0..lead, each).map(|part| commands_of(part, Stamped::default())).collect();
     if let Some(timestamps) = timestamps.filter(|_| lead > 0) {
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
-        timestamps.wait_for(&mut encoder, written(rotation.ahead(lead - 1)));
+        let set = rotation.ahead(lead - 1);
+        let last = match steps.last() {
+            Some(Step::Copy(copied)) => copied.wait(&mut encoder, set),
+            _ => written(set),
+        };
+        timestamps.wait_for(&mut encoder, last);
         commands.push(encoder.finish());
     }
     let mut timed = parts(lead..all, each).peekable();
@@ -144,7 +177,7 @@ pub fn batch<'a>(
 
 /// Which stamps a command buffer takes.
 #[derive(Clone, Copy, Default)]
-struct Stamped<'a> {
+pub struct Stamped<'a> {
     timestamps: Option<&'a Timestamps>,
     begins: bool,
     ends: bool,
@@ -152,28 +185,44 @@ struct Stamped<'a> {
 
 fn command_buffer(
     gpu: &Gpu,
-    (kernels, launching): (&[Launched], Launching),
+    (steps, launching): (&[Step], Launching),
     rotation: Rotation,
     executions: Range<u64>,
     stamped: Stamped<'_>,
 ) -> wgpu::CommandBuffer {
     let mut encoder = gpu.device.create_command_encoder(&Default::default());
-    let launches =
-        executions.flat_map(|execution| kernels.iter().map(move |kernel| (kernel, rotation.ahead(execution))));
-    let launches: Vec<(&Launched, usize)> = launches.collect();
-    let each = if launching == Launching::PassEach { 1 } else { launches.len().max(1) };
-    let passes = launches.len().div_ceil(each);
-    for (i, launches) in launches.chunks(each).enumerate() {
-        // The first pass begins what is timed, the last one ends it.
-        let (begins, ends) = (stamped.begins && i == 0, stamped.ends && i + 1 == passes);
-        let stamps = stamped.timestamps.and_then(|t| t.span(begins, ends));
-        let mut pass = Pass::begin(&mut encoder, None, stamps);
-        launches.iter().for_each(|(kernel, set)| kernel.encode(&mut pass, *set));
-    }
+    let work = executions.flat_map(|execution| steps.iter().map(move |step| (step, rotation.ahead(execution))));
+    encode(&mut encoder, &work.collect::<Vec<_>>(), launching, stamped);
     if let Some(timestamps) = stamped.timestamps.filter(|_| stamped.ends) {
         timestamps.resolve(&mut encoder, 2);
     }
     encoder.finish()
+}
+
+/// Steps on buffer sets, in order: launches in as few passes as the way of launching allows, copies between passes.
+pub fn encode(encoder: &mut wgpu::CommandEncoder, work: &[(&Step, usize)], launching: Launching, stamped: Stamped<'_>) {
+    let is_launch = |step: &Step| matches!(step, Step::Launch(_));
+    let together = |(a, _): &(&Step, usize), (b, _): &(&Step, usize)| {
+        launching != Launching::PassEach && is_launch(a) && is_launch(b)
+    };
+    let mut parts = work.chunk_by(together).peekable();
+    let mut first = true;
+    while let Some(part) = parts.next() {
+        // The first part begins what is timed, the last one ends it.
+        let (begins, ends) = (stamped.begins && first, stamped.ends && parts.peek().is_none());
+        first = false;
+        if let [(Step::Copy(copied), set)] = part {
+            let stamp = |takes: bool, stamp| stamped.timestamps.filter(|_| takes).map(|t| t.at_end(stamp));
+            copied.encode(encoder, *set, [stamp(begins, 0), stamp(ends, 1)]);
+            continue;
+        }
+        let mut pass = Pass::begin(encoder, None, stamped.timestamps.and_then(|t| t.span(begins, ends)));
+        for (step, set) in part {
+            if let Step::Launch(launched) = step {
+                launched.encode(&mut pass, *set);
+            }
+        }
+    }
 }
 
 /// A range in pieces of `each` at most (at least one); nothing for an empty range.

@@ -6,8 +6,10 @@
 //! - Reaching a device: `device` opens and describes it, `gpu` submits and waits, `incidents` are its errors, `wait`
 //!   differs between a program and a page, `memory` counts buffers, `timing` reads timestamps, `visibility` knows
 //!   whether the page is seen.
-//! - A case on it: `lower` makes kernels of all work, `text` assembles WGSL, `compile` makes pipelines, `buffers` allocates and fills, `poison` spoils
-//!   outputs, `launch` encodes batches, `order` keeps executions apart, `trace` looks at one execution, `stack` at who asked for it.
+//! - A case on it: `lower` makes kernels of work without a launch, `text` assembles WGSL, `compile` makes pipelines,
+//!   `buffers` allocates and fills, `mapped` is the host's memory among them, `poison` spoils outputs, `launch` encodes
+//!   batches, `copied` what lies between their passes, `order` keeps executions apart and `fence` copies from stamps,
+//!   `trace` looks at one execution, `stack` at who asked for it.
 //! - Kernel texts: below `kernels/`, found through [`Texts`](parallax_core::suite::Texts) by their name, as in
 //!   `matmul/tiled`. A line `#import lib/launch` imports another file; [`text`] says how. Bindings are in group 0, numbered
 //!   as the stage's arguments are.
@@ -15,11 +17,14 @@
 
 mod buffers;
 mod compile;
+mod copied;
 mod device;
+mod fence;
 mod gpu;
 mod incidents;
 mod launch;
 mod lower;
+mod mapped;
 mod memory;
 mod order;
 mod poison;

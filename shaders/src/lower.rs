@@ -1,15 +1,16 @@
 //! Work that WebGPU has no launch for, as kernels.
 //!
 //! Its own commands for filling and copying stand outside of compute passes, where no timestamp can be taken and where
-//! a batch would have to be cut at each of them. As kernels they lie in the same pass as everything else.
+//! a batch would have to be cut at each of them. As kernels they lie in the same pass as everything else. Only what the
+//! host maps cannot be bound to a kernel: copies from and to it stay copies ([`crate::copied`]).
 
 use parallax_core::device::BackendError;
-use parallax_core::suite::{Arg, Problem, Program, Stage, Work, spread};
+use parallax_core::suite::{Arg, Place, Problem, Program, Stage, Work, spread};
 
 /// Threads in a workgroup of a fill or a copy, each of which writes sixteen bytes.
 const THREADS: u32 = 256;
 
-/// The same program of kernels only.
+/// The same program of kernels, and of copies from and to what the host maps.
 ///
 /// # Errors
 /// When it contains work that this target does not do.
@@ -18,7 +19,14 @@ pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendErro
         let kernel = match stage.work {
             Work::Kernel(_) => return Ok(stage),
             Work::Fill(word) => Stage::kernel("", "lib/fill", "fill").consts(&[("WORD", word)]),
-            Work::Copy => Stage::kernel("", "lib/copy", "copy"),
+            Work::Copy => match places(problem, &stage.args)[..] {
+                [Place::Device, Place::Device] => Stage::kernel("", "lib/copy", "copy"),
+                [Place::HostPinned, Place::Device] | [Place::Device, Place::HostPinned] => return Ok(stage),
+                _ => {
+                    let why = format!("{} copies between memories that this target does not", stage.label);
+                    return Err(BackendError::Unsupported(why));
+                }
+            },
             Work::Library(_) | Work::Collective(_) => {
                 return Err(BackendError::Unsupported(format!("{} is no work for this target", stage.label)));
             }
@@ -34,6 +42,12 @@ pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendErro
 fn bytes(problem: &Problem, args: &[Arg]) -> u64 {
     let of = |arg: &Arg| problem.buffers().iter().find(|b| b.name == arg.buffer).map(|b| b.bytes(problem.dtype).0);
     args.last().and_then(of).unwrap_or(0)
+}
+
+/// Where the arguments' buffers live.
+fn places(problem: &Problem, args: &[Arg]) -> Vec<Place> {
+    let buffers = problem.buffers();
+    args.iter().filter_map(|arg| buffers.iter().find(|b| b.name == arg.buffer).map(|b| b.place)).collect()
 }
 
 #[cfg(test)]

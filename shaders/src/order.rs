@@ -3,7 +3,8 @@
 //! WebGPU's implementations put a barrier between two launches only where both touch a buffer and one writes it.
 //! Executions on different buffer sets share nothing, so a device may run them side by side, and what is meant to time
 //! one execution after another would time their overlap. A buffer that every launch binds as writable, and no kernel
-//! touches, makes each wait for the one before, as launches of one CUDA stream do.
+//! touches, makes each wait for the one before, as launches of one CUDA stream do. A copy cannot bind it; a few bytes of
+//! it, copied away just before, are waited for by whatever comes behind, and wait for what came before.
 
 use parallax_core::suite::{Access, Arg, Stage};
 
@@ -14,28 +15,38 @@ use crate::memory::Held;
 pub struct Order {
     layout: wgpu::BindGroupLayout,
     group: wgpu::BindGroup,
-    _buffer: Held,
+    buffer: Held,
+    /// Where the bytes go that are copied away.
+    away: Held,
 }
 
 impl Order {
     /// Make it.
     pub fn new(gpu: &Gpu) -> Order {
+        use wgpu::BufferUsages as U;
         let layout = gpu.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
             label: Some("order"),
             entries: &[storage(0, Access::Write)],
         });
-        let buffer = Held::new(&gpu.ledger, &gpu.device, "order", 4, wgpu::BufferUsages::STORAGE);
+        let buffer = Held::new(&gpu.ledger, &gpu.device, "order", 4, U::STORAGE | U::COPY_SRC);
+        let away = Held::new(&gpu.ledger, &gpu.device, "order", 4, U::COPY_DST);
         let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: Some("order"),
             layout: &layout,
             entries: &[wgpu::BindGroupEntry { binding: 0, resource: buffer.buffer.as_entire_binding() }],
         });
-        Order { layout, group, _buffer: buffer }
+        Order { layout, group, buffer, away }
+    }
+
+    /// What keeps a copy in order, as source and target of a copy to make just before it.
+    pub fn before_copies(&self) -> [wgpu::Buffer; 2] {
+        [self.buffer.buffer.clone(), self.away.buffer.clone()]
     }
 
     /// Whether a stage can bind one buffer more than it uses.
     pub fn fits(gpu: &Gpu, stage: &Stage) -> bool {
-        stage.args.len() < gpu.device.limits().max_storage_buffers_per_shader_stage as usize
+        stage.kernel_launch().is_none()
+            || stage.args.len() < gpu.device.limits().max_storage_buffers_per_shader_stage as usize
     }
 
     /// The layout of a stage's pipeline: its own buffers as group 0, this one as group 1.

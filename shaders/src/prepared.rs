@@ -13,7 +13,8 @@ use web_time::Instant;
 
 use crate::buffers::Buffers;
 use crate::gpu::Gpu;
-use crate::launch::{Launched, Pass, batch};
+use crate::launch::{Pass, Step, batch};
+use crate::mapped;
 use crate::poison::{Fill, Poison};
 use crate::timing::Timestamps;
 use crate::trace::trace;
@@ -25,7 +26,7 @@ pub struct WgpuCase {
     pub compiled: Compiled,
     pub ledger: Rc<Ledger>,
     pub buffers: Buffers,
-    pub kernels: Vec<Launched>,
+    pub steps: Vec<Step>,
     pub poison: Rc<Poison>,
     /// What is poisoned.
     pub fills: Vec<Fill>,
@@ -52,7 +53,7 @@ impl Prepared for WgpuCase {
     }
 
     fn launches(&self) -> Vec<Launch> {
-        self.kernels.iter().map(Launched::launch).collect()
+        self.steps.iter().map(Step::launch).collect()
     }
 
     fn launching(&self) -> Option<Launching> {
@@ -73,6 +74,7 @@ impl Prepared for WgpuCase {
 
     async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
         self.poison.set(&self.gpu, word);
+        self.buffers.poison_host(&self.gpu, word, |role| role.poisoned());
         let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
         let mut pass = Pass::begin(&mut encoder, Some("poison"), None);
         self.fills.iter().for_each(|fill| fill.encode(&mut pass));
@@ -84,7 +86,7 @@ impl Prepared for WgpuCase {
     async fn measure(&mut self, asked: Batch) -> Result<Sample, BackendError> {
         self.restore().await?;
         let timestamps = self.timestamps.as_deref();
-        let commands = batch(&self.gpu, (&self.kernels, self.launching), self.rotation, asked, timestamps, |set| {
+        let commands = batch(&self.gpu, (&self.steps, self.launching), self.rotation, asked, timestamps, |set| {
             self.buffers.written_last(set)
         });
         self.rotation.advance(u64::from(asked.lead) + u64::from(asked.repeats));
@@ -106,12 +108,15 @@ impl Prepared for WgpuCase {
         self.restore().await?;
         let set = self.rotation.ahead(0);
         self.rotation.advance(1);
-        trace(&self.gpu, self.timestamps.as_deref(), &self.kernels, set, stacks).await
+        trace(&self.gpu, self.timestamps.as_deref(), &self.steps, set, stacks).await
     }
 
     async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
         let buffer = self.buffers.get(self.rotation.last(), buffer)?;
-        self.gpu.read(&self.ledger, buffer, bytes).await
+        match mapped::is_read(buffer) {
+            true => mapped::read(&self.gpu, buffer, bytes).await,
+            false => self.gpu.read(&self.ledger, buffer, bytes).await,
+        }
     }
 
     fn memory(&self) -> MemoryStats {

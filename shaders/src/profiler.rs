@@ -14,8 +14,9 @@ use web_time::Instant;
 use crate::buffers::Buffers;
 use crate::compile::compile;
 use crate::device::Options;
+use crate::fence::Fence;
 use crate::gpu::Gpu;
-use crate::launch::{Launched, Pass};
+use crate::launch::{Pass, Stamped, Step, encode};
 use crate::lower::lower;
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
@@ -36,6 +37,7 @@ pub struct Wgpu {
     texts: Texts,
     poison: Rc<Poison>,
     order: Order,
+    fence: Fence,
     visibility: Visibility,
 }
 
@@ -51,8 +53,9 @@ impl Wgpu {
         let timestamps = timestamps.filter(|_| clock.clock == Clock::GpuTimestamps).map(Rc::new);
         let poison = Rc::new(Poison::new(&gpu));
         let order = Order::new(&gpu);
+        let fence = Fence::new(&gpu);
         let (checked, texts) = (options.checked, options.texts.clone());
-        Wgpu { gpu, timestamps, clock, device, checked, texts, poison, order, visibility: Visibility::watch() }
+        Wgpu { gpu, timestamps, clock, device, checked, texts, poison, order, fence, visibility: Visibility::watch() }
     }
 
     /// The device below.
@@ -91,6 +94,9 @@ impl Wgpu {
         if queues > 1 {
             compiled.options.push(format!("one queue for {queues}: stages run in the order of the list"));
         }
+        if pipelines.iter().any(Option::is_none) {
+            compiled.options.push("pinned host memory: buffers that the host maps".to_owned());
+        }
 
         let ledger = Rc::<Ledger>::default();
         let sets = sets.max(1) as usize;
@@ -98,22 +104,26 @@ impl Wgpu {
         let buffers = gpu.make(|| Buffers::allocate(gpu, &ledger, case, &program, sets)).await?;
         let bind = || {
             let stages = pipelines.into_iter().zip(&program.stages);
-            let kernels: Vec<_> = stages.map(|(p, stage)| buffers.bind(gpu, case, stage, p, order)).collect();
+            let step = |(pipeline, stage)| match pipeline {
+                Some(pipeline) => Step::Launch(buffers.bind(gpu, case, stage, pipeline, order)),
+                None => Step::Copy(buffers.copied(gpu, case, stage, order, &self.fence)),
+            };
+            let steps: Vec<_> = stages.map(step).collect();
             let fills = buffers.poison(gpu, case, &self.poison, |role| role.poisoned());
             let fresh = buffers.poison(gpu, case, &self.poison, |role| matches!(role, Role::Setup { .. }));
-            (kernels, fills, fresh)
+            (steps, fills, fresh)
         };
         let (mut setup, fills, fresh) = gpu.make(bind).await?;
         buffers.fill(gpu, case, inputs).await?;
-        let kernels = setup.split_off(first);
-        self.set_up(&setup, fresh.iter().chain(&fills), sets).await?;
+        let steps = setup.split_off(first);
+        self.set_up(&setup, fresh.iter().chain(&fills), (&buffers, sets)).await?;
         Ok(WgpuCase {
             gpu: gpu.clone(),
             timestamps: self.timestamps.clone(),
             compiled,
             ledger,
             buffers,
-            kernels,
+            steps,
             poison: self.poison.clone(),
             fills,
             rotation: Rotation::new(sets),
@@ -126,19 +136,21 @@ impl Wgpu {
     /// Run the set-up once on every set, on poisoned buffers.
     async fn set_up<'a>(
         &self,
-        setup: &'a [Launched],
+        setup: &'a [Step],
         fills: impl Iterator<Item = &'a Fill>,
-        sets: usize,
+        (buffers, sets): (&Buffers, usize),
     ) -> Result<(), BackendError> {
         if setup.is_empty() {
             return Ok(());
         }
         self.poison.set(&self.gpu, POISON);
+        buffers.poison_host(&self.gpu, POISON, |role| role.poisoned() || matches!(role, Role::Setup { .. }));
         let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
         let mut pass = Pass::begin(&mut encoder, Some("set-up"), None);
         fills.for_each(|fill| fill.encode(&mut pass));
-        (0..sets).for_each(|set| setup.iter().for_each(|kernel| kernel.encode(&mut pass, set)));
         drop(pass);
+        let work: Vec<_> = (0..sets).flat_map(|set| setup.iter().map(move |step| (step, set))).collect();
+        encode(&mut encoder, &work, Launching::OnePass, Stamped::default());
         self.gpu.finish(encoder).await
     }
 }

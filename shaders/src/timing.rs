@@ -63,6 +63,15 @@ impl Timestamps {
         })
     }
 
+    /// This stamp at the end of a pass.
+    pub fn at_end(&self, stamp: u32) -> wgpu::ComputePassTimestampWrites<'_> {
+        wgpu::ComputePassTimestampWrites {
+            query_set: &self.set,
+            beginning_of_pass_write_index: None,
+            end_of_pass_write_index: Some(stamp),
+        }
+    }
+
     /// Let what comes next begin when `written` is.
     ///
     /// Some implementations stamp the begin of a pass while the launches before it still run. A copy of what those

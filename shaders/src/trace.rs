@@ -1,43 +1,43 @@
-//! One execution in detail: every stage in a pass of its own, between stamps of its own.
+//! One execution in detail: every stage in a pass of its own, or between two where it is a copy, with stamps of its own.
 
 use parallax_core::device::{BackendError, Span, SpanKind, Trace, TraceSource, Track};
 use parallax_core::units::Nanos;
 
 use crate::gpu::Gpu;
-use crate::launch::{Launched, Pass};
+use crate::launch::{Pass, Step};
 use crate::stack;
 use crate::timing::{STAMPS, Timestamps};
 
-/// Run these kernels once on one buffer set and say when each ran.
+/// Run these steps once on one buffer set and say when each ran.
 pub async fn trace(
     gpu: &Gpu,
     timestamps: Option<&Timestamps>,
-    kernels: &[Launched],
+    steps: &[Step],
     set: usize,
     stacks: bool,
 ) -> Result<Trace, BackendError> {
     let mut traced = Traced { gpu, set, stacks, spans: Vec::new() };
     let Some(timestamps) = timestamps else {
-        // The device's share is what the host saw, so each kernel is submitted by itself.
-        for kernel in kernels {
-            let handed = traced.submit(std::slice::from_ref(kernel), None);
+        // The device's share is what the host saw, so each step is submitted by itself.
+        for step in steps {
+            let handed = traced.submit(std::slice::from_ref(step), None);
             gpu.done().await?;
             let done = traced.wait(&handed);
-            traced.kernel(kernel, handed.submitting, done, &handed);
+            traced.work(step, handed.submitting, done, &handed);
         }
         return Ok(Trace { spans: traced.spans, alignment_error: None, source: Some(TraceSource::Host) });
     };
     let mut error: f64 = 0.0;
     let mut free_from = f64::NEG_INFINITY;
     // As many stages as there are stamps for at a time.
-    for kernels in kernels.chunks(STAMPS as usize / 2) {
-        let handed = traced.submit(kernels, Some(timestamps));
-        let stamps = timestamps.read(gpu, 2 * kernels.len() as u32).await?;
+    for steps in steps.chunks(STAMPS as usize / 2) {
+        let handed = traced.submit(steps, Some(timestamps));
+        let stamps = timestamps.read(gpu, 2 * steps.len() as u32).await?;
         let done = traced.wait(&handed);
         let (shift, off) = align(&stamps, handed.submitting, done);
         error = error.max(off);
-        for (kernel, (start, end)) in kernels.iter().zip(place(&stamps, shift, &mut free_from)) {
-            traced.kernel(kernel, Nanos(start), Nanos(end), &handed);
+        for (step, (start, end)) in steps.iter().zip(place(&stamps, shift, &mut free_from)) {
+            traced.work(step, Nanos(start), Nanos(end), &handed);
         }
     }
     let (alignment_error, source) = (Some(Nanos(error)), Some(TraceSource::Timestamps));
@@ -59,17 +59,25 @@ struct Handed {
 }
 
 impl Traced<'_> {
-    /// Encode a pass per kernel and submit them all, with a host span for either.
-    fn submit(&mut self, kernels: &[Launched], timestamps: Option<&Timestamps>) -> Handed {
+    /// Encode a pass per launch, and the copies, and submit them all, with a host span for either.
+    fn submit(&mut self, steps: &[Step], timestamps: Option<&Timestamps>) -> Handed {
         let gpu = self.gpu;
         let began = gpu.now();
         let mut encoder = gpu.device.create_command_encoder(&Default::default());
-        for (i, kernel) in kernels.iter().enumerate() {
-            let stamps = timestamps.map(|t| t.around(i as u32));
-            kernel.encode(&mut Pass::begin(&mut encoder, Some(&kernel.label), stamps), self.set);
+        for (i, step) in (0..).zip(steps) {
+            match step {
+                Step::Launch(launched) => {
+                    let stamps = timestamps.map(|t| t.around(i));
+                    launched.encode(&mut Pass::begin(&mut encoder, Some(&launched.label), stamps), self.set);
+                }
+                Step::Copy(copied) => {
+                    let stamps = [2 * i, 2 * i + 1].map(|stamp| timestamps.map(|t| t.at_end(stamp)));
+                    copied.encode(&mut encoder, self.set, stamps);
+                }
+            }
         }
         if let Some(timestamps) = timestamps {
-            timestamps.resolve(&mut encoder, 2 * kernels.len() as u32);
+            timestamps.resolve(&mut encoder, 2 * steps.len() as u32);
         }
         let commands = encoder.finish();
         let encoded = gpu.now();
@@ -92,10 +100,15 @@ impl Traced<'_> {
         done
     }
 
-    fn kernel(&mut self, kernel: &Launched, start: Nanos, end: Nanos, handed: &Handed) {
+    fn work(&mut self, step: &Step, start: Nanos, end: Nanos, handed: &Handed) {
+        let (kind, bytes) = match step {
+            Step::Launch(_) => (SpanKind::Kernel, None),
+            Step::Copy(copied) => (SpanKind::Memcpy, Some(copied.bytes())),
+        };
         self.spans.push(Span {
-            name: kernel.label.to_string(),
-            kind: SpanKind::Kernel,
+            name: step.label().to_owned(),
+            kind,
+            bytes,
             track: Track::Gpu,
             start,
             end,
@@ -144,9 +157,9 @@ mod tests {
         let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
         let case: Case = "attention/fwd/b1,h1,s5,d3/f32/flash".parse().expect("valid");
         let prepared = block_on(wgpu.case(&case, &case.problem.inputs(1), 1)).expect("a small case");
-        let kernels = vec![prepared.kernels[0].clone(); 20];
+        let steps = vec![prepared.steps[0].clone(); 20];
         for timestamps in [prepared.timestamps.as_deref(), None] {
-            let traced = block_on(trace(&prepared.gpu, timestamps, &kernels, 0, false)).expect("a trace");
+            let traced = block_on(trace(&prepared.gpu, timestamps, &steps, 0, false)).expect("a trace");
             let (device, host): (Vec<_>, Vec<_>) = traced.spans.iter().partition(|s| s.track == Track::Gpu);
             assert_eq!(device.len(), 20);
             for track in [&device, &host] {

@@ -9,13 +9,15 @@ use parallax_core::units::Bytes;
 use parallax_shaders::{Options, Wgpu, open};
 use pollster::block_on;
 
-/// One stage, several stages, and inputs whose bytes are no multiple of four.
-const CASES: [&str; 4] = [
+/// One stage, several stages, inputs whose bytes are no multiple of four, and copies from what the host maps.
+const CASES: [&str; 5] = [
     "attention/fwd/b1,h2,s7,d5/f32/manual",
     "attention/fwd/b1,h1,s5,d3/f16/flash",
     "depthwise_conv2d/fwd/n1,c2,h5,k3,p1,nchw/f16/tiled",
     "hash_embedding/fwd/r20,g3,d7,sorted/f32/owner",
+    UPLOADS,
 ];
+const UPLOADS: &str = "upload_compute/fwd/n257,k17,c3,pinned/f32/overlapped";
 
 fn wgpu() -> Wgpu {
     block_on(open(Options::default())).expect("an adapter (llvmpipe will do)")
@@ -169,6 +171,31 @@ fn a_trace_says_who_submitted_what() {
 }
 
 #[test]
+fn copies_from_the_host_are_spans_among_the_others() {
+    let mut wgpu = wgpu();
+    let (case, inputs) = case(UPLOADS);
+    let mut prepared = block_on(wgpu.prepare(&case, &inputs, 2)).expect("a small case");
+    let options = prepared.compiled().options.join("; ");
+    assert!(options.contains("one queue for 2") && options.contains("buffers that the host maps"), "{options}");
+    let trace = block_on(prepared.trace(false)).expect("a trace");
+    let device: Vec<_> = trace.spans.iter().filter(|s| s.track == Track::Gpu).collect();
+    let told: Vec<_> = device.iter().map(|s| (s.name.as_str(), s.kind, s.bytes)).collect();
+    let piece = Some(Bytes(257 * 8 * 4));
+    let (copy, kernel) = (SpanKind::Memcpy, SpanKind::Kernel);
+    let wanted = [
+        ("upload 0", copy, piece),
+        ("compute 0", kernel, None),
+        ("upload 1", copy, piece),
+        ("compute 1", kernel, None),
+        ("upload 2", copy, piece),
+        ("compute 2", kernel, None),
+    ];
+    assert_eq!(told, wanted);
+    assert!(device.iter().all(|s| s.end.0 > s.start.0), "{device:?}");
+    assert!(device.windows(2).all(|pair| pair[0].end.0 <= pair[1].start.0), "{device:?}");
+}
+
+#[test]
 fn launches_say_what_the_plan_asked_for() {
     let mut wgpu = wgpu();
     for text in CASES {
@@ -178,8 +205,11 @@ fn launches_say_what_the_plan_asked_for() {
         let launches = prepared.launches();
         assert_eq!(launches.len(), program.stages.len());
         for (launch, stage) in launches.iter().zip(&program.stages) {
-            let kernel = stage.kernel_launch().expect("a kernel");
-            assert_eq!((&*launch.label, &*launch.entry), (&*stage.label, kernel.entry));
+            assert_eq!((&*launch.label, &*launch.entry), (&*stage.label, stage.entry()));
+            let Some(kernel) = stage.kernel_launch() else {
+                assert_eq!((launch.grid, launch.block), ([1; 3], [1; 3]), "a copy");
+                continue;
+            };
             assert_eq!((launch.grid, launch.block), (kernel.grid, kernel.workgroup));
             assert_eq!(launch.shared, Bytes(u64::from(kernel.shared_bytes)));
             assert_eq!((launch.registers, launch.spilled, launch.occupancy), (None, None, None));

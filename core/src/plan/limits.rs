@@ -35,7 +35,6 @@ pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Resul
 /// Whether the device can carry out a stage.
 fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
     let label = &stage.label;
-    places(problem, stage, caps)?;
     mapped(problem, stage, caps)?;
     match &stage.work {
         Work::Kernel(kernel) => launchable(label, kernel, caps),
@@ -52,30 +51,6 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
         Work::Fill(_) if stage.args.len() == 1 => Ok(()),
         Work::Fill(_) => Err(format!("not run: {label} needs one buffer to fill, it has {}", stage.args.len())),
         Work::Collective(_) => Err(format!("not run: {label} needs 2 devices or more, the limit is 1")),
-    }
-}
-
-/// Whether the device can touch a stage's buffers where they live.
-fn places(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
-    let label = &stage.label;
-    let buffers = problem.buffers();
-    let of = |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer).map(|b| (b.name, b.place));
-    let touched: Vec<(&str, Place)> = stage.args.iter().filter_map(of).collect();
-    if let Some((name, _)) = touched.iter().find(|(_, place)| *place == Place::EachRank) {
-        return Err(format!("not run: `{name}` of {label} lies on 2 devices or more, the limit is 1"));
-    }
-    let Some((name, place)) = touched.iter().find(|(_, place)| place.is_host()) else { return Ok(()) };
-    if caps.dialect != Dialect::Cuda {
-        return Err(format!("not run: {label} uses `{name}` in host memory, which only CUDA times as work"));
-    }
-    match stage.work {
-        Work::Copy if touched.iter().all(|(_, place)| place.is_host()) => {
-            Err(format!("not run: {label} copies from host memory to host memory"))
-        }
-        Work::Copy => Ok(()),
-        // The device reaches pinned memory by itself.
-        Work::Kernel(_) if *place == Place::HostPinned => Ok(()),
-        _ => Err(format!("not run: {label} cannot reach `{name}`, which lies in host memory")),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod filter;
 mod limits;
+pub mod places;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod plan;
 pub mod query;

@@ -4,6 +4,7 @@
 
 use crate::device::Launching;
 use crate::plan::limits::within_limits;
+use crate::plan::places::places;
 use crate::plan::settings::{Scope, setting};
 use crate::plan::{InputSet, Spec};
 use crate::suite;
@@ -256,10 +257,11 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
         return Err(format!("`{variant}` has no kernel for this target"));
     }
     available(problem, caps)?;
-    if let Some(setup) = form.setup {
-        within_limits(problem, &setup(problem, caps), caps)?;
-    }
-    within_limits(problem, &program(problem, caps), caps)
+    let setup = form.setup.map(|setup| setup(problem, caps));
+    let execution = program(problem, caps);
+    // Together, because what one of them writes the other may read.
+    places(problem, setup.iter().chain([&execution]).flat_map(|program| &program.stages), caps)?;
+    setup.iter().chain([&execution]).try_for_each(|program| within_limits(problem, program, caps))
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, zero};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Place, Preset,
-    Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Place, Preset, Problem,
+    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use rayon::prelude::*;
 
@@ -72,16 +72,14 @@ pub fn workload() -> Workload {
             variants: vec![
                 Variant::kernel("serial", "a piece is uploaded, then computed on, then the next", |p, _| {
                     program(p, false)
-                })
-                .only_in(&[Dialect::Cuda]),
+                }),
                 Variant::kernel(
                     "overlapped",
                     "uploads on a queue of their own, into two rooms in turn: while one piece is computed on, the \
                      next one comes; from pageable memory the driver copies through a buffer of its own, and little \
-                     overlaps",
+                     overlaps; with one queue it is `serial` under another name",
                     |p, _| program(p, true),
-                )
-                .only_in(&[Dialect::Cuda]),
+                ),
             ],
             fallback: &["overlapped", "serial"],
             preconditions: Vec::new(),
@@ -92,10 +90,7 @@ pub fn workload() -> Workload {
                 fills: |p| ["a"].iter().chain(&PIECES[..pieces(p)]).map(|name| (*name, zero as Fill)).collect(),
                 tolerance: exact,
             }],
-            only: Some((
-                const { &[Dialect::Cuda] },
-                "uploads are timed as part of the work on CUDA only: WebGPU's are made by its queue, outside of passes",
-            )),
+            only: None,
         }],
     }
 }
@@ -209,7 +204,7 @@ fn program(p: &Problem, overlapped: bool) -> Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::{Case, Order, Queues};
+    use crate::suite::{Case, Dialect, Order, Queues};
     use crate::testing::mock::caps;
 
     fn queues(variant: &str) -> (Vec<Stage>, Queues) {

@@ -1,0 +1,140 @@
+//! Whether a device can touch a program's buffers where they live.
+
+use crate::suite::{Access, BufferSpec, Caps, Dialect, Place, Problem, Stage, Work};
+
+/// Whether the device can touch the buffers of all these stages, a set-up's among them, where they live.
+///
+/// # Errors
+/// The first buffer that it cannot touch, and why.
+pub fn places<'a>(
+    problem: &Problem,
+    stages: impl Iterator<Item = &'a Stage> + Clone,
+    caps: &Caps,
+) -> Result<(), String> {
+    let buffers = problem.buffers();
+    for stage in stages.clone() {
+        let of = |arg: &crate::suite::Arg| buffers.iter().find(|b| b.name == arg.buffer);
+        of_stage(stage, &stage.args.iter().filter_map(of).collect::<Vec<_>>(), caps)?;
+    }
+    match caps.dialect {
+        Dialect::Wgsl => {
+            buffers.iter().filter(|b| b.place.is_host()).try_for_each(|buffer| mapped(buffer, stages.clone()))
+        }
+        Dialect::Cuda | Dialect::Vendor | Dialect::Cpu => Ok(()),
+    }
+}
+
+/// One stage and the buffers that it touches.
+fn of_stage(stage: &Stage, touched: &[&BufferSpec], caps: &Caps) -> Result<(), String> {
+    let label = &stage.label;
+    if let Some(buffer) = touched.iter().find(|b| b.place == Place::EachRank) {
+        return Err(format!("not run: `{}` of {label} lies on 2 devices or more, the limit is 1", buffer.name));
+    }
+    let Some(buffer) = touched.iter().find(|b| b.place.is_host()) else { return Ok(()) };
+    let name = buffer.name;
+    match (caps.dialect, buffer.place) {
+        (Dialect::Cuda, _) => {}
+        (Dialect::Wgsl, Place::HostPinned) => {}
+        (Dialect::Wgsl, _) => {
+            return Err(format!(
+                "not run: {label} uses `{name}` in pageable host memory, which reaches a WebGPU device by \
+                 queue.writeBuffer only: that is no command of a command buffer, so it has no place between two timestamps"
+            ));
+        }
+        (Dialect::Vendor | Dialect::Cpu, _) => {
+            return Err(format!(
+                "not run: {label} uses `{name}` in host memory, from where this target copies nothing"
+            ));
+        }
+    }
+    match stage.work {
+        Work::Copy if touched.iter().all(|b| b.place.is_host()) => {
+            Err(format!("not run: {label} copies from host memory to host memory"))
+        }
+        Work::Copy => Ok(()),
+        // The device reaches pinned memory by itself.
+        Work::Kernel(_) if caps.dialect == Dialect::Cuda && buffer.place == Place::HostPinned => Ok(()),
+        Work::Kernel(_) if caps.dialect == Dialect::Wgsl => {
+            Err(format!("not run: {label} would bind `{name}`, which the host maps: WebGPU only copies from and to it"))
+        }
+        _ => Err(format!("not run: {label} cannot reach `{name}`, which lies in host memory")),
+    }
+}
+
+/// Whether a buffer that the host maps is used one way only: WebGPU maps one for writing, and copies from it, or for
+/// reading, and copies to it.
+fn mapped<'a>(buffer: &BufferSpec, stages: impl Iterator<Item = &'a Stage>) -> Result<(), String> {
+    let (mut from, mut to) = (None, None);
+    for stage in stages {
+        for arg in stage.args.iter().filter(|arg| arg.buffer == buffer.name) {
+            let end = match arg.access {
+                Access::Read => &mut from,
+                Access::Write => &mut to,
+            };
+            end.get_or_insert(&stage.label);
+        }
+    }
+    let name = buffer.name;
+    let one_way = "WebGPU maps a buffer for writing or for reading, never for both";
+    match (from, to) {
+        (Some(from), Some(to)) => {
+            Err(format!("not run: {from} copies from `{name}` in host memory and {to} to it: {one_way}"))
+        }
+        (None, Some(to)) if buffer.role.fill().is_some() => {
+            Err(format!("not run: the host writes `{name}` and {to} copies to it: {one_way}"))
+        }
+        (Some(from), None) if buffer.role.fill().is_none() => {
+            Err(format!("not run: {from} copies from `{name}` in host memory, which nothing fills"))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{Case, Kernel};
+    use crate::testing::mock::caps;
+
+    /// The problem's pieces lie in host memory; `a`, `even` and `out0` on the device.
+    fn refusal(memory: &str, dialect: Dialect, stages: &[Stage]) -> Option<String> {
+        let case: Case = format!("upload_compute/fwd/n8,k1,c2,{memory}/f32/serial").parse().expect("valid");
+        places(&case.problem, stages.iter(), &Caps { dialect, ..caps() }).err()
+    }
+
+    fn upload() -> Stage {
+        Stage::copy("upload", "piece0", "even")
+    }
+
+    #[test]
+    fn host_memory_is_used_as_the_target_can() {
+        let bound = Stage::kernel("fma", "fma/scalar", "fma_scalar").args([("b", "piece0", Access::Read)]);
+        assert!(matches!(bound.work, Work::Kernel(Kernel { .. })));
+        let (wgsl, cuda) = (Dialect::Wgsl, Dialect::Cuda);
+        for (memory, dialect, stages, said) in [
+            ("pinned", wgsl, vec![upload()], None),
+            ("pinned", cuda, vec![upload()], None),
+            ("pageable", cuda, vec![upload()], None),
+            ("pageable", wgsl, vec![upload()], Some("no place between two timestamps")),
+            ("pinned", cuda, vec![bound.clone()], None),
+            ("pinned", wgsl, vec![bound], Some("would bind `piece0`, which the host maps")),
+            ("pinned", wgsl, vec![Stage::copy("swap", "piece0", "piece1")], Some("from host memory to host memory")),
+            ("pinned", wgsl, vec![Stage::fill("zeros", "piece0", 0)], Some("zeros cannot reach `piece0`")),
+            ("pinned", Dialect::Cpu, vec![upload()], Some("from where this target copies nothing")),
+        ] {
+            let found = refusal(memory, dialect, &stages);
+            assert_eq!(found.is_some(), said.is_some(), "{memory} {dialect:?}: {found:?}");
+            assert!(said.is_none_or(|said| found.as_ref().is_some_and(|f| f.contains(said))), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_buffer_that_the_host_maps_goes_one_way() {
+        let back = Stage::copy("download", "even", "piece0");
+        let both = refusal("pinned", Dialect::Wgsl, &[upload(), back.clone()]).expect("both ways");
+        assert!(both.contains("upload copies from `piece0` in host memory and download to it"), "{both}");
+        let filled = refusal("pinned", Dialect::Wgsl, &[back.clone()]).expect("the host fills it");
+        assert!(filled.contains("the host writes `piece0` and download copies to it"), "{filled}");
+        assert_eq!(refusal("pinned", Dialect::Cuda, &[upload(), back]), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! Stages that copy from or to what the host maps: commands between passes.
+
+use std::borrow::Cow;
+
+use parallax_core::device::Launch;
+use parallax_core::suite::Stage;
+use parallax_core::units::Bytes;
+
+use crate::fence::Fenced;
+
+/// Such a stage, on every buffer set.
+#[derive(Clone)]
+pub struct Copied {
+    /// The stage's name.
+    pub label: Cow<'static, str>,
+    entry: &'static str,
+    bytes: u64,
+    /// One pair of buffers per set.
+    sets: Vec<Ends>,
+    /// A copy to make before it, where there are several sets: see [`crate::order`].
+    order: Option<[wgpu::Buffer; 2]>,
+}
+
+/// What is copied where, and the launch that the copy cannot overlap.
+#[derive(Clone)]
+pub struct Ends {
+    pub from: wgpu::Buffer,
+    pub to: wgpu::Buffer,
+    pub fenced: Fenced,
+}
+
+impl Copied {
+    /// A stage that copies so many bytes; copies come in multiples of four, as buffers do.
+    pub fn new(stage: &Stage, bytes: u64, sets: Vec<Ends>, order: Option<[wgpu::Buffer; 2]>) -> Copied {
+        let bytes = bytes.next_multiple_of(4);
+        Copied { label: stage.label.clone(), entry: stage.entry(), bytes, sets, order }
+    }
+
+    /// Bytes that it moves.
+    pub fn bytes(&self) -> Bytes {
+        Bytes(self.bytes)
+    }
+
+    /// A copy has neither grid nor workgroups.
+    pub fn launch(&self) -> Launch {
+        let (label, entry) = (self.label.to_string(), self.entry.to_owned());
+        Launch { label, entry, grid: [1; 3], block: [1; 3], ..Launch::default() }
+    }
+
+    /// Copy on one set; before it and behind it a pass with a stamp, where one is given.
+    pub fn encode(
+        &self,
+        encoder: &mut wgpu::CommandEncoder,
+        set: usize,
+        [before, behind]: [Option<wgpu::ComputePassTimestampWrites<'_>>; 2],
+    ) {
+        let Ends { from, to, fenced } = &self.sets[set];
+        if before.is_some() {
+            fenced.encode(encoder, before);
+        }
+        if let Some([order, away]) = &self.order {
+            encoder.copy_buffer_to_buffer(order, 0, away, 0, 4);
+        }
+        encoder.copy_buffer_to_buffer(from, 0, to, 0, self.bytes);
+        if behind.is_some() {
+            fenced.encode(encoder, behind);
+        }
+    }
+
+    /// Launch what waits for the copy on one set, and say what that writes.
+    pub fn wait(&self, encoder: &mut wgpu::CommandEncoder, set: usize) -> &wgpu::Buffer {
+        let fenced = &self.sets[set].fenced;
+        fenced.encode(encoder, None);
+        fenced.written()
+    }
+}

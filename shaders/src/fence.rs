@@ -1,0 +1,106 @@
+//! Launches that wait for copies, and that copies wait for.
+//!
+//! Stamps are taken at the ends of passes, and copies stand outside of passes: a stamp belongs to a copy only if a pass
+//! cannot overlap it. A launch that binds the copy's buffer on the device as writable, though no kernel touches it there,
+//! has to begin after a copy before it and to end before a copy behind it. Its stamp is the one at the end of its pass:
+//! some implementations stamp the begin of a pass while the work before it still runs.
+
+use crate::gpu::Gpu;
+use crate::memory::Held;
+
+/// Makes such launches.
+pub struct Fence {
+    pipeline: wgpu::ComputePipeline,
+    layout: wgpu::BindGroupLayout,
+    /// What the launch writes: one that does nothing gives no stamps on some platforms.
+    work: Held,
+}
+
+/// The launch beside copies of one buffer.
+#[derive(Clone)]
+pub struct Fenced {
+    pipeline: wgpu::ComputePipeline,
+    group: wgpu::BindGroup,
+    work: wgpu::Buffer,
+}
+
+impl Fence {
+    /// Compile it.
+    pub fn new(gpu: &Gpu) -> Fence {
+        use wgpu::BufferUsages as U;
+        let entry = |binding| wgpu::BindGroupLayoutEntry {
+            binding,
+            visibility: wgpu::ShaderStages::COMPUTE,
+            ty: wgpu::BindingType::Buffer {
+                ty: wgpu::BufferBindingType::Storage { read_only: false },
+                has_dynamic_offset: false,
+                min_binding_size: None,
+            },
+            count: None,
+        };
+        let layout = gpu.device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+            label: Some("fence"),
+            entries: &[entry(0), entry(1)],
+        });
+        let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: Some("fence"),
+            source: wgpu::ShaderSource::Wgsl(
+                "@group(0) @binding(0) var<storage, read_write> work: array<u32>;
+                 @compute @workgroup_size(4) fn fence(@builtin(local_invocation_index) i: u32) { work[i] += 1u; }"
+                    .into(),
+            ),
+        });
+        let pipeline_layout = gpu.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+            label: Some("fence"),
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: 0,
+        });
+        let pipeline = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: Some("fence"),
+            layout: Some(&pipeline_layout),
+            module: &module,
+            entry_point: Some("fence"),
+            compilation_options: Default::default(),
+            cache: None,
+        });
+        let work = Held::new(&gpu.ledger, &gpu.device, "fence", 16, U::STORAGE | U::COPY_SRC);
+        Fence { pipeline, layout, work }
+    }
+
+    /// The launch beside copies from or to this buffer of the device.
+    pub fn beside(&self, gpu: &Gpu, buffer: &wgpu::Buffer) -> Fenced {
+        let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: Some("fence"),
+            layout: &self.layout,
+            entries: &[
+                wgpu::BindGroupEntry { binding: 0, resource: self.work.buffer.as_entire_binding() },
+                // Any part of a buffer stands for all of it.
+                wgpu::BindGroupEntry {
+                    binding: 1,
+                    resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                        buffer,
+                        offset: 0,
+                        size: wgpu::BufferSize::new(16),
+                    }),
+                },
+            ],
+        });
+        Fenced { pipeline: self.pipeline.clone(), group, work: self.work.buffer.clone() }
+    }
+}
+
+impl Fenced {
+    /// A pass with the launch, stamped at its end if at all.
+    pub fn encode(&self, encoder: &mut wgpu::CommandEncoder, stamp: Option<wgpu::ComputePassTimestampWrites<'_>>) {
+        let descriptor = wgpu::ComputePassDescriptor { label: Some("fence"), timestamp_writes: stamp };
+        let mut pass = encoder.begin_compute_pass(&descriptor);
+        pass.set_pipeline(&self.pipeline);
+        pass.set_bind_group(0, &self.group, &[]);
+        pass.dispatch_workgroups(1, 1, 1);
+    }
+
+    /// What the launch writes.
+    pub fn written(&self) -> &wgpu::Buffer {
+        &self.work
+    }
+}
