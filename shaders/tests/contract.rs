@@ -196,6 +196,26 @@ fn copies_from_the_host_are_spans_among_the_others() {
 }
 
 #[test]
+fn stamps_bracket_copies_that_begin_and_end_a_batch() {
+    let mut wgpu = wgpu();
+    for way in ["upload", "download"] {
+        let (case, inputs) = case(&format!("link/fwd/n4194304,{way}/f32/copy"));
+        for sets in [1, 2] {
+            let mut prepared = block_on(wgpu.prepare(&case, &inputs, sets)).expect("a small case");
+            for launching in Launching::choices(Dialect::Wgsl) {
+                block_on(prepared.launch_as(*launching)).expect("WebGPU's own");
+                block_on(prepared.measure(Batch::of(4))).expect("warm");
+                let sample = block_on(prepared.measure(Batch { lead: 0, repeats: 20 })).expect("a sample");
+                // Handing over and stamping are nothing beside 320 MiB.
+                assert!(sample.time.0 < sample.host.0 && sample.time.0 > sample.host.0 / 4.0, "{way}: {sample:?}");
+                let led = block_on(prepared.measure(Batch { lead: 60, repeats: 20 })).expect("a sample");
+                assert!(led.time.0 < led.host.0 * 0.6, "{way}: the lead is waited for but not timed: {led:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn launches_say_what_the_plan_asked_for() {
     let mut wgpu = wgpu();
     for text in CASES {

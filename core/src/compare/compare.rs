@@ -308,6 +308,7 @@ mod tests {
                 utilisation,
                 peak_flops: None,
                 peak_bandwidth: None,
+                peak_link: None,
                 bound: Bound::Memory,
             });
         }

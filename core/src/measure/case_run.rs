@@ -268,11 +268,11 @@ impl<'p> CaseRun<'p> {
     /// The case under the roofline.
     fn analysis(&self, timing: &Timing, ceilings: &Ceilings, profiler: &dyn Profiler) -> Option<Analysis> {
         let problem = &self.case.problem;
-        let cost = problem.cost();
+        let work = (problem.cost(), problem.crossing());
         let set = problem.bytes(|b| !matches!(b.role, Role::Scratch));
         let caps = &profiler.device().caps;
         let figure = (timing.summary.median, self.prepared.launches().len());
-        roofline::analyse(ceilings, caps, problem.dtype, cost, (set, timing.cache), figure)
+        roofline::analyse(ceilings, caps, problem.dtype, work, (set, timing.cache), figure)
     }
 
     fn outcome(
@@ -282,11 +282,11 @@ impl<'p> CaseRun<'p> {
         ceilings: &Ceilings,
         profiler: Option<&dyn Profiler>,
     ) -> Outcome {
-        let cost = self.case.problem.cost();
+        let work = (self.case.problem.cost(), self.case.problem.crossing());
         let launches = self.prepared.launches();
         let analysis = timing.as_ref().zip(profiler).and_then(|(t, p)| self.analysis(t, ceilings, p));
         if let (Some(a), Some(t)) = (&analysis, &timing)
-            && let Some(reason) = roofline::impossible(a, cost, t.summary.median)
+            && let Some(reason) = roofline::impossible(a, work, t.summary.median)
         {
             return Outcome::Refused { kind: Refusal::Impossible, reason, check: self.check };
         }

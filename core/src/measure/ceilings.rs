@@ -35,6 +35,8 @@ const KNEE: f64 = 1.25;
 struct Sizes {
     emulated: bool,
     working_sets: &'static [u64],
+    /// What crosses the link in one piece.
+    pieces: &'static [u64],
     transfer: u64,
 }
 
@@ -43,10 +45,16 @@ const MIB: u64 = 1 << 20;
 fn sizes(profiler: &dyn Profiler) -> Sizes {
     // Browsers do not tell what kind a GPU is, only whether it is an emulation.
     match profiler.device().kind.is_emulated() {
-        true => Sizes { emulated: true, working_sets: &[MIB / 4, MIB, 4 * MIB, 16 * MIB, 64 * MIB], transfer: 8 * MIB },
+        true => Sizes {
+            emulated: true,
+            working_sets: &[MIB / 4, MIB, 4 * MIB, 16 * MIB, 64 * MIB],
+            pieces: &[MIB / 4, 2 * MIB, 16 * MIB],
+            transfer: 8 * MIB,
+        },
         false => Sizes {
             emulated: false,
             working_sets: &[MIB, 4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB, 128 * MIB, 256 * MIB],
+            pieces: &[MIB, 8 * MIB, 64 * MIB],
             transfer: 64 * MIB,
         },
     }
@@ -72,6 +80,11 @@ pub async fn measure(profiler: &mut dyn Profiler, clock: &TrustedClock) -> Resul
     let dispatch = probes(Finds::Dispatch, usual, DType::F32, dialect);
     if let Some((timing, _)) = best(profiler, clock, &mut found.missing, dispatch).await? {
         found.dispatch = timing.slope.map(|s| s.execution).filter(|t| t.0 > 0.0).or(Some(timing.summary.median));
+    }
+    // The host has no link to itself.
+    if dialect != Dialect::Cpu {
+        found.link.up = link(profiler, clock, &sizes, &mut found.missing, Finds::Upload).await?;
+        found.link.down = link(profiler, clock, &sizes, &mut found.missing, Finds::Download).await?;
     }
     for way in [Transfer::Upload, Transfer::Download] {
         let mut times = Vec::new();
@@ -131,6 +144,28 @@ async fn bandwidth(
         None => knee(&found.bandwidth).map(|capacity| Cache { capacity, from_driver: false }),
     };
     Ok(())
+}
+
+/// Throughput of the link one way, by the size of what crosses.
+async fn link(
+    profiler: &mut dyn Profiler,
+    clock: &TrustedClock,
+    sizes: &Sizes,
+    missing: &mut Vec<String>,
+    finds: Finds,
+) -> Result<Vec<Bandwidth>, BackendError> {
+    let dialect = profiler.device().caps.dialect;
+    let mut points = Vec::new();
+    for piece in sizes.pieces {
+        let scale = Scale { working_set: *piece, ..Scale::usual(sizes.emulated) };
+        let reached = best(profiler, clock, missing, probes(finds, scale, DType::F32, dialect)).await?;
+        points.extend(reached.map(|(timing, case)| {
+            let crossing = case.problem.crossing();
+            let bytes = Bytes(crossing.up.0 + crossing.down.0);
+            Bandwidth { working_set: bytes, rate: bytes.per(timing.summary.min), probe: case.to_string() }
+        }));
+    }
+    Ok(points)
 }
 
 /// The largest working set that is still served clearly faster than the largest of all.

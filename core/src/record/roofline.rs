@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan;
-use crate::suite::{Caps, Cost, DType};
+use crate::suite::{Caps, Cost, Crossing, DType};
 use crate::units::{Bytes, Nanos};
 
 /// What a device can do at best, as far as our own probes reach it.
@@ -19,12 +19,33 @@ pub struct Ceilings {
     pub arithmetic: Vec<Arithmetic>,
     /// One more dispatch of nearly nothing in a submission, on the run's clock.
     pub dispatch: Option<Nanos>,
-    /// Bytes per second from host to device.
+    /// The link between host and device, as work on the device's queues sees it: what cases that cross it are held
+    /// against. Empty where there is none, and in files from before it was measured.
+    #[serde(skip_serializing_if = "Link::is_empty")]
+    pub link: Link,
+    /// Bytes per second from host to device, until the host hears that they are there.
     pub upload: Option<f64>,
-    /// Bytes per second from device to host.
+    /// Bytes per second from device to host, until the host can read them.
     pub download: Option<f64>,
     /// What could not be measured, and why.
     pub missing: Vec<String>,
+}
+
+/// Best throughput of the link between host and device, smallest pieces first.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Link {
+    /// From the host's pinned memory to the device. A working set is what crosses in one piece.
+    pub up: Vec<Bandwidth>,
+    /// From the device to the host's pinned memory.
+    pub down: Vec<Bandwidth>,
+}
+
+impl Link {
+    /// Whether nothing is known of it.
+    pub fn is_empty(&self) -> bool {
+        self.up.is_empty() && self.down.is_empty()
+    }
 }
 
 /// Best throughput at one working set.
@@ -102,6 +123,10 @@ pub struct Analysis {
     pub peak_flops: Option<f64>,
     /// Bytes per second that memory could move at this working set.
     pub peak_bandwidth: Option<f64>,
+    /// Bytes per second that the link between host and device could move, the way that takes longer; absent where nothing
+    /// crosses it or it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_link: Option<f64>,
     /// What binds it.
     pub bound: Bound,
 }
@@ -120,12 +145,18 @@ impl Ceilings {
     /// In cold caches all that counts is the largest set. In hot ones, smaller sets that were measured faster are held
     /// against a case too when they are at least half its size: caches are not used up to the last byte.
     pub fn bandwidth_at(&self, working_set: Bytes, cache: plan::Cache) -> Option<f64> {
-        let largest = self.bandwidth.last()?;
-        let near = |p: &&Bandwidth| p.working_set.0 >= working_set.0 / 2;
-        match cache {
-            plan::Cache::Cold => Some(largest.rate),
-            plan::Cache::Hot => self.bandwidth.iter().filter(near).chain([largest]).map(|p| p.rate).reduce(f64::max),
-        }
+        best_at(&self.bandwidth, working_set, cache)
+    }
+
+    /// The way over the link that takes longer: its time in nanoseconds, and its bytes per second. The two ways may be
+    /// used at the same time. `None` where nothing crosses or nothing is known of the link.
+    fn link_at(&self, crossing: Crossing, cache: plan::Cache) -> Option<(f64, f64)> {
+        let ways = [(crossing.up, &self.link.up), (crossing.down, &self.link.down)];
+        let one = |(bytes, points): (Bytes, &Vec<Bandwidth>)| {
+            let rate = best_at(points, bytes, cache).filter(|_| bytes.0 > 0)?;
+            Some((bytes.0 as f64 / rate * 1e9, rate))
+        };
+        ways.into_iter().filter_map(one).max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
     /// Operations per second that arithmetic can do in an element type, matrix units included. `None` where matrix units
@@ -139,12 +170,22 @@ impl Ceilings {
     }
 }
 
+/// The best of the points that count for a working set.
+fn best_at(points: &[Bandwidth], working_set: Bytes, cache: plan::Cache) -> Option<f64> {
+    let largest = points.last()?;
+    let near = |p: &&Bandwidth| p.working_set.0 >= working_set.0 / 2;
+    match cache {
+        plan::Cache::Cold => Some(largest.rate),
+        plan::Cache::Hot => points.iter().filter(near).chain([largest]).map(|p| p.rate).reduce(f64::max),
+    }
+}
+
 /// Put a time under the roofline. `None` where no ceiling is known.
 pub fn analyse(
     ceilings: &Ceilings,
     caps: &Caps,
     dtype: DType,
-    cost: Cost,
+    (cost, crossing): (Cost, Crossing),
     (working_set, cache): (Bytes, plan::Cache),
     (median, launches): (Nanos, usize),
 ) -> Option<Analysis> {
@@ -152,7 +193,8 @@ pub fn analyse(
     let peak_flops = ceilings.flops_of(dtype, caps);
     let time = |amount: u64, peak: Option<f64>| peak.map_or(0.0, |rate| amount as f64 / rate * 1e9);
     let (bytes, flops) = (time(cost.moved().0, peak_bandwidth), time(cost.flops.0, peak_flops));
-    let floor = bytes.max(flops);
+    let (link, peak_link) = ceilings.link_at(crossing, cache).map_or((0.0, None), |(time, rate)| (time, Some(rate)));
+    let floor = bytes.max(flops).max(link);
     if floor <= 0.0 {
         return None;
     }
@@ -162,6 +204,8 @@ pub fn analyse(
         Bound::Launch
     } else if utilisation < NEAR {
         Bound::Latency
+    } else if link >= flops.max(bytes) {
+        Bound::Transfer
     } else if flops > bytes {
         Bound::Compute
     } else {
@@ -173,22 +217,28 @@ pub fn analyse(
         utilisation,
         peak_flops,
         peak_bandwidth,
+        peak_link,
         bound,
     })
 }
 
 /// Why a time cannot be, if it cannot.
-pub fn impossible(analysis: &Analysis, cost: Cost, median: Nanos) -> Option<String> {
+pub fn impossible(analysis: &Analysis, (cost, crossing): (Cost, Crossing), median: Nanos) -> Option<String> {
     (median.0 < analysis.floor.0 * (1.0 - MARGIN)).then(|| {
         let rate = |amount: u64, unit| crate::units::scaled(amount as f64 / median.secs(), unit);
         let peak = |rate: Option<f64>, unit| rate.map_or("unknown".to_owned(), |r| crate::units::scaled(r, unit));
+        let crossed = analysis.peak_link.map(|link| {
+            let most = crossing.up.0.max(crossing.down.0);
+            format!(", and {} of a link of {}", rate(most, "B/s"), peak(Some(link), "B/s"))
+        });
         format!(
-            "{median} is below the floor of {}: it would mean {} of measured {}, and {} of measured {}",
+            "{median} is below the floor of {}: it would mean {} of measured {}, and {} of measured {}{}",
             analysis.floor,
             rate(cost.moved().0, "B/s"),
             peak(analysis.peak_bandwidth, "B/s"),
             rate(cost.flops.0, "FLOP/s"),
             peak(analysis.peak_flops, "FLOP/s"),
+            crossed.unwrap_or_default(),
         )
     })
 }
@@ -212,7 +262,8 @@ mod tests {
     fn at(flops: u64, bytes: u64, median: f64) -> Analysis {
         let cost = Cost { flops: Flops(flops), read: Bytes(bytes), written: Bytes(0) };
         let set = (Bytes(1 << 28), plan::Cache::Hot);
-        analyse(&ceilings(), &caps(), DType::F32, cost, set, (Nanos(median), 1)).expect("ceilings")
+        let work = (cost, Crossing::default());
+        analyse(&ceilings(), &caps(), DType::F32, work, set, (Nanos(median), 1)).expect("ceilings")
     }
 
     #[test]
@@ -224,6 +275,31 @@ mod tests {
         assert_eq!(at(1_000_000, 100_000_000, 200_000.0).bound, Bound::Memory);
         assert_eq!(at(1_000_000, 1_000_000, 2_900.0).bound, Bound::Launch);
         assert_eq!(at(1_000_000, 1_000_000, 200_000.0).bound, Bound::Latency);
+    }
+
+    #[test]
+    fn what_crosses_the_link_is_held_against_the_link() {
+        // 1 MB over a link of 10 GB/s is 100 µs, through memory 1 µs.
+        let point = |rate| vec![Bandwidth { working_set: Bytes(1 << 26), rate, probe: String::new() }];
+        let linked = Ceilings { link: Link { up: point(1e10), down: point(2e10) }, ..ceilings() };
+        let cost = Cost { flops: Flops(100_000_000), read: Bytes(1_000_000), written: Bytes(0) };
+        let analysis = |ceilings: &Ceilings, up, down, median| {
+            let work = (cost, Crossing { up: Bytes(up), down: Bytes(down) });
+            let set = (Bytes(1 << 28), plan::Cache::Hot);
+            let found = analyse(ceilings, &caps(), DType::F32, work, set, (Nanos(median), 1)).expect("ceilings");
+            (found.bound, found.floor, found.peak_link, impossible(&found, work, Nanos(median)))
+        };
+        let up = (Bound::Transfer, Nanos(100_000.0), Some(1e10), None);
+        assert_eq!(analysis(&linked, 1_000_000, 0, 125_000.0), up);
+        assert_eq!(analysis(&linked, 1_000_000, 1_000_000, 125_000.0), up, "both ways at the same time");
+        assert_eq!(analysis(&linked, 0, 4_000_000, 250_000.0).2, Some(2e10));
+        assert_eq!(analysis(&linked, 10_000, 0, 12_500.0).0, Bound::Compute, "few bytes");
+        // Files from before the link was measured, and what stays on the device.
+        let compute = (Bound::Compute, Nanos(10_000.0), None, None);
+        assert_eq!(analysis(&ceilings(), 1_000_000, 0, 12_500.0), compute);
+        assert_eq!(analysis(&linked, 0, 0, 12_500.0), compute);
+        let refused = analysis(&linked, 1_000_000, 0, 50_000.0).3.expect("twice the link");
+        assert!(refused.contains("20.0 GB/s of a link of 10.0 GB/s"), "{refused}");
     }
 
     #[test]
@@ -245,7 +321,8 @@ mod tests {
     #[test]
     fn faster_than_the_floor_is_impossible_beyond_the_margin() {
         let cost = Cost { flops: Flops(1_000_000_000), read: Bytes(0), written: Bytes(0) };
-        let said = |median| impossible(&at(1_000_000_000, 0, median), cost, Nanos(median));
+        let work = (cost, Crossing::default());
+        let said = |median| impossible(&at(1_000_000_000, 0, median), work, Nanos(median));
         assert_eq!(said(95_000.0), None, "within the margin of error");
         assert!(said(50_000.0).expect("impossible").contains("below the floor of 100 µs"));
     }

@@ -125,7 +125,8 @@ fn of_stage(case: &Case, stage: &Stage, time: Nanos, run: &Run) -> Option<Analys
     let touched = case.problem.bytes(|b| stage.args.iter().any(|arg| arg.buffer == b.name));
     let dtype = stage.kernel_launch().and_then(|kernel| kernel.elem).unwrap_or(case.problem.dtype);
     let ceilings = &run.baseline.as_ref()?.ceilings;
-    analyse(ceilings, &run.device().caps, dtype, stage.cost, (touched, run.spec.cache), (time, 1))
+    let work = (stage.cost, stage.crossing(&case.problem));
+    analyse(ceilings, &run.device().caps, dtype, work, (touched, run.spec.cache), (time, 1))
 }
 
 /// One sentence about a case: what binds it and what would help. `None` for a case without a figure.
@@ -170,7 +171,14 @@ pub fn advice(record: &Record, run: &Run) -> Option<String> {
         Bound::Compute => {
             format!("it is compute-bound at {used} of the measured rate: more work per thread and per load would help")
         }
-        Bound::Transfer => "moving its data costs more than computing: keep data on the device".to_owned(),
+        Bound::Transfer if analysis.utilisation >= CLOSE => format!(
+            "it reaches {used} of the measured link between host and device: only fewer bytes help, or data that stays on \
+             the device"
+        ),
+        Bound::Transfer => format!(
+            "moving its data between host and device takes {used} of its time at the measured rate: compute while data is \
+             moved, or keep it on the device"
+        ),
         Bound::Latency => latency(measured, &used),
     })
 }

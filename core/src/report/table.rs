@@ -233,6 +233,12 @@ pub fn ceilings(ceilings: &Ceilings) -> Vec<Ceiling> {
         add(format!("{}{units}", a.dtype.name()), scaled(a.rate, "FLOP/s"), format!("({})", a.probe));
     }
     ceilings.dispatch.into_iter().for_each(|t| add("dispatch".to_owned(), t.to_string(), plain()));
+    for (name, points) in [("link up", &ceilings.link.up), ("link down", &ceilings.link.down)] {
+        let fastest = points.iter().max_by(|a, b| a.rate.total_cmp(&b.rate));
+        fastest.into_iter().for_each(|b| {
+            add(name.to_owned(), scaled(b.rate, "B/s"), format!("at {} ({})", b.working_set, b.probe));
+        });
+    }
     for (name, rate) in [("upload", ceilings.upload), ("download", ceilings.download)] {
         rate.into_iter().for_each(|r| add(name.to_owned(), scaled(r, "B/s"), plain()));
     }

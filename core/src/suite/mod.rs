@@ -3,6 +3,7 @@
 mod buffer;
 mod caps;
 mod case;
+mod crossing;
 mod direction;
 mod draw;
 mod dtype;
@@ -25,6 +26,7 @@ mod workload;
 pub use buffer::*;
 pub use caps::*;
 pub use case::*;
+pub use crossing::*;
 pub use direction::*;
 pub use draw::*;
 pub use dtype::*;

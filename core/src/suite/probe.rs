@@ -23,6 +23,10 @@ pub enum Finds {
     Matrix,
     /// Time of a launch that does nearly nothing.
     Dispatch,
+    /// Throughput of the link from the host's pinned memory to the device, as timed work sees it.
+    Upload,
+    /// The same from the device to the host.
+    Download,
     /// The device's own speed, again and again: pure arithmetic that no memory and no cache disturbs.
     Speed,
 }
@@ -32,7 +36,7 @@ pub enum Finds {
 pub struct Scale {
     /// The device is emulated on the host's processor: slow, and without caches of its own.
     pub emulated: bool,
-    /// Bytes that an execution of a bandwidth probe touches.
+    /// Bytes that an execution of a probe touches in memory, or moves over the link.
     pub working_set: u64,
     /// So many times as long as usual, for a probe of speed.
     pub longer: u64,

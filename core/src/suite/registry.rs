@@ -52,6 +52,12 @@ mod tests {
             for finds in [Finds::Bandwidth, Finds::Arithmetic, Finds::Dispatch, Finds::Speed] {
                 assert!(!probes(finds, scale, DType::F32, dialect).is_empty(), "{finds:?} {dialect:?} {emulated}");
             }
+            for finds in [Finds::Upload, Finds::Download] {
+                let all = probes(finds, scale, DType::F32, dialect);
+                let moved = |case: &Case| (case.problem.crossing().up.0 > 0, case.problem.crossing().down.0 > 0);
+                let wanted = (finds == Finds::Upload, finds == Finds::Download);
+                assert!(!all.is_empty() && all.iter().all(|case| moved(case) == wanted), "{finds:?} {dialect:?}");
+            }
             assert_eq!(probes(Finds::Matrix, scale, DType::F32, dialect).is_empty(), emulated);
         }
         let speed = probes(Finds::Speed, Scale::usual(false), DType::F32, Dialect::Cuda);

@@ -1,0 +1,57 @@
+//! What crosses the link between host and device.
+
+use super::{Access, Problem, Role, Stage};
+use crate::units::Bytes;
+
+/// The least bytes that must cross the link, each way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Crossing {
+    /// From the host to the device.
+    pub up: Bytes,
+    /// From the device to the host.
+    pub down: Bytes,
+}
+
+impl Problem {
+    /// What one execution must bring from the host and take back to it: nothing, where all buffers lie on the device.
+    pub fn crossing(&self) -> Crossing {
+        let bytes = |wanted: fn(Role) -> bool| self.bytes(|b| b.place.is_host() && wanted(b.role));
+        Crossing {
+            up: bytes(|role| role.fill().is_some()),
+            down: bytes(|role| matches!(role, Role::Output { .. } | Role::InOut { .. })),
+        }
+    }
+}
+
+impl Stage {
+    /// The same of this stage alone, in a case of this problem.
+    pub fn crossing(&self, problem: &Problem) -> Crossing {
+        let touches = |name: &str, access| self.args.iter().any(|arg| arg.buffer == name && arg.access == access);
+        let bytes = |access| problem.bytes(|b| b.place.is_host() && touches(b.name, access));
+        Crossing { up: bytes(Access::Read), down: bytes(Access::Write) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::Case;
+    use crate::testing::mock::caps;
+
+    #[test]
+    fn what_crosses_is_what_lies_in_host_memory() {
+        for (text, (up, down), stages) in [
+            ("link/fwd/n5,upload/f32/copy", (20, 0), vec![(20, 0)]),
+            ("link/fwd/n5,download/f16/copy", (0, 10), vec![(0, 10)]),
+            ("copy/fwd/n5/f32/scalar", (0, 0), vec![(0, 0)]),
+            ("upload_compute/fwd/n2,k1,c2,pinned/f32/serial", (128, 0), vec![(64, 0), (0, 0), (64, 0), (0, 0)]),
+        ] {
+            let case: Case = text.parse().expect("valid");
+            let crossing = |(up, down): (u64, u64)| Crossing { up: Bytes(up), down: Bytes(down) };
+            assert_eq!(case.problem.crossing(), crossing((up, down)), "{text}");
+            let program = case.program(&caps()).expect("stages");
+            let found: Vec<Crossing> = program.stages.iter().map(|stage| stage.crossing(&case.problem)).collect();
+            assert_eq!(found, stages.into_iter().map(crossing).collect::<Vec<_>>(), "{text}");
+        }
+    }
+}
