@@ -114,6 +114,9 @@
 //! - Browsers coarsen timestamps. The step is measured and samples are made at least a hundred steps long (within a
 //!   submission of 100 ms), so a step costs at most 1 % of a sample, but it does cost that.
 //! - Ceilings are what our own probes reach. A better probe would raise them, and lower every utilisation.
+//! - On WebGPU, pinned host memory is a buffer that the host maps. Where that lies is the implementation's choice: one that
+//!   puts it into memory of the device which the host writes across the bus has moved the bytes before any clock starts.
+//!   The ceiling `link up` shows it, far above what a bus can do.
 //! - Occupancy is computed from the launch (registers, shared memory, block, grid), not counted by the hardware.
 //! - A run's interval says how well *this run* knows its median. Two runs differ by more: memory lies elsewhere, clocks
 //!   settle elsewhere. `run --a-a` measures how much, and a comparison keeps a resolution below which it calls nothing.

@@ -133,7 +133,7 @@ mod tests {
         let back = Stage::copy("download", "even", "piece0");
         let both = refusal("pinned", Dialect::Wgsl, &[upload(), back.clone()]).expect("both ways");
         assert!(both.contains("upload copies from `piece0` in host memory and download to it"), "{both}");
-        let filled = refusal("pinned", Dialect::Wgsl, &[back.clone()]).expect("the host fills it");
+        let filled = refusal("pinned", Dialect::Wgsl, std::slice::from_ref(&back)).expect("the host fills it");
         assert!(filled.contains("the host writes `piece0` and download copies to it"), "{filled}");
         assert_eq!(refusal("pinned", Dialect::Cuda, &[upload(), back]), None);
     }
