@@ -2,7 +2,7 @@
 
 #include "lib/mbarrier.cuh"
 
-// A second or so.
+// A second or so. Instructions of whole warps may follow, so the warp comes together again after the loop.
 constexpr long long PATIENCE = 2000000000;
 
 __device__ __forceinline__ void wait_or_trap(mbarrier* barrier, unsigned parity) {
@@ -10,6 +10,7 @@ __device__ __forceinline__ void wait_or_trap(mbarrier* barrier, unsigned parity)
     while (!mbarrier_try(barrier, parity)) {
         if (clock64() - begin > PATIENCE) __trap();
     }
+    __syncwarp();
 }
 
 __device__ __forceinline__ void wait_for_cluster_or_trap(mbarrier* barrier, unsigned parity) {
@@ -17,4 +18,5 @@ __device__ __forceinline__ void wait_for_cluster_or_trap(mbarrier* barrier, unsi
     while (!mbarrier_try_cluster(barrier, parity)) {
         if (clock64() - begin > PATIENCE) __trap();
     }
+    __syncwarp();
 }
