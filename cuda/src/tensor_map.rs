@@ -110,7 +110,7 @@ mod tests {
     fn what_cannot_be_is_refused_before_the_driver_is_asked() {
         let map = TensorMap::dense(&[3, 8], Storage::F32, &[1, 8], Swizzle::None);
         let said = encode(&map, Storage::F32, 256, 95).expect_err("too short").to_string();
-        assert!(said.contains("reaches to 96 B"), "{said}");
+        assert!(said.contains("reaches to 96.0 B"), "{said}");
         assert!(encode(&map, Storage::F32, 8, 96).is_err_and(|error| error.to_string().contains("0x8")));
     }
 }
