@@ -17,8 +17,9 @@ fn type_string(storage: Storage) -> &'static str {
 }
 
 /// Read an array for an input, as little-endian bytes of its elements. `path` is for messages.
-pub fn read(from: impl Read, path: &Path, spec: &BufferSpec, storage: Storage) -> anyhow::Result<Vec<u8>> {
-    let npy = npyz::NpyFile::new(from)
+pub fn read(mut from: impl Read, path: &Path, spec: &BufferSpec, storage: Storage) -> anyhow::Result<Vec<u8>> {
+    let npy = header(&mut from)
+        .and_then(|header| Ok(npyz::NpyFile::new(std::io::Cursor::new(header).chain(from))?))
         .with_context(|| format!("{} is not a NumPy array file (numpy.save writes them)", path.display()))?;
     let got = npy.dtype().descr().trim_matches('\'').to_owned();
     let want = type_string(storage);
@@ -40,6 +41,33 @@ pub fn read(from: impl Read, path: &Path, spec: &BufferSpec, storage: Storage) -
         Storage::U32 => elements(npy, u32::to_le_bytes),
     }
     .with_context(|| format!("{} ends early", path.display()))
+}
+
+/// The longest header that is read, which is NumPy's own limit. A few bytes can promise 4 GiB, and memory for a header is
+/// taken before it is read.
+const LONGEST_HEADER: u32 = 10_000;
+/// Opening brackets in a header: an array of plain elements has two. The header's parser tries both ways at each that lies
+/// within another, so that a few dozen, left open, take it longer than anyone waits.
+const MOST_BRACKETS: usize = 8;
+
+/// A file up to the end of its header, or as far as it goes; what is in it is not looked at.
+fn header(from: &mut impl Read) -> anyhow::Result<Vec<u8>> {
+    let mut header = Vec::new();
+    from.take(10).read_to_end(&mut header)?;
+    let [0x93, b'N', b'U', b'M', b'P', b'Y', version, _, _, _] = header[..] else { return Ok(header) };
+    if version > 1 {
+        from.take(2).read_to_end(&mut header)?;
+    }
+    let length = header[8..].iter().rev().fold(0, |length, byte| length << 8 | u32::from(*byte));
+    if length > LONGEST_HEADER {
+        bail!("its header would have {length} bytes, the limit is {LONGEST_HEADER}");
+    }
+    from.take(length.into()).read_to_end(&mut header)?;
+    let brackets = header.iter().filter(|byte| b"([{".contains(byte)).count();
+    if brackets > MOST_BRACKETS {
+        bail!("its header has {brackets} brackets, the limit is {MOST_BRACKETS}");
+    }
+    Ok(header)
 }
 
 /// All elements of an array as little-endian bytes.
@@ -105,6 +133,19 @@ mod tests {
             prop_assert_eq!(&read(&file[..], Path::new("x.npy"), &spec, storage).expect("its own reader"), &bytes);
             let cut = &file[..file.len() - 1];
             prop_assert!(read(cut, Path::new("x.npy"), &spec, storage).is_err(), "an array that ends early");
+        }
+
+        /// A header is neither believed to be gigabytes long nor read into any depth.
+        #[test]
+        fn headers_beyond_measure_are_refused(length in LONGEST_HEADER + 1.., version in 2..4u8, depth in 9..9000usize) {
+            let start = |version: u8| [b"\x93NUMPY".as_slice(), &[version, 0]].concat();
+            let long = [start(version), length.to_le_bytes().to_vec(), b"\x93NUMPY".to_vec()].concat();
+            let text = format!("{{'descr': {} '<f4', 'fortran_order': False, 'shape': (1,[1, ", "[".repeat(depth));
+            let deep = [start(1), (text.len() as u16).to_le_bytes().to_vec(), text.into_bytes()].concat();
+            for (file, part) in [(long, "bytes, the limit"), (deep, "brackets, the limit")] {
+                let said = read(&file[..], Path::new("x.npy"), &input(), Storage::F32).expect_err("refused");
+                prop_assert!(format!("{said:#}").contains(part), "{:#}", said);
+            }
         }
 
         /// Whatever the bytes are, they are refused or as many as the input has.
