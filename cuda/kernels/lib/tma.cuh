@@ -2,8 +2,10 @@
 //
 // A tensor is a parameter `const __grid_constant__ CUtensorMap`; extents of tensor and box, strides and the swizzle are in it.
 // Coordinates are those of a box's first element, the fastest axis first; they may be negative or beyond the tensor: what
-// lies outside is read as zeros and not written. In shared memory a box is dense, its last axis the fastest, and begins on a
-// multiple of 128 bytes, or of eight times the swizzle's row (1024 for one of 128 bytes). One thread issues a copy.
+// lies outside is read as zeros and not written. The fastest axis's coordinate lies on a multiple of 16 bytes: -3 floats end a
+// kernel on an H200 with an illegal instruction, where -4 are fine. In shared memory a box is dense, its last axis the
+// fastest, and begins on a multiple of 128 bytes, or of eight times the swizzle's row (1024 for one of 128 bytes). One thread
+// issues a copy.
 
 #include "lib/mbarrier.cuh"
 

@@ -4,6 +4,8 @@
 //! NVRTC compiles the kernels of these tests everywhere; they run where there is such a device. Everything that could wait
 //! for ever gives up and traps.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use parallax_core::device::{Batch, Launching, Prepared, Profiler};
 use parallax_core::suite::{
     Access, Arg, Case, CudaLaunch, DType, Inputs, Program, Role, Stage, Storage, Swizzle, TensorMap, Texts, Value, load,
@@ -104,15 +106,16 @@ fn swizzled(at: u64, swizzle: Swizzle) -> u64 {
     at ^ row << 4
 }
 
-/// Boxes of a matrix of 37 x 37, whose rows have room for 40, from three rows and columns before it to beyond its end.
+/// Boxes of a matrix of 37 x 37, whose rows have room for 40, from three rows and 16 bytes before it to beyond its end.
 fn tile(dtype: DType, swizzle: Swizzle) -> Trial {
     const ROWS: u64 = 16;
-    const BEFORE: u64 = 3;
+    const ROWS_BEFORE: u64 = 3;
     const EXTENT: u64 = 37;
     const PITCH: u64 = 40;
     let element = storage(dtype);
     let columns = swizzle.bytes().unwrap_or(48) / element.bytes();
-    let grid = [(EXTENT + BEFORE).div_ceil(columns), (EXTENT + BEFORE).div_ceil(2 * ROWS)];
+    let columns_before = 16 / element.bytes();
+    let grid = [(EXTENT + columns_before).div_ceil(columns), (EXTENT + ROWS_BEFORE).div_ceil(2 * ROWS)];
     let map = TensorMap {
         dims: vec![EXTENT, EXTENT],
         strides: vec![PITCH * element.bytes()],
@@ -120,7 +123,8 @@ fn tile(dtype: DType, swizzle: Swizzle) -> Trial {
         swizzle,
     };
     let stage = Stage::kernel(format!("boxes, {swizzle:?}"), "hopper/tile", "tile")
-        .consts(&[("ROWS", ROWS as u32), ("COLUMNS", columns as u32), ("BEFORE", BEFORE as u32)])
+        .consts(&[("ROWS", ROWS as u32), ("ROWS_BEFORE", ROWS_BEFORE as u32)])
+        .consts(&[("COLUMNS", columns as u32), ("COLUMNS_BEFORE", columns_before as u32)])
         .cuda(launch(1, map.box_bytes(element) as u32))
         .args([mapped("x", "x", Access::Read, map), ("out", Access::Write).into()])
         .threads([128, 1, 1])
@@ -132,11 +136,11 @@ fn tile(dtype: DType, swizzle: Swizzle) -> Trial {
         for box_column in 0..grid[0] {
             for i in 0..ROWS * columns {
                 let (row, column) = (box_row * ROWS + i / columns, box_column * columns + i % columns);
-                let inside = |at: u64| (BEFORE..BEFORE + EXTENT).contains(&at);
+                let inside = |at: u64, before: u64| (before..before + EXTENT).contains(&at);
                 let to = swizzled(i * element.bytes(), swizzle) / element.bytes();
                 let first = (box_row * grid[0] + box_column) * ROWS * columns;
-                if inside(row) && inside(column) {
-                    want[(first + to) as usize] = inputs.at(0, (row - BEFORE) * PITCH + column - BEFORE);
+                if inside(row, ROWS_BEFORE) && inside(column, columns_before) {
+                    want[(first + to) as usize] = inputs.at(0, (row - ROWS_BEFORE) * PITCH + column - columns_before);
                 }
             }
         }
@@ -277,15 +281,22 @@ fn the_kernels_of_these_tests_compile() {
     });
 }
 
+/// A trial that goes wrong may leave the device unusable for the tests behind it; that is no reason for them to pass.
+static SEEN: AtomicBool = AtomicBool::new(false);
+
 /// The device, where there is one that can do all this.
 fn device() -> Option<Cuda> {
     match open(Options { cache: None, texts: texts(), ..Options::default() }) {
-        Ok(cuda) if cuda.device().caps.cuda.is_some_and(|cuda| cuda.wgmma && cuda.tensor_maps) => Some(cuda),
+        Ok(cuda) if cuda.device().caps.cuda.is_some_and(|cuda| cuda.wgmma && cuda.tensor_maps) => {
+            SEEN.store(true, Ordering::Relaxed);
+            Some(cuda)
+        }
         Ok(cuda) => {
             println!("{} has none of this", cuda.device().name);
             None
         }
         Err(error) => {
+            assert!(!SEEN.load(Ordering::Relaxed), "the device was there before: {error}");
             assert!(error.to_string().len() > 40, "not a sentence: {error}");
             None
         }

@@ -19,7 +19,7 @@ extern "C" __global__ void tile(const __grid_constant__ CUtensorMap x, elem* __r
         if (threadIdx.x == 0) {
             mbarrier_expect(&full, ROWS * COLUMNS * sizeof(elem));
             // The first row and column of boxes begin before the matrix.
-            tma_load(memory, x, &full, (int)(blockIdx.x * COLUMNS) - (int)BEFORE, (int)(row * ROWS) - (int)BEFORE);
+            tma_load(memory, x, &full, (int)(blockIdx.x * COLUMNS) - (int)COLUMNS_BEFORE, (int)(row * ROWS) - (int)ROWS_BEFORE);
         }
         wait_or_trap(&full, round);
         elem* to = out + (row * gridDim.x + blockIdx.x) * ROWS * COLUMNS;
