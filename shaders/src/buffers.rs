@@ -57,9 +57,12 @@ impl Buffers {
         };
         let scratch = Scratch::of(program, &specs, case.problem.dtype);
         let set = |_| {
-            let slots: Vec<_> = scratch.slots.iter().map(|bytes| Rc::new(make("scratch", *bytes))).collect();
+            // In the order of the list, so that a variant with scratch has its other buffers where one without has them.
+            let mut slots = vec![None; scratch.slots.len()];
             let one = |(spec, region): (&BufferSpec, &Option<Region>)| match region {
-                Some(region) => Some(slots[region.slot].clone()),
+                Some(Region { slot, .. }) => {
+                    Some(slots[*slot].get_or_insert_with(|| Rc::new(make("scratch", scratch.slots[*slot]))).clone())
+                }
                 None => own(spec).map(Rc::new),
             };
             specs.iter().zip(&scratch.regions).map(one).collect()
