@@ -5,6 +5,7 @@ pub mod browser;
 pub mod commands;
 pub mod cpu;
 pub mod interface;
+pub mod interrupts;
 pub mod npy;
 pub mod output;
 pub mod progress;

@@ -1,10 +1,8 @@
 //! One plan on one target: events to the progress bar and to the run's file.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Context;
 use parallax_core::device::Profiler;
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
@@ -14,32 +12,10 @@ use parallax_core::record::{Event, Run, Suite};
 use crate::args::Device;
 use crate::browser;
 use crate::browser::BrowserOptions;
+use crate::interrupts::interrupted;
 use crate::output::{Output, RunFile};
 use crate::progress::Progress;
 use crate::targets::{Opened, TARGETS};
-
-/// Set by Ctrl-C: finish the cases that have samples enough, and end.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// The first Ctrl-C ends the run with the cases that have samples enough; the second ends the program, whose files are whole anyway.
-pub fn listen_for_interrupts() -> anyhow::Result<()> {
-    static LISTENING: AtomicBool = AtomicBool::new(false);
-    if LISTENING.swap(true, Ordering::SeqCst) {
-        return Ok(());
-    }
-    ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::SeqCst) {
-            std::process::exit(130);
-        }
-        eprintln!("\nfinishing what has samples enough; press Ctrl-C again to end at once");
-    })
-    .context("cannot listen for Ctrl-C")
-}
-
-/// Whether Ctrl-C was pressed.
-pub fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::SeqCst)
-}
 
 fn flow() -> Flow {
     if interrupted() { Flow::Stop } else { Flow::Continue }

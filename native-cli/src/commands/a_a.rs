@@ -12,8 +12,8 @@ use parallax_core::report;
 
 use crate::args::Common;
 use crate::commands::measuring::{each_target, finish, say};
+use crate::interrupts::interrupted;
 use crate::output::{Output, writable_folder, write_whole};
-use crate::session::interrupted;
 use crate::table;
 
 /// Run the spec so many times on every target, devices opened anew each time, and compare each run with the next.

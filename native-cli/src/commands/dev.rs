@@ -21,7 +21,7 @@ use pollster::block_on;
 
 use crate::args::Device;
 use crate::interface::{self, Rejected};
-use crate::session::{interrupted, listen_for_interrupts};
+use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::targets::{Opened, choose};
 use crate::texts::{FinalText, assembled, folder};
 use crate::trial::{Awkward, Failure, Trial, ratio};

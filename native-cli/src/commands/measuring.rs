@@ -8,8 +8,9 @@ use parallax_core::plan::Spec;
 use parallax_core::record::Run;
 
 use crate::args::Common;
+use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::output::{Finished, Output};
-use crate::session::{interrupted, listen_for_interrupts, session};
+use crate::session::session;
 use crate::targets::choose;
 
 /// People's text goes to stdout, unless stdout is for machines.

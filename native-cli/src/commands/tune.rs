@@ -21,9 +21,9 @@ use parallax_core::units::Nanos;
 use pollster::block_on;
 
 use crate::args::Device;
+use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::output::{writable_folder, write_whole};
 use crate::search::Search;
-use crate::session::{interrupted, listen_for_interrupts};
 use crate::targets::{Opened, choose};
 use crate::trial::{Awkward, Failure, Trial, ratio};
 use crate::tuning;

@@ -103,3 +103,38 @@ fn a_killed_run_leaves_every_finished_record() {
         );
     }
 }
+
+/// Who sends these kills what lingers; the program is gone in time, also in the middle of one long computation, and what it
+/// leaves says that it was not finished.
+#[test]
+#[cfg(unix)]
+fn a_run_that_is_told_to_end_is_gone_within_two_seconds() {
+    for (signal, code) in [("-TERM", 143), ("-HUP", 129)] {
+        let dir = folder();
+        // One execution of the reference takes many seconds.
+        let long = ["--case", "matmul/fwd/m4096,n4096,k4096/f32/host"];
+        let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
+            .args(["run", "--target", "cpu", "--ceilings", "off", "--out", "out", "--case", TINY])
+            .args(long)
+            .current_dir(dir.path())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        while recorded_in(&dir.path().join("out")).is_none() {
+            assert!(std::time::Instant::now() < give_up, "no file within two minutes");
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let told = std::time::Instant::now();
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().expect("kill is there").success());
+        let status = child.wait().expect("it ends");
+        assert!(told.elapsed() < std::time::Duration::from_secs(2), "{signal}: {:?}", told.elapsed());
+        assert!([Some(code), Some(1)].contains(&status.code()), "{signal}: {status}");
+        let text = recorded_in(&dir.path().join("out")).expect("a file");
+        let run = parallax_core::record::Run::parse(&text).expect("it loads");
+        assert!(run.interrupted.is_some(), "{signal}: {run:?}");
+    }
+}
