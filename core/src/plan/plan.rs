@@ -2,6 +2,8 @@
 //!
 //! Planning is pure. `list`, `verify`, `run` and the page's preview are uses of one plan.
 
+use std::collections::BTreeSet;
+
 use crate::device::Launching;
 use crate::plan::limits::within_limits;
 use crate::plan::places::places;
@@ -149,8 +151,11 @@ pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
+/// The cases that were named, each once, however often and in whatever spelling it was.
 fn exactly(spec: &Spec) -> Vec<Case> {
-    spec.case.iter().filter_map(|text| text.parse().ok()).collect()
+    let named = spec.case.iter().filter_map(|text| text.parse::<Case>().ok());
+    let mut seen = BTreeSet::new();
+    named.filter(|case| seen.insert(case.to_string())).collect()
 }
 
 fn from_preset(spec: &Spec, caps: &Caps) -> Vec<Case> {
@@ -315,6 +320,13 @@ mod tests {
             assert!(reasons.iter().any(|r| r.contains(part)), "{case}: {reasons:?}");
         }
     }
+    #[test]
+    fn a_case_that_is_named_twice_runs_once() {
+        let case = "attention/fwd/b1,h2,s3,d4/f32/flash";
+        let plan = planned(&[("case", case), ("case", "attention/fwd/h2,b1,s3,d4/f32/flash"), ("case", case)], &caps());
+        assert_eq!(plan.cases.iter().map(Planned::name).collect::<Vec<_>>(), [case]);
+    }
+
     #[test]
     fn the_memory_of_a_case_is_planned() {
         let of = |case| planned(&[("case", case)], &caps()).cases[0].memory(&caps());
