@@ -1,5 +1,7 @@
 //! Progress on the terminal; nothing where there is none.
 
+use crate::console::errln;
+
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Steps of a bar.
@@ -34,7 +36,7 @@ impl Progress {
 
     /// A line for the user, above the bar.
     pub fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| errln!("{line}"));
     }
 
     /// Take the bar away.

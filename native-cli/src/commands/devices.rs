@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use crate::args::Common;
 use crate::browser;
+use crate::console::outln;
 use crate::targets::{Opened, TARGETS};
 
 /// Print every target.
@@ -41,14 +42,14 @@ pub fn devices(common: &Common) -> anyhow::Result<ExitCode> {
             }
         };
         if !common.json {
-            println!("{:>8}  {described}", target.name);
+            outln!("{:>8}  {described}", target.name);
         }
     }
     if common.json {
-        println!("{}", serde_json::to_string(&found)?);
+        outln!("{}", serde_json::to_string(&found)?);
     } else {
         for (i, (name, kind)) in pollster::block_on(parallax_shaders::adapters()).iter().enumerate() {
-            println!("{:>8}  --adapter {i}: {name} ({kind:?})", "");
+            outln!("{:>8}  --adapter {i}: {name} ({kind:?})", "");
         }
     }
     Ok(ExitCode::SUCCESS)

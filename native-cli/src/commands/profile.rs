@@ -37,12 +37,12 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     writable_folder(&common.out)?;
     let mut written = Vec::new();
     let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip };
-    let runs = each_target(common, &spec, Mode::TakeApart, &out, |done| {
+    let measured = each_target(common, &spec, Mode::TakeApart, &out, |done| {
         say(common, &tables(&done.run));
-        written.push(format!("{}\n{}", done.json.display(), done.trace.display()));
+        written.push(done.paths());
     })?;
     say(common, &format!("\nwritten:\n{}", written.join("\n")));
-    finish(common, &runs)
+    finish(common, measured)
 }
 
 /// The spec of the flags, narrowed to the workload.

@@ -8,6 +8,8 @@ mod measuring;
 mod mistakes;
 mod settings;
 mod texts;
+#[cfg(unix)]
+mod writing;
 
 use std::path::Path;
 use std::process::{Command, Output};
