@@ -9,6 +9,7 @@ use std::io::{ErrorKind, Write};
 use std::sync::OnceLock;
 
 use anyhow::anyhow;
+use parallax_core::report::escape_lines;
 
 /// The first failure of standard output. Nothing is written to it afterwards.
 static FAILED: OnceLock<std::io::Error> = OnceLock::new();
@@ -30,14 +31,19 @@ pub fn bytes(bytes: &[u8]) {
     attempt(|| std::io::stdout().write_all(bytes));
 }
 
-/// A line on standard output.
-pub fn line(line: Arguments<'_>) {
+/// A line for programs on standard output, as it is.
+pub fn raw(line: &str) {
     bytes(format!("{line}\n").as_bytes());
 }
 
-/// A line on standard error. Where even that is closed there is nobody left to tell.
+/// A line for people on standard output. It may hold lines of its own, and nothing that commands the terminal.
+pub fn line(line: Arguments<'_>) {
+    raw(&escape_lines(&line.to_string()));
+}
+
+/// A line for people on standard error. Where even that is closed there is nobody left to tell.
 pub fn tell(line: Arguments<'_>) {
-    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+    let _ = std::io::stderr().write_all(format!("{}\n", escape_lines(&line.to_string())).as_bytes());
 }
 
 /// Something that writes to standard output by itself.

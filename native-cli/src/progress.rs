@@ -1,5 +1,7 @@
 //! Progress on the terminal; nothing where there is none.
 
+use parallax_core::report::escape;
+
 use crate::console::errln;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -26,7 +28,7 @@ impl Progress {
 
     /// A case begins.
     pub fn started(&self, case: &str) {
-        self.bar.set_message(case.to_owned());
+        self.bar.set_message(escape(case).into_owned());
     }
 
     /// So much is done, from 0 to 1.

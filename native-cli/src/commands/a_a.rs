@@ -39,10 +39,11 @@ pub fn a_a(common: &Common, runs: usize) -> anyhow::Result<ExitCode> {
     for runs in all.runs.chunk_by(|a, b| a.target == b.target) {
         let target = &runs[0].target;
         let judged = judge(runs);
-        say(common, &format!("{}\n{}", report::device_line(&runs[0]), table::text(&report::a_a_table(&judged))));
+        let mut shown = report::a_a_table(&judged);
+        shown.heading.insert(0, report::device_line(&runs[0]));
+        say(common, &table::text(&shown));
         let path = common.out.join(format!("a-a-{target}.md"));
-        let text = format!("{}\n\n{}", report::device_line(&runs[0]), report::a_a_table(&judged).markdown());
-        write_text(&path, &text)?;
+        write_text(&path, &shown.markdown())?;
         say(common, &format!("written: {}", path.display()));
     }
     finish(common, all)

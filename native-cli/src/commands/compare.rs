@@ -66,7 +66,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let (holds, lines) = comparison.gate(limit);
     // People's text goes to stdout, unless stdout is for machines.
     let machines = args.written.output.is_none() && args.written.format() != Format::Text;
-    for line in lines {
+    for line in lines.iter().map(|line| report::escape(line)) {
         if machines { errln!("{line}") } else { outln!("{line}") }
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })

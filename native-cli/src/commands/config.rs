@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
+use crate::console;
 use crate::console::outln;
 use crate::settings::{Origin, Settings};
 use crate::table;
@@ -33,7 +34,7 @@ pub fn config(args: &ConfigArgs) -> anyhow::Result<()> {
     if args.json {
         let rows: Vec<_> =
             rows.map(|(name, values, from)| json!({"setting": name, "values": values, "from": from})).collect();
-        outln!("{}", serde_json::to_string(&rows)?);
+        console::raw(&serde_json::to_string(&rows)?);
         return Ok(());
     }
     let shown = |values: Vec<String>| if values.is_empty() { "–".to_owned() } else { values.join(" ") };

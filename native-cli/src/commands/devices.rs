@@ -3,7 +3,10 @@
 use std::process::ExitCode;
 
 use crate::args::Common;
+use parallax_core::report::escape;
+
 use crate::browser;
+use crate::console;
 use crate::console::outln;
 use crate::targets::{Opened, TARGETS};
 
@@ -42,14 +45,14 @@ pub fn devices(common: &Common) -> anyhow::Result<ExitCode> {
             }
         };
         if !common.json {
-            outln!("{:>8}  {described}", target.name);
+            outln!("{:>8}  {}", target.name, escape(&described));
         }
     }
     if common.json {
-        outln!("{}", serde_json::to_string(&found)?);
+        console::raw(&serde_json::to_string(&found)?);
     } else {
         for (i, (name, kind)) in pollster::block_on(parallax_shaders::adapters()).iter().enumerate() {
-            outln!("{:>8}  --adapter {i}: {name} ({kind:?})", "");
+            outln!("{:>8}  --adapter {i}: {} ({kind:?})", "", escape(name));
         }
     }
     Ok(ExitCode::SUCCESS)

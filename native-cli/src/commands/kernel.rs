@@ -8,7 +8,7 @@ use parallax_cuda::compile::{self, Arch};
 use serde_json::{Value, json};
 
 use crate::args::Device;
-use crate::console::outln;
+use crate::console;
 use crate::targets::{Opened, choose};
 use crate::texts::assembled;
 
@@ -49,7 +49,7 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
             [one] => vec![one.text.clone()],
             several => several.iter().map(|one| format!("// The text of {}\n{}", one.file, one.text)).collect(),
         };
-        outln!("{}", plain.join("\n"));
+        console::raw(&plain.join("\n"));
         return Ok(());
     }
     let buffers = case.problem.buffers();
@@ -81,6 +81,6 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
         "case": case.to_string(), "target": target, "texts": texts,
         "options": options.unwrap_or_default(), "stages": stages
     });
-    outln!("{description}");
+    console::raw(&description.to_string());
     Ok(())
 }

@@ -11,6 +11,7 @@ use parallax_core::units::Bytes;
 
 use crate::args::Common;
 use crate::browser;
+use crate::console;
 use crate::console::{errln, outln};
 use crate::targets::{Opened, choose};
 
@@ -81,7 +82,7 @@ pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
         }
     }
     if common.json {
-        outln!("{}", serde_json::to_string(&lists)?);
+        console::raw(&serde_json::to_string(&lists)?);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,6 +8,7 @@ use parallax_core::plan::Spec;
 use parallax_core::record::Run;
 
 use crate::args::Common;
+use crate::console;
 use crate::console::{errln, outln};
 use crate::output::{Finished, Output};
 use crate::session::{interrupted, listen_for_interrupts, session};
@@ -80,8 +81,8 @@ pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     let runs = &measured.runs;
     if common.json {
         match &runs[..] {
-            [one] => outln!("{}", serde_json::to_string(one)?),
-            many => outln!("{}", serde_json::to_string(many)?),
+            [one] => console::raw(&serde_json::to_string(one)?),
+            many => console::raw(&serde_json::to_string(many)?),
         }
     }
     if let Some(failure) = measured.failure {
