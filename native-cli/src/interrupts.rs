@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 
+use crate::console::errln;
+
 /// Set when the run is to end: finish the cases that have samples enough.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -45,7 +47,7 @@ fn listen() -> anyhow::Result<()> {
             let code = 128 + signal;
             asked(code);
             if signal == SIGINT {
-                eprintln!("\nfinishing what has samples enough; press Ctrl-C again to end at once");
+                errln!("\nfinishing what has samples enough; press Ctrl-C again to end at once");
                 continue;
             }
             std::thread::spawn(move || {
@@ -61,7 +63,7 @@ fn listen() -> anyhow::Result<()> {
 fn listen() -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
         asked(130);
-        eprintln!("\nfinishing what has samples enough; press Ctrl-C again to end at once");
+        errln!("\nfinishing what has samples enough; press Ctrl-C again to end at once");
     })?;
     Ok(())
 }

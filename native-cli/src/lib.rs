@@ -1,9 +1,14 @@
 //! The native command line of Parallax, as a library so that tests can reach it.
 
+// A closed pipe would make these panic; `console` has what to use instead.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod args;
 pub mod browser;
 pub mod commands;
+pub mod console;
 pub mod cpu;
+pub mod files;
 pub mod interface;
 pub mod interrupts;
 pub mod npy;

@@ -1,18 +1,45 @@
-//! The program `parallax`. Exit codes: 0 all well, 1 a case was wrong, failed or not reached, 2 a mistake in the call.
+//! The program `parallax`. Exit codes: 0 all well, 1 a case was wrong, failed or not reached, 2 a mistake in the call, or
+//! something that could not be written. A reader that closes the pipe early changes none of them.
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use parallax::args::Cli;
+use parallax::commands::execute;
+use parallax::console;
 
 fn main() -> ExitCode {
     // Mesa's layer that sorts adapters tries to reach a display and complains on servers; we choose adapters ourselves.
     // SAFETY: no other thread exists yet.
     unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
-    match parallax::commands::execute(parallax::args::Cli::parse()) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("parallax: {error:#}");
-            ExitCode::from(2)
-        }
+    if let Some(threads) = fewer_threads() {
+        // SAFETY: as above.
+        unsafe { std::env::set_var(THREADS, threads.to_string()) };
     }
+    let done = match Cli::try_parse() {
+        Ok(cli) => execute(cli),
+        Err(help) if !help.use_stderr() => {
+            console::attempt(|| help.print());
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(mistake) => mistake.exit(),
+    };
+    let told = console::end();
+    for error in [done.as_ref().err(), told.as_ref().err()].into_iter().flatten() {
+        console::tell(format_args!("parallax: {error:#}"));
+    }
+    match (done, told) {
+        (Ok(code), Ok(())) => code,
+        _ => ExitCode::from(2),
+    }
+}
+
+/// How many threads the host's computing takes, where someone wants another number than there are processors.
+const THREADS: &str = "RAYON_NUM_THREADS";
+
+/// The most threads that make sense, where that variable asks for more: thousands of them would only take memory.
+fn fewer_threads() -> Option<usize> {
+    let asked: usize = std::env::var(THREADS).ok()?.trim().parse().ok()?;
+    let most = 4 * std::thread::available_parallelism().map_or(1, usize::from);
+    (asked > most).then_some(most)
 }

@@ -1,14 +1,15 @@
 //! Results on disk. A run's files can be read after every record, so that nothing finished can be lost.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use parallax_core::device::{Span, SpanKind};
 use parallax_core::record::{Event, Outcome, Run};
 use parallax_core::units::Bytes;
 
+use crate::files;
 use crate::trace_file::TraceFile;
 
 /// Create a folder and make sure that it can be written, before anything is measured.
@@ -17,28 +18,6 @@ pub fn writable_folder(folder: &Path) -> anyhow::Result<()> {
         || format!("cannot write to the folder {}; choose another with --out or --output-dir", folder.display());
     std::fs::create_dir_all(folder).with_context(unwritable)?;
     tempfile::NamedTempFile::new_in(folder).with_context(unwritable)?;
-    Ok(())
-}
-
-/// Write a file so that readers see the old or the new contents and never a part.
-pub fn write_whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let context = || format!("cannot write {}", path.display());
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(context)?;
-    file.write_all(text.as_bytes()).with_context(context)?;
-    file.persist(path).with_context(context)?;
-    readable(path).with_context(context)
-}
-
-/// Temporary files are private to their owner; results are not.
-#[cfg(unix)]
-fn readable(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn readable(_path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
@@ -55,12 +34,15 @@ const SPANS_IN_JSON: usize = 200;
 
 /// A run, its file, and its trace beside it. While the run goes on, its file has a line of JSON for the run without any
 /// records and then one for each event; at the end the whole run takes their place as one JSON.
+///
+/// A disk that fills up ends no run: what can no longer be kept is given up, the trace first, and told at the end.
 pub struct RunFile {
     run: Run,
     path: PathBuf,
-    lines: BufWriter<File>,
-    trace: TraceFile<File>,
+    lines: Lines,
+    trace: Option<TraceFile<File>>,
     trace_path: PathBuf,
+    failure: Option<anyhow::Error>,
 }
 
 /// Everything about a run that is over.
@@ -69,10 +51,26 @@ pub struct Finished {
     pub run: Run,
     /// Its file.
     pub json: PathBuf,
-    /// Its trace.
-    pub trace: PathBuf,
-    /// Size of the trace's file.
-    pub trace_size: Bytes,
+    /// Its trace with the size of its file, unless it could not be kept.
+    pub trace: Option<(PathBuf, Bytes)>,
+    /// Why something is not in the files.
+    pub failure: Option<anyhow::Error>,
+}
+
+impl Finished {
+    /// The paths of what was written, one a line.
+    pub fn paths(&self) -> String {
+        let paths = std::iter::once(&self.json).chain(self.trace.as_ref().map(|(path, _)| path));
+        paths.map(|path| path.display().to_string()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The size of the trace in words.
+    pub fn trace_line(&self) -> String {
+        match &self.trace {
+            Some((_, size)) => format!("the trace has {size}"),
+            None => "the trace could not be kept".to_owned(),
+        }
+    }
 }
 
 impl RunFile {
@@ -80,20 +78,25 @@ impl RunFile {
     pub fn begin(output: &Output, run: Run) -> anyhow::Result<RunFile> {
         let at = jiff::Timestamp::from_second(run.started as i64).context("the clock shows an impossible time")?;
         let stem = format!("{}-{}", run.target, at.strftime("%Y%m%dT%H%M%SZ"));
-        let free = |n: u32| match n {
-            0 => output.folder.join(format!("{stem}.json")),
-            n => output.folder.join(format!("{stem}-{n}.json")),
-        };
-        let path = (0..).map(free).find(|p| !p.exists()).expect("some number is free");
-        let trace_path = path.with_extension(if output.gzip { "trace.json.gz" } else { "trace.json" });
-        let trace = File::create(&trace_path)
-            .and_then(|file| TraceFile::begin(file, output.gzip, &run))
-            .with_context(|| format!("cannot write {}", trace_path.display()))?;
-        let lines = File::create_new(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        let mut file = RunFile { run, path, lines: BufWriter::new(lines), trace, trace_path };
-        file.append(&Event::Begin { run: Box::new(file.run.clone()) })?;
-        file.flush()?;
-        Ok(file)
+        let free = create(&output.folder, &stem, output.gzip)?;
+        let cannot = |path: &Path| format!("cannot write {}", path.display());
+        let begun = TraceFile::begin(free.trace, output.gzip, &run).with_context(|| cannot(&free.trace_path));
+        let begun = begun.and_then(|trace| {
+            let mut lines = Lines { file: free.json, length: 0 };
+            lines.append(&Event::Begin { run: Box::new(run.clone()) }.line()).with_context(|| cannot(&free.path))?;
+            Ok((trace, lines))
+        });
+        match begun {
+            Ok((trace, lines)) => {
+                let (path, trace_path) = (free.path, free.trace_path);
+                Ok(RunFile { run, path, lines, trace: Some(trace), trace_path, failure: None })
+            }
+            Err(error) => {
+                // Nothing was measured yet, and files without contents would only be in the way.
+                let _ = [&free.path, &free.trace_path].map(std::fs::remove_file);
+                Err(error)
+            }
+        }
     }
 
     /// The run so far.
@@ -101,12 +104,15 @@ impl RunFile {
         &self.run
     }
 
-    /// Take in an event. A record is in the file when this returns; what else happens comes there with the next record.
-    /// `tell` gets what the user should know before it is done.
-    pub fn apply(&mut self, mut event: Event, mut tell: impl FnMut(&str)) -> anyhow::Result<()> {
+    /// Take in an event. A record is in the file when this returns. `tell` gets what the user should know before it is
+    /// done.
+    pub fn apply(&mut self, mut event: Event, mut tell: impl FnMut(&str)) {
         if let Event::Record { record } = &mut event {
-            let context = || format!("cannot write {}", self.trace_path.display());
-            self.trace.push(&self.run, record, &mut tell).with_context(context)?;
+            if let Some(trace) = &mut self.trace
+                && let Err(error) = trace.push(&self.run, record, &mut tell)
+            {
+                self.lose_trace(error);
+            }
             if let Outcome::Pass(measured) = &mut record.outcome
                 && let Some(trace) = &mut measured.trace
             {
@@ -114,30 +120,126 @@ impl RunFile {
             }
         }
         if event.changes_the_run() {
-            self.append(&event)?;
-        }
-        if matches!(event, Event::Record { .. } | Event::End { .. }) {
-            self.flush()?;
+            self.append(&event);
         }
         self.run.apply(event);
-        Ok(())
-    }
-
-    fn append(&mut self, event: &Event) -> anyhow::Result<()> {
-        let written = self.lines.write_all(event.line().as_bytes());
-        written.with_context(|| format!("cannot write {}", self.path.display()))
-    }
-
-    fn flush(&mut self) -> anyhow::Result<()> {
-        self.lines.flush().with_context(|| format!("cannot write {}", self.path.display()))
     }
 
     /// Complete both files.
-    pub fn finish(self) -> anyhow::Result<Finished> {
-        write_whole(&self.path, &serde_json::to_string(&self.run)?)?;
-        let context = || format!("cannot write {}", self.trace_path.display());
-        let trace_size = self.trace.finish(&self.run).with_context(context)?;
-        Ok(Finished { run: self.run, json: self.path, trace: self.trace_path, trace_size })
+    pub fn finish(mut self) -> anyhow::Result<Finished> {
+        let text = serde_json::to_string(&self.run)?;
+        let mut written = files::write_text(&self.path, &text);
+        if let Err(error) = written {
+            written = match self.spare_trace(error) {
+                Ok(()) => files::write_text(&self.path, &text),
+                Err(error) => Err(error),
+            };
+        }
+        if let Err(error) = written {
+            // The lines stay, and whoever reads them with us finds every record that there was room for.
+            self.failure = Some(error);
+        }
+        let trace = self.trace.take().and_then(|trace| match trace.finish(&self.run) {
+            Ok(size) => Some((self.trace_path.clone(), size)),
+            Err(error) => {
+                self.lose_trace(error);
+                None
+            }
+        });
+        Ok(Finished { run: self.run, json: self.path, trace, failure: self.failure })
+    }
+
+    fn append(&mut self, event: &Event) {
+        let line = event.line();
+        let Err(error) = self.lines.append(&line) else { return };
+        let error = anyhow::Error::new(error).context(format!("cannot write {}", self.path.display()));
+        if self.spare_trace(error).is_ok() {
+            // What has no room even now may have it at the end, when the whole run takes the lines' place.
+            let _ = self.lines.append(&line);
+        }
+    }
+
+    /// The trace cannot be written: a part of one helps nobody.
+    fn lose_trace(&mut self, error: std::io::Error) {
+        self.remove_trace();
+        let why = format!("cannot write {}, which is left out", self.trace_path.display());
+        self.failure.get_or_insert(anyhow::Error::new(error).context(why));
+    }
+
+    /// The run cannot be written: give up the trace, whose room may be all that is missing. Gives the error back where
+    /// there is no trace any more.
+    fn spare_trace(&mut self, error: anyhow::Error) -> anyhow::Result<()> {
+        if !self.remove_trace() {
+            return Err(error);
+        }
+        let why = format!("{} is left out to make room for the run", self.trace_path.display());
+        self.failure.get_or_insert(error.context(why));
+        Ok(())
+    }
+
+    /// Whether there was one.
+    fn remove_trace(&mut self) -> bool {
+        // The room is free once the file is closed.
+        let had = self.trace.take().is_some();
+        if had {
+            let _ = std::fs::remove_file(&self.trace_path);
+        }
+        had
+    }
+}
+
+/// The lines of a run that goes on; always whole ones.
+struct Lines {
+    file: File,
+    /// Where the last whole line ends.
+    length: u64,
+}
+
+impl Lines {
+    fn append(&mut self, line: &str) -> std::io::Result<()> {
+        self.file.seek(SeekFrom::Start(self.length))?;
+        if let Err(error) = self.file.write_all(line.as_bytes()) {
+            let _ = self.file.set_len(self.length);
+            return Err(error);
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+}
+
+/// Two new files, side by side.
+struct Pair {
+    path: PathBuf,
+    json: File,
+    trace_path: PathBuf,
+    trace: File,
+}
+
+/// Create the files of a run under the first number that is free. Whoever creates a file first has it: runs that begin
+/// at the same time never share one.
+fn create(folder: &Path, stem: &str, gzip: bool) -> anyhow::Result<Pair> {
+    for number in 0u64.. {
+        let suffix = if number == 0 { String::new() } else { format!("-{number}") };
+        let path = folder.join(format!("{stem}{suffix}.json"));
+        let trace_path = path.with_extension(if gzip { "trace.json.gz" } else { "trace.json" });
+        let Some(json) = new_file(&path)? else { continue };
+        match new_file(&trace_path) {
+            Ok(Some(trace)) => return Ok(Pair { path, json, trace_path, trace }),
+            taken => {
+                let _ = std::fs::remove_file(&path);
+                taken?;
+            }
+        }
+    }
+    bail!("no free name for a run is left in {}", folder.display())
+}
+
+/// A new file, or none where the name is taken.
+fn new_file(path: &Path) -> anyhow::Result<Option<File>> {
+    match File::create_new(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
     }
 }
 
@@ -155,7 +257,37 @@ fn whole_executions(spans: &[Span]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use parallax_core::plan::{Plan, Spec};
+    use parallax_core::record::Suite;
+    use parallax_core::testing::mock::{Fault, Mock};
+
     use super::*;
+
+    #[test]
+    fn runs_that_begin_at_once_share_no_file() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let output = Output { folder: folder.path().to_owned(), gzip: false };
+        let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
+        let run = Run::begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &Plan::default());
+        // A trace whose run is gone keeps its name too.
+        let orphan = folder.path().join("mock-19700101T000000Z-2.trace.json");
+        std::fs::write(&orphan, "kept").expect("writable");
+        let begin = || RunFile::begin(&output, run.clone()).and_then(RunFile::finish).expect("a free name");
+        let finished: Vec<Finished> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..16).map(|_| scope.spawn(begin)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        let jsons: BTreeSet<&PathBuf> = finished.iter().map(|f| &f.json).collect();
+        let traces: BTreeSet<&PathBuf> = finished.iter().filter_map(|f| Some(&f.trace.as_ref()?.0)).collect();
+        assert_eq!((jsons.len(), traces.len()), (16, 16));
+        for json in jsons {
+            Run::parse(&std::fs::read_to_string(json).expect("a file")).expect("a run");
+        }
+        assert!(!traces.contains(&orphan));
+        assert_eq!(std::fs::read_to_string(&orphan).expect("a file"), "kept");
+    }
 
     #[test]
     fn the_json_keeps_whole_executions() {

@@ -1,5 +1,9 @@
 //! Progress on the terminal; nothing where there is none.
 
+use parallax_core::report::escape;
+
+use crate::console::errln;
+
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Steps of a bar.
@@ -24,7 +28,7 @@ impl Progress {
 
     /// A case begins.
     pub fn started(&self, case: &str) {
-        self.bar.set_message(case.to_owned());
+        self.bar.set_message(escape(case).into_owned());
     }
 
     /// So much is done, from 0 to 1.
@@ -34,7 +38,7 @@ impl Progress {
 
     /// A line for the user, above the bar.
     pub fn say(&self, line: &str) {
-        self.bar.suspend(|| eprintln!("{line}"));
+        self.bar.suspend(|| errln!("{line}"));
     }
 
     /// Take the bar away.

@@ -71,20 +71,13 @@ fn here(
     let run = begin(target, &*profiler, spec, &plan);
     let progress = Progress::new(target);
     let mut file = RunFile::begin(out, run)?;
-    let mut failure = None;
     let mut interrupted = None;
     for losses in 1.. {
         let so_far = SoFar::of(file.run());
-        let ended =
-            pollster::block_on(runner::run(&plan, spec, mode, &mut *profiler, &so_far, |event| {
-                match take_in(&mut file, &progress, event) {
-                    Ok(()) => flow(),
-                    Err(error) => {
-                        failure = Some(error);
-                        Flow::Stop
-                    }
-                }
-            }));
+        let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut *profiler, &so_far, |event| {
+            take_in(&mut file, &progress, event);
+            flow()
+        }));
         match ended {
             RunEnd::Complete => break,
             RunEnd::Stopped => {
@@ -109,21 +102,18 @@ fn here(
         }
     }
     progress.clear();
-    if let Some(error) = failure {
-        return Err(error);
-    }
-    file.apply(Event::End { interrupted, environment: BTreeMap::new() }, |_| {})?;
+    file.apply(Event::End { interrupted, environment: BTreeMap::new() }, |_| {});
     Ok(file)
 }
 
 /// An event to the progress bar and to the file.
-fn take_in(file: &mut RunFile, progress: &Progress, event: Event) -> anyhow::Result<()> {
+fn take_in(file: &mut RunFile, progress: &Progress, event: Event) {
     match &event {
         Event::Started { case } => progress.started(case),
         Event::Progress { share } => progress.at(*share),
         _ => {}
     }
-    file.apply(event, |line| progress.say(line))
+    file.apply(event, |line| progress.say(line));
 }
 
 fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> anyhow::Result<RunFile> {
@@ -137,7 +127,10 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
                 RunFile::begin(out, *run).map(|begun| file = Some((begun, Progress::new("browser"))))
             }
             (Some(Event::Unavailable { reason }), _) => Err(anyhow::anyhow!("target browser: {reason}")),
-            (Some(event), Some((file, progress))) => take_in(file, progress, event),
+            (Some(event), Some((file, progress))) => {
+                take_in(file, progress, event);
+                Ok(())
+            }
             _ => Ok(()),
         };
         match outcome {
@@ -163,6 +156,6 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
         Ok(()) if unsaid => Some("stopped on request".to_owned()),
         Ok(()) => run.interrupted.clone(),
     };
-    file.apply(Event::End { interrupted, environment: BTreeMap::new() }, |_| {})?;
+    file.apply(Event::End { interrupted, environment: BTreeMap::new() }, |_| {});
     Ok(file)
 }

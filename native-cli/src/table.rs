@@ -3,12 +3,18 @@
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use parallax_core::record::Run;
 use parallax_core::report;
+use parallax_core::report::escape;
+
+/// Cells and lines that stay what they are, whatever a device is called.
+fn escaped(texts: Vec<String>) -> Vec<String> {
+    texts.into_iter().map(|text| escape(&text).into_owned()).collect()
+}
 
 fn table(columns: &[String], right_from: usize) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING.header_separator(LineStyle::new('─', '─', '─', '─')));
     table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(columns.to_vec());
+    table.set_header(escaped(columns.to_vec()));
     for (i, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 1));
         if i >= right_from {
@@ -22,7 +28,7 @@ fn table(columns: &[String], right_from: usize) -> Table {
 pub fn plain(columns: &[&str], right_from: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let columns: Vec<String> = columns.iter().map(|c| (*c).to_owned()).collect();
     let mut table = table(&columns, right_from);
-    table.add_rows(rows);
+    table.add_rows(rows.into_iter().map(escaped));
     table.to_string()
 }
 
@@ -39,17 +45,18 @@ pub fn checks(run: &Run) -> String {
             Some(measured) => measured.check.sentence(),
             None => report::row(record, run).note,
         };
-        table.add_row([record.case.clone(), record.verdict().to_owned(), said]);
+        table.add_row(escaped(vec![record.case.clone(), record.verdict().to_owned(), said]));
     }
     let below = report::skipped(run).into_iter().chain([report::tally(run)]);
-    let lines = [report::device_line(run), table.to_string()].into_iter().chain(below);
-    lines.collect::<Vec<_>>().join("\n")
+    let heading = escape(&report::device_line(run)).into_owned();
+    let below = below.map(|line| escape(&line).into_owned());
+    [heading, table.to_string()].into_iter().chain(below).collect::<Vec<_>>().join("\n")
 }
 
 /// Any table with the lines above and below it.
 pub fn text(content: &report::Table) -> String {
     let mut table = table(&content.columns, content.right_from);
-    table.add_rows(content.rows.clone());
-    let lines = content.heading.iter().cloned().chain([table.to_string()]).chain(content.notes.iter().cloned());
-    lines.collect::<Vec<_>>().join("\n")
+    table.add_rows(content.rows.iter().cloned().map(escaped));
+    let [heading, notes] = [&content.heading, &content.notes].map(|lines| escaped(lines.clone()));
+    heading.into_iter().chain([table.to_string()]).chain(notes).collect::<Vec<_>>().join("\n")
 }

@@ -3,6 +3,7 @@
 mod aa;
 pub mod advice;
 mod comparison;
+mod escape;
 pub mod html;
 mod scores;
 pub mod sheet;
@@ -11,6 +12,7 @@ mod tax;
 
 pub use aa::*;
 pub use comparison::*;
+pub use escape::*;
 pub use scores::*;
 pub use table::*;
 pub use tax::*;

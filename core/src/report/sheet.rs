@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::escape_field;
 use crate::compare::Comparison;
 use crate::compare::scores::Change;
 use crate::compare::verdict::Verdict;
@@ -221,13 +222,21 @@ fn row(
     }
 }
 
-/// Rows as comma-separated values with a line of titles (RFC 4180).
+/// Rows as comma-separated values with a line of titles (RFC 4180). What would act, in a terminal or as a formula, is
+/// shown instead.
 pub fn csv<Row: Serialize>(rows: &[Row]) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut plain = csv::Writer::from_writer(Vec::new());
     for row in rows {
-        writer.serialize(row).expect("rows of plain fields, written to memory");
+        plain.serialize(row).expect("rows of plain fields, written to memory");
     }
-    let bytes = writer.into_inner().expect("memory does not fail");
+    let plain = plain.into_inner().expect("memory does not fail");
+    // Which fields are text is known only once the rows are fields.
+    let mut safe = csv::Writer::from_writer(Vec::new());
+    for record in csv::ReaderBuilder::new().has_headers(false).from_reader(&plain[..]).records() {
+        let record = record.expect("its own writer's");
+        safe.write_record(record.iter().map(|field| escape_field(field).into_owned())).expect("as many fields");
+    }
+    let bytes = safe.into_inner().expect("memory does not fail");
     String::from_utf8(bytes).expect("text in, text out")
 }
 
@@ -262,7 +271,7 @@ mod tests {
 
     #[test]
     fn rows_survive_their_file_in_full_precision() {
-        let mut runs = [("a", 100.0), ("b, \"quoted\"\nand broken", 100.0 * (7.0 / 3.0))]
+        let mut runs = [("a", 100.0), ("b, \"quoted\"", 100.0 * (7.0 / 3.0))]
             .map(|(name, time)| (name.to_owned(), run("cuda", "X", &[(CASE, spread(time, 0.001, 30))])));
         let mut skipped = runs[1].1.records[0].clone();
         skipped.case = "attention/fwd/b1,h1,s4,d2/bf16/flash".to_owned();

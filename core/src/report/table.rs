@@ -1,5 +1,6 @@
 //! Records to tables: what a person reads.
 
+use super::escape;
 use crate::record::roofline::Ceilings;
 use crate::record::{Outcome, Record, Run};
 use crate::suite::Rate;
@@ -265,7 +266,7 @@ pub fn markdown(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -
 
 /// Text on one line that is no HTML.
 fn markdown_text(text: &str) -> String {
-    text.replace(['\n', '\r'], " ").replace('<', "&lt;")
+    escape(text).replace('<', "&lt;")
 }
 
 /// The device in one line.

@@ -1,19 +1,19 @@
 //! `run --a-a`: a machine against itself. Whatever differs between two runs of the same thing is noise, and what noise
 //! hides is the smallest change that this machine can detect.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use parallax_core::compare::aa::a_a as judge;
 use parallax_core::measure::runner::Mode;
-use parallax_core::record::Run;
 use parallax_core::report;
 
 use crate::args::Common;
-use crate::commands::measuring::{each_target, finish, say};
+use crate::commands::measuring::{Measured, each_target, finish, say};
+use crate::console::errln;
+use crate::files::write_text;
 use crate::interrupts::interrupted;
-use crate::output::{Output, writable_folder, write_whole};
+use crate::output::{Output, writable_folder};
 use crate::table;
 
 /// Run the spec so many times on every target, devices opened anew each time, and compare each run with the next.
@@ -24,23 +24,27 @@ pub fn a_a(common: &Common, runs: usize) -> anyhow::Result<ExitCode> {
     writable_folder(&common.out)?;
     let spec = common.spec()?;
     let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip };
-    let mut by_target: BTreeMap<String, Vec<Run>> = BTreeMap::new();
+    let mut all = Measured::default();
     for i in 1..=runs {
-        for run in each_target(common, &spec, Mode::Measure, &out, |_| {})? {
-            eprintln!("a/a {i} of {runs}, {}: {}", run.target, report::tally(&run));
-            by_target.entry(run.target.clone()).or_default().push(run);
+        let measured = each_target(common, &spec, Mode::Measure, &out, |_| {})?;
+        for run in &measured.runs {
+            errln!("a/a {i} of {runs}, {}: {}", run.target, report::tally(run));
         }
+        all = all.and(measured);
         if interrupted() {
             break;
         }
     }
-    for (target, runs) in &by_target {
+    all.runs.sort_by(|a, b| a.target.cmp(&b.target));
+    for runs in all.runs.chunk_by(|a, b| a.target == b.target) {
+        let target = &runs[0].target;
         let judged = judge(runs);
-        say(common, &format!("{}\n{}", report::device_line(&runs[0]), table::text(&report::a_a_table(&judged))));
+        let mut shown = report::a_a_table(&judged);
+        shown.heading.insert(0, report::device_line(&runs[0]));
+        say(common, &table::text(&shown));
         let path = common.out.join(format!("a-a-{target}.md"));
-        let text = format!("{}\n\n{}", report::device_line(&runs[0]), report::a_a_table(&judged).markdown());
-        write_whole(&path, &text)?;
+        write_text(&path, &shown.markdown())?;
         say(common, &format!("written: {}", path.display()));
     }
-    finish(common, &by_target.into_values().flatten().collect::<Vec<_>>())
+    finish(common, all)
 }

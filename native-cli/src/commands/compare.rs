@@ -13,6 +13,7 @@ use parallax_core::record::Run;
 use parallax_core::report::{self, html, sheet};
 
 use crate::commands::run_files::{Format, Written, emit, read};
+use crate::console::{errln, outln};
 use crate::table;
 
 /// `compare`.
@@ -55,18 +56,18 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     if args.tax {
         let pairing = if args.best { Pairing::Best } else { Pairing::Same };
         let tax = tax(&runs, base, args.same_gpu, pairing)?;
-        emit(&args.written, &taxed(&tax, &runs, args.written.format())?)?;
+        emit(&args.written, &args.files, &taxed(&tax, &runs, args.written.format())?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let resolution = asked.unwrap_or_else(|| usual_resolution(runs.iter().map(|(_, run)| run)));
     let comparison = compare::compare(&runs, &Options { base: base.unwrap_or(0), resolution })?;
-    emit(&args.written, &compared(&comparison, &runs, args.written.format())?)?;
+    emit(&args.written, &args.files, &compared(&comparison, &runs, args.written.format())?)?;
     let Some(limit) = limit else { return Ok(ExitCode::SUCCESS) };
     let (holds, lines) = comparison.gate(limit);
     // People's text goes to stdout, unless stdout is for machines.
     let machines = args.written.output.is_none() && args.written.format() != Format::Text;
-    for line in lines {
-        if machines { eprintln!("{line}") } else { println!("{line}") }
+    for line in lines.iter().map(|line| report::escape(line)) {
+        if machines { errln!("{line}") } else { outln!("{line}") }
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

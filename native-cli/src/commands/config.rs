@@ -3,6 +3,8 @@
 use clap::Args;
 use serde_json::json;
 
+use crate::console;
+use crate::console::outln;
 use crate::settings::{Origin, Settings};
 use crate::table;
 
@@ -32,13 +34,10 @@ pub fn config(args: &ConfigArgs) -> anyhow::Result<()> {
     if args.json {
         let rows: Vec<_> =
             rows.map(|(name, values, from)| json!({"setting": name, "values": values, "from": from})).collect();
-        println!("{}", serde_json::to_string(&rows)?);
+        console::raw(&serde_json::to_string(&rows)?);
         return Ok(());
     }
     let shown = |values: Vec<String>| if values.is_empty() { "–".to_owned() } else { values.join(" ") };
-    println!(
-        "{}",
-        table::plain(&["setting", "value", "from"], 3, rows.map(|(n, v, f)| vec![n.to_owned(), shown(v), f]))
-    );
+    outln!("{}", table::plain(&["setting", "value", "from"], 3, rows.map(|(n, v, f)| vec![n.to_owned(), shown(v), f])));
     Ok(())
 }

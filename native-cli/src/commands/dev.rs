@@ -20,6 +20,8 @@ use parallax_core::units::{Nanos, percent};
 use pollster::block_on;
 
 use crate::args::Device;
+use crate::console;
+use crate::console::outln;
 use crate::interface::{self, Rejected};
 use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::targets::{Opened, choose};
@@ -78,7 +80,7 @@ pub fn dev(args: &Dev) -> anyhow::Result<ExitCode> {
     let Some((_watcher, events)) = watch else {
         return Ok(if right { ExitCode::SUCCESS } else { ExitCode::from(1) });
     };
-    println!("watching {}; Ctrl-C ends it", kernels.as_deref().unwrap_or(Path::new("")).display());
+    outln!("watching {}; Ctrl-C ends it", kernels.as_deref().unwrap_or(Path::new("")).display());
     while let Some(saved) = next_save(&events) {
         bench.round(&mut subjects, saved)?;
     }
@@ -114,10 +116,10 @@ fn watch(folder: &Path) -> anyhow::Result<(RecommendedWatcher, Receiver<Instant>
     Ok((watcher, receiver))
 }
 
-/// When the next save came, once it has settled; none when the user wants to end.
+/// When the next save came, once it has settled; none when the user wants to end, or nobody reads any more.
 fn next_save(events: &Receiver<Instant>) -> Option<Instant> {
     loop {
-        if interrupted() {
+        if interrupted() || console::gone() {
             return None;
         }
         match events.recv_timeout(LOOK) {
@@ -191,7 +193,7 @@ impl<'a> Bench<'a> {
             right &= match told {
                 Ok(right) => right,
                 Err(Failure::Backend(BackendError::Lost(why))) => {
-                    println!("  the device was lost: {why}; a fresh one is opened");
+                    outln!("  the device was lost: {why}; a fresh one is opened");
                     // Nothing that was on it can be used.
                     for subject in subjects.iter_mut() {
                         subject.kept.clear();
@@ -200,7 +202,7 @@ impl<'a> Bench<'a> {
                     false
                 }
                 Err(failure) => {
-                    println!("  {failure}");
+                    outln!("  {failure}");
                     false
                 }
             };
@@ -224,7 +226,7 @@ impl<'a> Bench<'a> {
                 (case, program)
             }
             Err(why) => {
-                println!("{}\n  {why}", subject.case);
+                outln!("{}\n  {why}", subject.case);
                 return Ok(false);
             }
         };
@@ -232,7 +234,7 @@ impl<'a> Bench<'a> {
         let (texts, places) = match assembled(&program, case.problem.dtype, dialect, &self.device) {
             Ok(assembled) => assembled,
             Err(why) => {
-                println!("{}\n  {why:#}", subject.case);
+                outln!("{}\n  {why:#}", subject.case);
                 subject.texts.clear();
                 return Ok(false);
             }
@@ -243,16 +245,16 @@ impl<'a> Bench<'a> {
         subject.texts = texts;
         subject.looks += 1;
         let number = subject.looks;
-        println!("{}, save {number}", subject.case);
+        outln!("{}, save {number}", subject.case);
         if dialect == Dialect::Wgsl {
             for (i, text) in subject.texts.iter().enumerate() {
                 let of_text = program.stages.iter().zip(&places).filter(|(_, place)| **place == Some(i));
                 let mut entries: Vec<&str> = of_text.map(|(stage, _)| stage.entry()).collect();
                 entries.dedup();
                 match interface::wgsl(&text.text, &entries) {
-                    Ok(lines) => lines.iter().for_each(|line| println!("  {line}")),
+                    Ok(lines) => lines.iter().for_each(|line| outln!("  {line}")),
                     Err(rejected) => {
-                        println!("  {}", place(text, &rejected));
+                        outln!("  {}", place(text, &rejected));
                         return Ok(false);
                     }
                 }
@@ -260,11 +262,11 @@ impl<'a> Bench<'a> {
         }
         let mut prepared = trial.prepare(&case, profiler).await?;
         for line in prepared.launches().iter().filter_map(interface::launch) {
-            println!("  {line}");
+            outln!("  {line}");
         }
         let compared = trial.check(&mut *prepared, profiler).await?;
         let shapes = subject.awkward.check(&case, self.args.seed, profiler).await?;
-        println!("  passed: {compared}; and at {shapes} awkward shapes");
+        outln!("  passed: {compared}; and at {shapes} awkward shapes");
 
         let launches = prepared.launches().len();
         let mut contenders: Vec<&mut dyn Prepared> = vec![&mut *prepared];
@@ -287,11 +289,11 @@ impl<'a> Bench<'a> {
                         Err(why) => format!("nothing against {against}, {}: {why}", save.number),
                     });
                 }
-                println!("  {}", told.join("; "));
+                outln!("  {}", told.join("; "));
             }
-            Err(why) => println!("  no time: {why}"),
+            Err(why) => outln!("  no time: {why}"),
         }
-        println!("  {:.1} s from save to figure", saved.elapsed().as_secs_f64());
+        outln!("  {:.1} s from save to figure", saved.elapsed().as_secs_f64());
         let save = Save { number, prepared };
         if best {
             subject.kept.clear();

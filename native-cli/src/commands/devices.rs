@@ -3,7 +3,11 @@
 use std::process::ExitCode;
 
 use crate::args::Common;
+use parallax_core::report::escape;
+
 use crate::browser;
+use crate::console;
+use crate::console::outln;
 use crate::targets::{Opened, TARGETS};
 
 /// Print every target.
@@ -41,14 +45,14 @@ pub fn devices(common: &Common) -> anyhow::Result<ExitCode> {
             }
         };
         if !common.json {
-            println!("{:>8}  {described}", target.name);
+            outln!("{:>8}  {}", target.name, escape(&described));
         }
     }
     if common.json {
-        println!("{}", serde_json::to_string(&found)?);
+        console::raw(&serde_json::to_string(&found)?);
     } else {
         for (i, (name, kind)) in pollster::block_on(parallax_shaders::adapters()).iter().enumerate() {
-            println!("{:>8}  --adapter {i}: {name} ({kind:?})", "");
+            outln!("{:>8}  --adapter {i}: {} ({kind:?})", "", escape(name));
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! `eval`: one case on the user's own arrays, so that anyone can hold our kernels against NumPy or PyTorch.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -11,9 +11,10 @@ use parallax_core::plan::{Planned, Spec, plan};
 use parallax_core::suite::{BufferSpec, Case, Inputs};
 
 use crate::args::Device;
-use crate::npy;
+use crate::console::{errln, outln};
 use crate::output::writable_folder;
 use crate::targets::{Opened, choose};
+use crate::{files, npy};
 
 /// `eval`.
 #[derive(Debug, Args)]
@@ -44,6 +45,11 @@ pub fn eval(args: &Eval) -> anyhow::Result<()> {
     // Kernels index with what they are given: nothing is launched on arrays that would lead them astray.
     case.problem.accepts(&inputs)?;
     writable_folder(&args.output_dir)?;
+    let specs = case.problem.buffers();
+    for output in case.problem.outputs() {
+        let read = args.input.iter().filter_map(|pair| Some(Path::new(pair.split_once('=')?.1)));
+        files::not_an_input(&path(args, &specs[output]), read)?;
+    }
     let (name, opened) = choose(args.target.as_deref(), &args.device, &args.set, |_, _| {})?.remove(0);
     let Opened::Here(mut profiler) = opened else { bail!("eval runs on cpu, wgpu or cuda, not on {name}") };
     let spec = Spec { case: vec![case.to_string()], ..Spec::default() };
@@ -53,17 +59,20 @@ pub fn eval(args: &Eval) -> anyhow::Result<()> {
     }
     let planned = plan.cases.remove(0);
     if let Some(actual) = &planned.actual {
-        eprintln!("{case} runs as {}: {}", actual.variant, actual.reason);
+        errln!("{case} runs as {}: {}", actual.variant, actual.reason);
     }
     let outputs = pollster::block_on(compute(&mut *profiler, &planned, &inputs))?;
     for (spec, bytes) in outputs {
-        let path = args.output_dir.join(format!("{}.npy", spec.name));
-        let cannot = || format!("cannot write {}", path.display());
-        let file = BufWriter::new(File::create(&path).with_context(cannot)?);
-        npy::write(file, &spec, spec.elem.storage(case.problem.dtype), &bytes).with_context(cannot)?;
-        println!("{}", path.display());
+        let path = path(args, &spec);
+        files::write(&path, |file| npy::write(file, &spec, spec.elem.storage(case.problem.dtype), &bytes))?;
+        outln!("{}", path.display());
     }
     Ok(())
+}
+
+/// Where an output goes.
+fn path(args: &Eval, output: &BufferSpec) -> PathBuf {
+    args.output_dir.join(format!("{}.npy", output.name))
 }
 
 async fn compute(

@@ -8,6 +8,7 @@ use parallax_cuda::compile::{self, Arch};
 use serde_json::{Value, json};
 
 use crate::args::Device;
+use crate::console;
 use crate::targets::{Opened, choose};
 use crate::texts::assembled;
 
@@ -48,7 +49,7 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
             [one] => vec![one.text.clone()],
             several => several.iter().map(|one| format!("// The text of {}\n{}", one.file, one.text)).collect(),
         };
-        println!("{}", plain.join("\n"));
+        console::raw(&plain.join("\n"));
         return Ok(());
     }
     let buffers = case.problem.buffers();
@@ -80,6 +81,6 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
         "case": case.to_string(), "target": target, "texts": texts,
         "options": options.unwrap_or_default(), "stages": stages
     });
-    println!("{description}");
+    console::raw(&description.to_string());
     Ok(())
 }

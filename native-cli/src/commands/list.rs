@@ -11,6 +11,8 @@ use parallax_core::units::Bytes;
 
 use crate::args::Common;
 use crate::browser;
+use crate::console;
+use crate::console::{errln, outln};
 use crate::targets::{Opened, choose};
 
 /// A planned case as it is shown.
@@ -27,7 +29,7 @@ struct Listed {
 pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
     let spec = common.spec()?;
     let opened = choose(common.target.as_deref(), &common.device, &spec.set, |name, why| {
-        eprintln!("target {name} is left out: {why}");
+        errln!("target {name} is left out: {why}");
     })?;
     let mut lists = Vec::new();
     for (name, target) in opened {
@@ -70,17 +72,17 @@ pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
             }));
             continue;
         }
-        println!("target {name}: {} cases, {} skips", cases.len(), skips.len());
+        outln!("target {name}: {} cases, {} skips", cases.len(), skips.len());
         for Listed { case, actual, memory } in &cases {
             let actual = actual.as_ref().map(|a| format!("  (runs as {a})")).unwrap_or_default();
-            println!("  {case}{}{actual}", memory.map(|m| format!("  {m}")).unwrap_or_default());
+            outln!("  {case}{}{actual}", memory.map(|m| format!("  {m}")).unwrap_or_default());
         }
         for line in skips_by_reason(skips.iter().map(|(case, why)| (case.as_str(), why.as_str()))) {
-            println!("  {line}");
+            outln!("  {line}");
         }
     }
     if common.json {
-        println!("{}", serde_json::to_string(&lists)?);
+        console::raw(&serde_json::to_string(&lists)?);
     }
     Ok(ExitCode::SUCCESS)
 }

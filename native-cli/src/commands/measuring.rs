@@ -8,6 +8,8 @@ use parallax_core::plan::Spec;
 use parallax_core::record::Run;
 
 use crate::args::Common;
+use crate::console;
+use crate::console::{errln, outln};
 use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::output::{Finished, Output};
 use crate::session::session;
@@ -15,7 +17,29 @@ use crate::targets::choose;
 
 /// People's text goes to stdout, unless stdout is for machines.
 pub fn say(common: &Common, text: &str) {
-    if common.json { eprintln!("{text}") } else { println!("{text}") }
+    if common.json { errln!("{text}") } else { outln!("{text}") }
+}
+
+/// What came of the targets.
+#[derive(Default)]
+pub struct Measured {
+    /// Their runs.
+    pub runs: Vec<Run>,
+    /// Why something of them is not in its file.
+    pub failure: Option<anyhow::Error>,
+}
+
+impl Measured {
+    fn take(&mut self, finished: Finished) {
+        self.runs.push(finished.run);
+        self.failure = self.failure.take().or(finished.failure);
+    }
+
+    /// Together with what was measured before.
+    pub fn and(self, more: Measured) -> Measured {
+        let runs = self.runs.into_iter().chain(more.runs).collect();
+        Measured { runs, failure: self.failure.or(more.failure) }
+    }
 }
 
 /// Run a mode on each target asked for; a target that fails with `all` is told and does not take the others along.
@@ -25,40 +49,45 @@ pub fn each_target(
     mode: Mode,
     out: &Output,
     mut done: impl FnMut(&Finished),
-) -> anyhow::Result<Vec<Run>> {
+) -> anyhow::Result<Measured> {
     listen_for_interrupts()?;
     let all = common.target.as_deref() == Some("all");
     let opened = choose(common.target.as_deref(), &common.device, &spec.set, |name, why| {
-        eprintln!("target {name} is left out: {why}");
+        errln!("target {name} is left out: {why}");
     })?;
-    let mut runs = Vec::new();
+    let mut measured = Measured::default();
     for (name, target) in opened {
         match session(name, target, spec, mode, &common.device, out) {
             Ok(file) => {
                 let finished = file.finish()?;
                 done(&finished);
-                runs.push(finished.run);
+                measured.take(finished);
             }
-            Err(error) if all => eprintln!("target {name} is left out: {error:#}"),
+            Err(error) if all => errln!("target {name} is left out: {error:#}"),
             Err(error) => return Err(error),
         }
         if interrupted() {
             break;
         }
     }
-    if runs.is_empty() {
+    if measured.runs.is_empty() {
         bail!("no target could run; `parallax devices` says what each one lacks");
     }
-    Ok(runs)
+    Ok(measured)
 }
 
-/// Exit code 1 when a case was wrong, failed or was not reached.
-pub fn finish(common: &Common, runs: &[Run]) -> anyhow::Result<ExitCode> {
+/// Exit code 1 when a case was wrong, failed or was not reached. What could not be written is an error, told after
+/// everything else.
+pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
+    let runs = &measured.runs;
     if common.json {
-        match runs {
-            [one] => println!("{}", serde_json::to_string(one)?),
-            many => println!("{}", serde_json::to_string(many)?),
+        match &runs[..] {
+            [one] => console::raw(&serde_json::to_string(one)?),
+            many => console::raw(&serde_json::to_string(many)?),
         }
+    }
+    if let Some(failure) = measured.failure {
+        return Err(failure);
     }
     let bad =
         |run: &Run| run.interrupted.is_some() || run.records.iter().any(|r| matches!(r.verdict(), "FAIL" | "ERROR"));

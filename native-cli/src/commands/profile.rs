@@ -9,6 +9,7 @@ use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::Schedule;
 use parallax_core::record::{Record, Run};
 use parallax_core::report::advice::{Component, advice, components};
+use parallax_core::report::escape;
 use parallax_core::units::percent;
 use parallax_core::{report, suite};
 
@@ -37,12 +38,12 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     writable_folder(&common.out)?;
     let mut written = Vec::new();
     let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip };
-    let runs = each_target(common, &spec, Mode::TakeApart, &out, |done| {
+    let measured = each_target(common, &spec, Mode::TakeApart, &out, |done| {
         say(common, &tables(&done.run));
-        written.push(format!("{}\n{}", done.json.display(), done.trace.display()));
+        written.push(done.paths());
     })?;
     say(common, &format!("\nwritten:\n{}", written.join("\n")));
-    finish(common, &runs)
+    finish(common, measured)
 }
 
 /// The spec of the flags, narrowed to the workload.
@@ -67,18 +68,18 @@ fn spec(args: &Profile) -> anyhow::Result<Spec> {
 
 /// Every case of a run, taken apart.
 fn tables(run: &Run) -> String {
-    let mut text = report::heading(run).join("\n") + "\n";
+    let mut text: String = report::heading(run).iter().map(|line| format!("{}\n", escape(line))).collect();
     for record in &run.records {
-        text += &format!("\n{}\n", heading(record, run));
+        text += &format!("\n{}\n", escape(&heading(record, run)));
         let parts = components(record, run);
         if !parts.is_empty() {
             text += &format!("{}\n", table::plain(&COLUMNS, 1, parts.iter().map(cells)));
         }
         if let Some(worst) = bottleneck(&parts) {
-            text += &format!("bottleneck: {worst}\n");
+            text += &format!("bottleneck: {}\n", escape(&worst));
         }
         if let Some(said) = advice(record, run) {
-            text += &format!("recommendation: {said}\n");
+            text += &format!("recommendation: {}\n", escape(&said));
         }
     }
     text

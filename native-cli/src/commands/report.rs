@@ -31,5 +31,5 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
         Format::Json => serde_json::to_string(&sheet::rows(&runs, None))? + "\n",
         Format::Html => html::page(&runs, None, None),
     };
-    emit(&args.written, &text)
+    emit(&args.written, &args.files, &text)
 }

@@ -35,11 +35,11 @@ fn once(common: &Common) -> anyhow::Result<ExitCode> {
     writable_folder(&common.out)?;
     let mut written = Vec::new();
     let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip };
-    let runs = each_target(common, &common.spec()?, Mode::Measure, &out, |done| {
+    let measured = each_target(common, &common.spec()?, Mode::Measure, &out, |done| {
         say(common, &table::run(&done.run));
-        say(common, &format!("the trace has {}", done.trace_size));
-        written.push(format!("{}\n{}", done.json.display(), done.trace.display()));
+        say(common, &done.trace_line());
+        written.push(done.paths());
     })?;
     say(common, &format!("\nwritten:\n{}", written.join("\n")));
-    finish(common, &runs)
+    finish(common, measured)
 }

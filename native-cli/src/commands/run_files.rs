@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use parallax_core::record::Run;
 
-use crate::output::write_whole;
+use crate::{console, files};
 
 /// How and where `compare` and `report` write.
 #[derive(Debug, Args)]
@@ -53,11 +53,14 @@ impl Written {
     }
 }
 
-/// Write it where it was asked for.
-pub fn emit(written: &Written, text: &str) -> anyhow::Result<()> {
+/// Write what was made of these run files where it was asked for.
+pub fn emit(written: &Written, read: &[PathBuf], text: &str) -> anyhow::Result<()> {
     match &written.output {
-        Some(path) => write_whole(path, text)?,
-        None => print!("{text}"),
+        Some(path) => {
+            files::not_an_input(path, read.iter().map(PathBuf::as_path))?;
+            files::write_text(path, text)?;
+        }
+        None => console::bytes(text.as_bytes()),
     }
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! `schema`: the JSON Schema of run files.
 
+use crate::console;
+
 /// Print it.
 pub fn schema() -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string_pretty(&parallax_core::record::json_schema())?);
+    console::raw(&serde_json::to_string_pretty(&parallax_core::record::json_schema())?);
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::browser;
+use crate::console::outln;
 
 /// `serve`.
 #[derive(Debug, Args)]
@@ -19,6 +20,6 @@ pub struct Serve {
 
 /// Serve until the program is ended.
 pub fn serve(args: &Serve) -> anyhow::Result<()> {
-    browser::serve(args.page.as_deref(), args.port, |address| println!("{address}"))?;
+    browser::serve(args.page.as_deref(), args.port, |address| outln!("{address}"))?;
     Ok(())
 }

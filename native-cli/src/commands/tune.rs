@@ -21,8 +21,10 @@ use parallax_core::units::Nanos;
 use pollster::block_on;
 
 use crate::args::Device;
+use crate::console::outln;
+use crate::files::write_text;
 use crate::interrupts::{interrupted, listen_for_interrupts};
-use crate::output::{writable_folder, write_whole};
+use crate::output::writable_folder;
 use crate::search::Search;
 use crate::targets::{Opened, choose};
 use crate::trial::{Awkward, Failure, Trial, ratio};
@@ -64,7 +66,7 @@ pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
     let groups = groups(args, &*profiler)?;
     let path = tuning::path(&args.device, profiler.device());
     writable_folder(path.parent().context("the file lies in a folder")?)?;
-    println!("{} ({name}): {} variants leave something open", profiler.device().name, groups.len());
+    outln!("{} ({name}): {} variants leave something open", profiler.device().name, groups.len());
 
     let (_, clock) = block_on(timer::test(&mut *profiler, None)).context("the clocks cannot be tested")?;
     let begun = Instant::now();
@@ -86,8 +88,8 @@ pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
     file.put(device.caps.dialect, &found);
     let comment =
         format!("{}: found by `parallax tune`, last through {} within {} s.", device.class(), device.api, args.budget);
-    write_whole(&path, &file.text(&comment))?;
-    println!("written: {}", path.display());
+    write_text(&path, &file.text(&comment))?;
+    outln!("written: {}", path.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -152,7 +154,7 @@ impl Sweep<'_> {
         let axes = tunables.iter().map(|tunable| tunable.allowed.candidates()).collect();
         let mut search = Search::new(axes, start.clone(), self.seed);
         let trials = search.size();
-        println!("\n{name}: {} cases, {} to try, from {}", cases.len(), trials, self.words(&start));
+        outln!("\n{name}: {} cases, {} to try, from {}", cases.len(), trials, self.words(&start));
         let mut known = Vec::new();
         for case in cases {
             known.push(Trial::of(case.clone(), self.seed, WORK, profiler).await);
@@ -165,7 +167,7 @@ impl Sweep<'_> {
         let mut judged: Vec<Vec<(Case, Program)>> = Vec::new();
         while let Some(values) = search.next() {
             if Instant::now() >= self.until || interrupted() {
-                println!("  the time is over");
+                outln!("  the time is over");
                 break;
             }
             let best = self.tuned(&base, search.best());
@@ -178,17 +180,17 @@ impl Sweep<'_> {
             let outcome = self.against(&best, &candidate, &known, &mut awkward, each, profiler).await?;
             match outcome {
                 Outcome::Faster(ratio) => {
-                    println!("  {}: {ratio:.3}×, the best so far", self.words(&values));
+                    outln!("  {}: {ratio:.3}×, the best so far", self.words(&values));
                     search.won(values);
                 }
-                Outcome::Not(why) => println!("  {}: {why}", self.words(&values)),
+                Outcome::Not(why) => outln!("  {}: {why}", self.words(&values)),
             }
         }
         let best = self.tuned(&base, search.best());
         for (tunable, value) in tunables.iter().zip(search.best()) {
             found.set(&cases[0].tunable_key(tunable), *value).context("a search stays among what is allowed")?;
         }
-        println!("  kept: {}", self.words(search.best()));
+        outln!("  kept: {}", self.words(search.best()));
         profiler.set_tuning(best);
         Ok(())
     }

@@ -21,7 +21,7 @@ fn runs_with_nothing_in_common_cannot_be_compared() {
 }
 
 /// A recorded run of one case, written with all its times multiplied; gives the file's name.
-fn recorded(folder: &Path, name: &str, target: &str, device: &str, factor: f64) -> String {
+pub fn recorded(folder: &Path, name: &str, target: &str, device: &str, factor: f64) -> String {
     let run = serde_json::json!({
         "schema": "parallax.run", "version": 1, "suite": {"version": "0", "commit": ""}, "target": target, "started": 0,
         "device": {

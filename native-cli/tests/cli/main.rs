@@ -1,6 +1,7 @@
 //! The program as its user meets it: what it writes, and what it says when it cannot.
 
 mod comparing;
+mod escaping;
 mod eval;
 #[cfg(unix)]
 mod interrupting;
@@ -8,6 +9,8 @@ mod measuring;
 mod mistakes;
 mod settings;
 mod texts;
+#[cfg(unix)]
+mod writing;
 
 use std::path::Path;
 use std::process::{Command, Output};

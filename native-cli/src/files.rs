@@ -1,0 +1,162 @@
+//! Files that the user names: the one way in which they are written.
+//!
+//! A regular file is replaced at once by a rename, so that readers see the old or the new contents and never a part.
+//! Nothing else may be renamed over: links are followed, and devices, pipes and descriptors are opened and written to.
+
+use std::fs::{File, Metadata};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::console;
+
+/// More links than this, one to the next, are a circle.
+const LINKS: usize = 40;
+
+/// Fill a file, whatever it is.
+pub fn write(path: &Path, fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write {}", path.display());
+    match Target::of(path).with_context(cannot)? {
+        Target::Stdout => {
+            let mut bytes = Vec::new();
+            fill(&mut bytes).with_context(cannot)?;
+            console::bytes(&bytes);
+            return Ok(());
+        }
+        Target::Stderr => fill(&mut std::io::stderr().lock()),
+        Target::Open(path) => File::options().write(true).truncate(true).open(path).and_then(|file| {
+            let mut file = BufWriter::new(file);
+            fill(&mut file)?;
+            file.flush()
+        }),
+        Target::Replace { path, old } => replace(&path, old.as_ref(), fill),
+    }
+    .with_context(cannot)
+}
+
+/// Write a text.
+pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
+    write(path, |to| to.write_all(text.as_bytes()))
+}
+
+/// Refuse to write over what is read. Devices may be both, as a terminal is.
+///
+/// # Errors
+/// When the file is one of these, under whatever name.
+pub fn not_an_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<()> {
+    let regular = |path: &Path| path.metadata().is_ok_and(|file| file.is_file());
+    if !regular(path) {
+        return Ok(());
+    }
+    // A pipe among them must not be opened twice.
+    for input in inputs.into_iter().filter(|input| regular(input)) {
+        if same_file::is_same_file(path, input).unwrap_or(false) {
+            bail!("{} is one of the files that are read, and is not overwritten; write to another", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// What a path leads to.
+enum Target {
+    /// This program's own output, whose place and mode of writing a second descriptor would not share.
+    Stdout,
+    Stderr,
+    /// Something that is written to as it is.
+    Open(PathBuf),
+    /// A regular file, or none as yet.
+    Replace {
+        path: PathBuf,
+        old: Option<Metadata>,
+    },
+}
+
+impl Target {
+    fn of(path: &Path) -> std::io::Result<Target> {
+        match path.metadata() {
+            Ok(found) if is_open_as(&found, std::io::stdout()) => return Ok(Target::Stdout),
+            Ok(found) if is_open_as(&found, std::io::stderr()) => return Ok(Target::Stderr),
+            Ok(found) if !found.is_file() => return Ok(Target::Open(path.to_owned())),
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let mut path = path.to_owned();
+        for _ in 0..LINKS {
+            let folder = folder(&path).canonicalize()?;
+            // A descriptor of a process: the name that it shows may since belong to another file.
+            if folder.starts_with("/proc") {
+                return Ok(Target::Open(path));
+            }
+            match path.read_link() {
+                Ok(to) => path = folder.join(to),
+                Err(_) => {
+                    let old = path.metadata().ok();
+                    return Ok(Target::Replace { path, old });
+                }
+            }
+        }
+        Err(std::io::Error::other("too many links"))
+    }
+}
+
+/// Whether a descriptor of this program is open on the file. Nothing is opened for it: that would wait at a pipe.
+#[cfg(unix)]
+fn is_open_as(found: &Metadata, descriptor: impl std::os::fd::AsFd) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let open = descriptor.as_fd().try_clone_to_owned().and_then(|copy| File::from(copy).metadata());
+    open.is_ok_and(|open| (open.dev(), open.ino()) == (found.dev(), found.ino()))
+}
+
+/// Descriptors have no paths here.
+#[cfg(not(unix))]
+fn is_open_as<T>(_found: &Metadata, _descriptor: T) -> bool {
+    false
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn replace(
+    path: &Path,
+    old: Option<&Metadata>,
+    fill: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    if old.is_some() {
+        // A rename asks nobody whether the file may be written.
+        File::options().write(true).open(path)?;
+    }
+    let mut file = BufWriter::new(beside(path)?);
+    fill(&mut file)?;
+    let file = file.into_inner().map_err(|error| error.into_error())?;
+    if let Some(old) = old {
+        keep_owner(file.as_file(), old);
+        file.as_file().set_permissions(old.permissions())?;
+    }
+    // Some file systems tell only now that there was no room.
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// A temporary file in the same folder, with the mode of any new file: temporary files are private, results are not.
+fn beside(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666);
+    #[cfg(unix)]
+    builder.permissions(mode);
+    builder.tempfile_in(folder(path))
+}
+
+/// Another user's file stays theirs where we may say so.
+#[cfg(unix)]
+fn keep_owner(file: &File, old: &Metadata) {
+    use std::os::unix::fs::MetadataExt;
+    let _ = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid()));
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_file: &File, _old: &Metadata) {}
