@@ -1,4 +1,5 @@
-//! The program `parallax`. Exit codes: 0 all well, 1 a case was wrong, failed or not reached, 2 a mistake in the call.
+//! The program `parallax`. Exit codes: 0 all well, 1 a case was wrong, failed, not reached, or named and not run, or a
+//! gate did not hold, 2 a mistake in the call.
 
 use std::process::ExitCode;
 

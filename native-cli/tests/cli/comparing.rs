@@ -100,6 +100,61 @@ fn a_gate_fails_on_what_is_surely_slower() {
 }
 
 #[test]
+fn a_gate_fails_on_what_failed_vanished_or_is_open() {
+    let dir = folder();
+    recorded(dir.path(), "base.json", "cpu", "X", 1.0);
+    let text = std::fs::read_to_string(dir.path().join("base.json")).expect("readable");
+    let whole: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let write = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let mut run = whole.clone();
+        change(&mut run);
+        std::fs::write(dir.path().join(name), run.to_string()).expect("writable");
+    };
+    let other = "attention/fwd/b1,h1,s4,d2/f32/host";
+    write("two.json", &|run| {
+        let mut record = run["records"][0].clone();
+        record["case"] = other.into();
+        run["records"].as_array_mut().expect("a list").push(record);
+    });
+    write("failed.json", &|run| {
+        let mut record = run["records"][0].clone();
+        let object = record.as_object_mut().expect("an object");
+        object.retain(|key, _| ["case", "actual", "cost", "parts"].contains(&key.as_str()));
+        object.insert("outcome".to_owned(), "error".into());
+        object.insert("reason".to_owned(), "the device was lost".into());
+        object.insert("case".to_owned(), other.into());
+        run["records"].as_array_mut().expect("a list").push(record);
+    });
+    // With fewer than six samples nothing can be said.
+    write("few.json", &|run| {
+        let timing = &mut run["records"][0]["timing"];
+        for samples in ["samples", "host_samples"] {
+            timing[samples].as_array_mut().expect("a list").truncate(3);
+        }
+        timing["summary"]["n"] = 3.into();
+    });
+    let slower = ["--fail-if-slower", "5%"];
+    for (files, flags, code, parts) in [
+        (["two.json", "two.json"], &slower[..], 0, &["no case is slower by more than 5.00 %"][..]),
+        (["two.json", "base.json"], &slower, 1, &["lost: base ", other, "missing", "of the cases left none is slower"]),
+        (["two.json", "failed.json"], &slower, 1, &["lost: failed ", other, "error: the device was lost"]),
+        (["base.json", "few.json"], &slower, 0, &["1 undecided"]),
+        (["base.json", "few.json"], &["--fail-if-undecided"], 1, &["undecided: few ", TINY]),
+        (["two.json", "base.json"], &["--fail-if-undecided"], 1, &["lost: base "]),
+        (["base.json", "two.json"], &["--fail-if-undecided"], 0, &[]),
+        (["two.json", "base.json"], &[], 0, &[]),
+    ] {
+        let args = [&["compare"], &files[..], flags].concat();
+        let output = parallax(dir.path(), &args);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        for part in parts {
+            assert!(said.contains(part), "{args:?}: {said} lacks {part}");
+        }
+    }
+}
+
+#[test]
 fn comparisons_and_reports_come_in_every_format() {
     let dir = folder();
     recorded(dir.path(), "a.json", "cuda", "X", 1.0);
