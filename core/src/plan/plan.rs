@@ -2,6 +2,8 @@
 //!
 //! Planning is pure. `list`, `verify`, `run` and the page's preview are uses of one plan.
 
+use std::collections::HashSet;
+
 use crate::device::Launching;
 use crate::plan::limits::within_limits;
 use crate::plan::places::places;
@@ -150,7 +152,10 @@ pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, PlanError> {
 }
 
 fn exactly(spec: &Spec) -> Vec<Case> {
-    spec.case.iter().filter_map(|text| text.parse().ok()).collect()
+    // A case named twice is one case: a run has one record of each.
+    let mut known = HashSet::new();
+    let cases = spec.case.iter().filter_map(|text| text.parse::<Case>().ok());
+    cases.filter(|case| known.insert(case.to_string())).collect()
 }
 
 fn from_preset(spec: &Spec, caps: &Caps) -> Vec<Case> {
