@@ -20,7 +20,7 @@ pub enum ReadError {
     Newer(u64),
     /// Of the schema, with a number that cannot be.
     #[error("not a sound run: {0}; measure again, or mend the file")]
-    Invalid(#[from] Invalid),
+    Invalid(Invalid),
 }
 
 /// Why a run whose file was never closed ended.
@@ -45,7 +45,7 @@ impl Run {
                 }
             }
         };
-        validate(&mut run)?;
+        validate(&mut run).map_err(ReadError::Invalid)?;
         Ok(run)
     }
 }
