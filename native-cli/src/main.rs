@@ -1,5 +1,6 @@
-//! The program `parallax`. Exit codes: 0 all well, 1 a case was wrong, failed or not reached, 2 a mistake in the call, or
-//! something that could not be written. A reader that closes the pipe early changes none of them.
+//! The program `parallax`. Exit codes: 0 all well, 1 a case was wrong, failed, not reached, or named and not run, or a
+//! gate did not hold, 2 a mistake in the call, or something that could not be written. A reader that closes the pipe early
+//! changes none of them.
 
 use std::process::ExitCode;
 

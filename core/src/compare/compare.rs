@@ -1,7 +1,10 @@
 //! Runs side by side: cases paired by their canonical string, each pair with a verdict, and what has no pair and why.
 
+use std::collections::HashSet;
+
 use crate::compare::comparison::{Comparison, Figure, Pair, RunHead, Unpaired};
 use crate::compare::identity::same_device;
+use crate::compare::losses::{failed, losses};
 use crate::compare::scores;
 use crate::compare::verdict::{Grounds, RESOLUTION, Ratio, drift_between, drift_within, launch_resolution};
 use crate::device::Launching;
@@ -92,14 +95,25 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
         }
     }
     let scores = scores::pair(runs, options.base, options.resolution);
-    if pairs.is_empty() && scores.is_empty() {
+    // A run in which everything broke is held against the base all the same: that is what a gate is for.
+    if pairs.is_empty() && scores.is_empty() && !all_broke(runs, options.base) {
         let others = names().enumerate().filter(|(i, _)| *i != options.base).map(|(_, name)| name);
         let others = others.collect::<Vec<_>>().join(", ");
         return Err(CompareError::NothingInCommon { base: base_name.clone(), others });
     }
     let unpaired = unpaired(runs, options.base, &pairs);
+    let lost = losses(runs, options.base, &pairs, &scores);
     let notes = renamed(runs, pairs.iter().map(|pair| pair.case.as_str()));
-    Ok(Comparison { base: options.base, resolution: options.resolution, runs: heads, pairs, scores, unpaired, notes })
+    let (base, resolution) = (options.base, options.resolution);
+    Ok(Comparison { base, resolution, runs: heads, pairs, scores, unpaired, lost, notes })
+}
+
+/// Whether a case of which the base has a figure failed in another run.
+fn all_broke(runs: &[(String, Run)], base: usize) -> bool {
+    let figure = |r: &&Record| r.timing().is_some() || !r.scores().is_empty();
+    let cases: HashSet<&str> = runs[base].1.records.iter().filter(figure).map(|r| r.case.as_str()).collect();
+    let others = runs.iter().enumerate().filter(|(i, _)| *i != base);
+    others.flat_map(|(_, (_, run))| &run.records).any(|r| failed(r) && cases.contains(r.case.as_str()))
 }
 
 fn head(name: &str, run: &Run, base: &Run) -> RunHead {
@@ -195,7 +209,7 @@ fn unpaired(runs: &[(String, Run)], base: usize, pairs: &[Pair]) -> Vec<Unpaired
 }
 
 /// Why a record has no partner among the others.
-fn no_pair<'a>(record: &Record, others: impl Iterator<Item = (&'a str, &'a Run)>) -> String {
+pub(super) fn no_pair<'a>(record: &Record, others: impl Iterator<Item = (&'a str, &'a Run)>) -> String {
     let cache = |r: &Record| r.timing().map_or("", |t| t.cache.name());
     let others: Vec<(&str, &Run)> = others.collect();
     match others.iter().find_map(|(name, run)| Some((name, timed(run, &record.case)?))) {
@@ -210,6 +224,7 @@ fn no_pair<'a>(record: &Record, others: impl Iterator<Item = (&'a str, &'a Run)>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::Gate;
     use crate::compare::scores::Change;
     use crate::compare::verdict::Verdict;
     use crate::plan::Cache;
@@ -334,9 +349,10 @@ mod tests {
         let comparison = compare(&runs, &Options::default()).expect("pairs");
         let difference = comparison.scores[0].differences[1].as_ref().expect("a pair");
         assert_eq!((difference.verdict, comparison.scores[0].differences[0].as_ref()), (Change::Worse, None));
-        let (holds, lines) = comparison.gate(0.05);
+        let gate = |slower| Gate { slower: Some(slower), undecided: false };
+        let (holds, lines) = comparison.gate(gate(0.05));
         assert!(!holds && lines[1].contains("worse by more than 5.00 %") && lines[1].contains("accuracy"), "{lines:?}");
-        assert!(comparison.gate(0.2).0, "a tenth worse is not worse by a fifth");
+        assert!(comparison.gate(gate(0.2)).0, "a tenth worse is not worse by a fifth");
         let text = serde_json::to_string(&comparison).expect("JSON");
         let older = text.replace("\"minimum_detectable_effect\":0.011", "\"detectable\":0.011");
         assert_ne!(text, older, "of the times");

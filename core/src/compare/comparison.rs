@@ -24,6 +24,9 @@ pub struct Comparison {
     pub scores: Vec<ScorePair>,
     /// Timed cases of a run that have no partner.
     pub unpaired: Vec<Unpaired>,
+    /// What the other runs lost: cases that failed in them, and times and scores of the base that they do not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<Unpaired>,
     /// Pairs of which one side was another kernel than its name says today.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -76,7 +79,7 @@ pub struct Figure {
     pub bound: Option<Bound>,
 }
 
-/// A timed case without a partner.
+/// A case without a partner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Unpaired {
     /// Position of the run.

@@ -1,9 +1,18 @@
-//! A gate: whether anything is slower or worse by more than a limit, beyond doubt.
+//! A gate: whether anything is slower or worse by more than a limit, beyond doubt, or lost altogether.
 
 use crate::compare::comparison::Comparison;
 use crate::compare::scores::{Change, Difference, ScorePair};
 use crate::compare::verdict::{Ratio, Verdict, digits};
 use crate::units::percent;
+
+/// What a gate asks for. Whatever it is, nothing may be lost: a figure that is gone is neither fast nor decided.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Gate {
+    /// Nothing is slower or worse by more than this share, beyond doubt.
+    pub slower: Option<f64>,
+    /// Every time and every score got a verdict.
+    pub undecided: bool,
+}
 
 impl Comparison {
     /// Ratios that are slower, with the low end of their interval above `1 + limit`; undecided ones never are.
@@ -22,11 +31,20 @@ impl Comparison {
         self.scores.iter().flat_map(of_pair).filter(beyond).collect()
     }
 
-    /// The outcome of a gate at `limit`: whether it holds, and the lines that say so.
-    pub fn gate(&self, limit: f64) -> (bool, Vec<String>) {
+    /// The outcome of a gate: whether it holds, and the lines that say so.
+    pub fn gate(&self, gate: Gate) -> (bool, Vec<String>) {
+        let mut lines = Vec::new();
+        let slower = gate.slower.is_none_or(|limit| self.none_slower(limit, &mut lines));
+        let decided = !gate.undecided || self.all_decided(&mut lines);
+        for lost in &self.lost {
+            lines.push(format!("lost: {} {}: {}", self.runs[lost.run].name, lost.case, lost.reason));
+        }
+        (slower && decided && self.lost.is_empty(), lines)
+    }
+
+    fn none_slower(&self, limit: f64, lines: &mut Vec<String>) -> bool {
         let slower = self.slower_than(limit);
         let undecided = self.count(Verdict::Undecided);
-        let mut lines = Vec::new();
         for (i, case, ratio) in &slower {
             let least = ratio.low.map(digits).unwrap_or_default();
             lines.push(format!(
@@ -36,7 +54,9 @@ impl Comparison {
             ));
         }
         if slower.is_empty() {
-            lines.push(format!("no case is slower by more than {}; {undecided} undecided", percent(limit)));
+            // Of a case that is lost nobody knows.
+            let what = if self.lost.is_empty() { "no case is" } else { "of the cases left none is" };
+            lines.push(format!("{what} slower by more than {}; {undecided} undecided", percent(limit)));
         }
         let worse = self.worse_than(limit);
         for (i, pair, difference) in &worse {
@@ -44,10 +64,27 @@ impl Comparison {
             lines.push(format!("worse by more than {}: {run} {case}: {name} {difference}", percent(limit)));
         }
         if worse.is_empty() && !self.scores.is_empty() {
-            let open = self.scores.iter().flat_map(score_differences).filter(|(_, d)| d.verdict == Change::Undecided);
-            lines.push(format!("no score is worse by more than {}; {} undecided", percent(limit), open.count()));
+            let open = self.open_scores().count();
+            let what = if self.lost.is_empty() { "no score is" } else { "of the scores left none is" };
+            lines.push(format!("{what} worse by more than {}; {open} undecided", percent(limit)));
         }
-        (slower.is_empty() && worse.is_empty(), lines)
+        slower.is_empty() && worse.is_empty()
+    }
+
+    fn all_decided(&self, lines: &mut Vec<String>) -> bool {
+        let before = lines.len();
+        for (i, case, ratio) in self.ratios().filter(|(_, _, r)| r.verdict == Verdict::Undecided) {
+            lines.push(format!("undecided: {} {case}: {ratio}", self.runs[i].name));
+        }
+        for (i, pair, difference) in self.open_scores() {
+            lines.push(format!("undecided: {} {}: {} {difference}", self.runs[i].name, pair.case, pair.name));
+        }
+        lines.len() == before
+    }
+
+    fn open_scores(&self) -> impl Iterator<Item = (usize, &ScorePair, &Difference)> {
+        let of_pair = |pair| score_differences(pair).map(move |(i, difference)| (i, pair, difference));
+        self.scores.iter().flat_map(of_pair).filter(|(_, _, d)| d.verdict == Change::Undecided)
     }
 }
 
@@ -57,7 +94,7 @@ fn score_differences(pair: &ScorePair) -> impl Iterator<Item = (usize, &Differen
 
 #[cfg(test)]
 mod tests {
-    use crate::compare::{Options, compare};
+    use crate::compare::{Gate, Options, compare};
     use crate::record::Run;
     use crate::testing::fixtures::{run, spread};
 
@@ -70,14 +107,17 @@ mod tests {
     #[test]
     fn the_gate_looks_at_the_low_end_and_never_at_the_undecided() {
         let base = named("a", "cuda", "X", 100.0);
-        let gate = |other: (String, Run), limit: f64| {
-            compare(&[base.clone(), other], &Options::default()).expect("pairs").gate(limit)
-        };
+        let compared = |other| compare(&[base.clone(), other], &Options::default()).expect("pairs");
+        let gate = |other: (String, Run), limit| compared(other).gate(Gate { slower: Some(limit), undecided: false });
         let (holds, lines) = gate(named("b", "cuda", "X", 110.0), 0.05);
         assert!(!holds && lines[0].contains(CASE), "{lines:?}");
         assert!(gate(named("b", "cuda", "X", 105.1), 0.05).0, "the interval starts below the limit");
         let noisy = ("b".to_owned(), run("cuda", "X", &[(CASE, spread(120.0, 0.6, 12))]));
-        let (holds, lines) = gate(noisy, 0.05);
+        let (holds, lines) = gate(noisy.clone(), 0.05);
         assert!(holds && lines[0].contains("1 undecided"), "{lines:?}");
+        let strict = Gate { slower: None, undecided: true };
+        let (holds, lines) = compared(noisy).gate(strict);
+        assert!(!holds && lines[0].contains(&format!("undecided: b {CASE}")), "{lines:?}");
+        assert_eq!(compared(named("b", "cuda", "X", 150.0)).gate(strict), (true, Vec::new()), "slower is a verdict");
     }
 }

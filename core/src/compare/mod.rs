@@ -6,9 +6,11 @@ mod compare;
 mod comparison;
 mod gate;
 pub mod identity;
+mod losses;
 pub mod scores;
 pub mod tax;
 pub mod verdict;
 
 pub use compare::*;
 pub use comparison::*;
+pub use gate::*;

@@ -11,6 +11,7 @@ mod score;
 pub mod stats;
 mod timer;
 mod timing;
+mod valid;
 
 pub use check::*;
 pub use event::*;
@@ -20,3 +21,4 @@ pub use run::*;
 pub use score::*;
 pub use timer::*;
 pub use timing::*;
+pub use valid::Invalid;

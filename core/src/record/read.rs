@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{Event, Run, SCHEMA, VERSION, events};
+use super::valid::validate;
+use super::{Event, Invalid, Run, SCHEMA, VERSION, events};
 
 /// A file that is no run this program can read.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum ReadError {
     /// Written by a newer program.
     #[error("written by a newer version: its schema version is {0}, this program reads up to {VERSION}; update it")]
     Newer(u64),
+    /// Of the schema, with a number that cannot be.
+    #[error("not a sound run: {0}; measure again, or mend the file")]
+    Invalid(Invalid),
 }
 
 /// Why a run whose file was never closed ended.
@@ -25,17 +29,24 @@ pub const UNFINISHED: &str = "the file is not closed: the run was killed, or sti
 impl Run {
     /// Parse a run, telling a newer or foreign file from a broken one. Of a file that is not closed, everything up to the
     /// last whole line counts, and [`Run::interrupted`] says [`UNFINISHED`].
+    /// Numbers are checked, and summaries follow from their samples.
     pub fn parse(text: &str) -> Result<Run, ReadError> {
-        match serde_json::from_str::<Value>(text) {
-            Ok(value) if value.get("event").is_none() => from_value(value),
+        let mut run = match serde_json::from_str::<Value>(text) {
+            Ok(value) if value.get("event").is_none() => from_value(value)?,
             whole => {
                 let first = text.lines().next().unwrap_or_default();
                 match serde_json::from_str::<Value>(first) {
-                    Ok(header) if header.get("event").is_some_and(|event| event == "begin") => unclosed(text, header),
-                    _ => Err(whole.err().map_or_else(|| ReadError::Schema("absent".to_owned()), ReadError::Malformed)),
+                    Ok(header) if header.get("event").is_some_and(|event| event == "begin") => unclosed(text, header)?,
+                    _ => {
+                        return Err(whole
+                            .err()
+                            .map_or_else(|| ReadError::Schema("absent".to_owned()), ReadError::Malformed));
+                    }
                 }
             }
-        }
+        };
+        validate(&mut run).map_err(ReadError::Invalid)?;
+        Ok(run)
     }
 }
 

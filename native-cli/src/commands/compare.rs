@@ -8,7 +8,7 @@ use clap::Args;
 use parallax_core::compare;
 use parallax_core::compare::tax::{Pairing, Tax, tax};
 use parallax_core::compare::verdict::usual_resolution;
-use parallax_core::compare::{Comparison, Options};
+use parallax_core::compare::{Comparison, Gate, Options};
 use parallax_core::record::Run;
 use parallax_core::report::{self, html, sheet};
 
@@ -29,9 +29,13 @@ pub struct Compare {
     /// Differences smaller than this do not count, as in 1% or 0.01, which is the default
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub resolution: Option<String>,
-    /// Exit with code 1 when a case is slower or a score worse, and surely by more than this, as in 5% or 0.05
+    /// Exit with code 1 when a case is slower or a score worse, and surely by more than this, as in 5% or 0.05; or when
+    /// a case failed, was wrong, or has no figure where the base has one
     #[arg(long, value_name = "SHARE", conflicts_with = "tax", allow_hyphen_values = true)]
     pub fail_if_slower: Option<String>,
+    /// Exit with code 1 when any case or score is undecided, failed, was wrong, or has no figure where the base has one
+    #[arg(long, conflicts_with = "tax")]
+    pub fail_if_undecided: bool,
     /// One GPU on several targets: where the time of one call goes on each
     #[arg(long)]
     pub tax: bool,
@@ -62,8 +66,11 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let resolution = asked.unwrap_or_else(|| usual_resolution(runs.iter().map(|(_, run)| run)));
     let comparison = compare::compare(&runs, &Options { base: base.unwrap_or(0), resolution })?;
     emit(&args.written, &args.files, &compared(&comparison, &runs, args.written.format())?)?;
-    let Some(limit) = limit else { return Ok(ExitCode::SUCCESS) };
-    let (holds, lines) = comparison.gate(limit);
+    let gate = Gate { slower: limit, undecided: args.fail_if_undecided };
+    if gate == Gate::default() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (holds, lines) = comparison.gate(gate);
     // People's text goes to stdout, unless stdout is for machines.
     let machines = args.written.output.is_none() && args.written.format() != Format::Text;
     for line in lines.iter().map(|line| report::escape(line)) {

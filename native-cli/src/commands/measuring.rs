@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::Spec;
-use parallax_core::record::Run;
+use parallax_core::record::{Outcome, Record, Run};
 
 use crate::args::Common;
 use crate::console;
@@ -76,8 +76,8 @@ pub fn each_target(
     Ok(measured)
 }
 
-/// Exit code 1 when a case was wrong, failed or was not reached. What could not be written is an error, told after
-/// everything else.
+/// Exit code 1 when a case was wrong, failed or was not reached, or was named and ran nowhere. What could not be written is
+/// an error, told after everything else.
 pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     let runs = &measured.runs;
     if common.json {
@@ -91,5 +91,25 @@ pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     }
     let bad =
         |run: &Run| run.interrupted.is_some() || run.records.iter().any(|r| matches!(r.verdict(), "FAIL" | "ERROR"));
-    Ok(if runs.iter().any(bad) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    let unmet = named_and_skipped(runs);
+    for (case, reason) in &unmet {
+        errln!("{case} was asked for by name and did not run: {reason}");
+    }
+    Ok(if !unmet.is_empty() || runs.iter().any(bad) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Cases asked for by name that no target ran, with the reason of the first. A preset may hold what a device cannot do;
+/// whoever names a case wants that one, and a script would take a plain skip for success.
+fn named_and_skipped(runs: &[Run]) -> Vec<(&str, &str)> {
+    let mut unmet: Vec<(&str, &str)> = Vec::new();
+    // With cases named, nothing else is planned: every skip is of one of them.
+    for record in runs.iter().filter(|run| !run.spec.case.is_empty()).flat_map(|run| &run.records) {
+        let Outcome::Skipped { reason } = &record.outcome else { continue };
+        let ran = |r: &Record| r.case == record.case && !matches!(r.outcome, Outcome::Skipped { .. });
+        let known = unmet.iter().any(|(case, _)| *case == record.case);
+        if !known && !runs.iter().flat_map(|run| &run.records).any(ran) {
+            unmet.push((&record.case, reason));
+        }
+    }
+    unmet
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use parallax_core::record::stats::Summary;
+
 use crate::{TINY, folder, mistake, parallax};
 
 #[test]
@@ -22,6 +24,7 @@ fn runs_with_nothing_in_common_cannot_be_compared() {
 
 /// A recorded run of one case, written with all its times multiplied; gives the file's name.
 pub fn recorded(folder: &Path, name: &str, target: &str, device: &str, factor: f64) -> String {
+    let samples: Vec<f64> = (0..9).map(|i| factor * (99.9 + 0.1 * f64::from(i % 3))).collect();
     let run = serde_json::json!({
         "schema": "parallax.run", "version": 1, "suite": {"version": "0", "commit": ""}, "target": target, "started": 0,
         "device": {
@@ -45,12 +48,8 @@ pub fn recorded(folder: &Path, name: &str, target: &str, device: &str, factor: f
             },
             "memory": {"current": 0, "peak": 0, "reserved": null}, "trace": null, "phases": [],
             "timing": {
-                "repeats": 1, "samples": vec![100.0 * factor; 9], "host_samples": vec![100.0 * factor; 9], "warm_up": 0,
-                "stopped": "precise",
-                "summary": {
-                    "n": 9, "median": 100.0 * factor, "low": 99.9 * factor, "high": 100.1 * factor, "q1": 100.0 * factor,
-                    "q3": 100.0 * factor, "min": 99.9 * factor, "max": 100.1 * factor, "spread": 0.0,
-                },
+                "repeats": 1, "samples": samples, "host_samples": samples, "warm_up": 0, "stopped": "precise",
+                "summary": Summary::of(&samples),
             },
         }],
     });
@@ -100,6 +99,61 @@ fn a_gate_fails_on_what_is_surely_slower() {
 }
 
 #[test]
+fn a_gate_fails_on_what_failed_vanished_or_is_open() {
+    let dir = folder();
+    recorded(dir.path(), "base.json", "cpu", "X", 1.0);
+    let text = std::fs::read_to_string(dir.path().join("base.json")).expect("readable");
+    let whole: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let write = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        let mut run = whole.clone();
+        change(&mut run);
+        std::fs::write(dir.path().join(name), run.to_string()).expect("writable");
+    };
+    let other = "attention/fwd/b1,h1,s4,d2/f32/host";
+    write("two.json", &|run| {
+        let mut record = run["records"][0].clone();
+        record["case"] = other.into();
+        run["records"].as_array_mut().expect("a list").push(record);
+    });
+    write("failed.json", &|run| {
+        let mut record = run["records"][0].clone();
+        let object = record.as_object_mut().expect("an object");
+        object.retain(|key, _| ["case", "actual", "cost", "parts"].contains(&key.as_str()));
+        object.insert("outcome".to_owned(), "error".into());
+        object.insert("reason".to_owned(), "the device was lost".into());
+        object.insert("case".to_owned(), other.into());
+        run["records"].as_array_mut().expect("a list").push(record);
+    });
+    // With fewer than six samples nothing can be said.
+    write("few.json", &|run| {
+        let timing = &mut run["records"][0]["timing"];
+        for samples in ["samples", "host_samples"] {
+            timing[samples].as_array_mut().expect("a list").truncate(3);
+        }
+        timing["summary"] = serde_json::json!(Summary::of(&[99.9, 100.0, 100.1]));
+    });
+    let slower = ["--fail-if-slower", "5%"];
+    for (files, flags, code, parts) in [
+        (["two.json", "two.json"], &slower[..], 0, &["no case is slower by more than 5.00 %"][..]),
+        (["two.json", "base.json"], &slower, 1, &["lost: base ", other, "missing", "of the cases left none is slower"]),
+        (["two.json", "failed.json"], &slower, 1, &["lost: failed ", other, "error: the device was lost"]),
+        (["base.json", "few.json"], &slower, 0, &["1 undecided"]),
+        (["base.json", "few.json"], &["--fail-if-undecided"], 1, &["undecided: few ", TINY]),
+        (["two.json", "base.json"], &["--fail-if-undecided"], 1, &["lost: base "]),
+        (["base.json", "two.json"], &["--fail-if-undecided"], 0, &[]),
+        (["two.json", "base.json"], &[], 0, &[]),
+    ] {
+        let args = [&["compare"], &files[..], flags].concat();
+        let output = parallax(dir.path(), &args);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        for part in parts {
+            assert!(said.contains(part), "{args:?}: {said} lacks {part}");
+        }
+    }
+}
+
+#[test]
 fn comparisons_and_reports_come_in_every_format() {
     let dir = folder();
     recorded(dir.path(), "a.json", "cuda", "X", 1.0);
@@ -126,4 +180,25 @@ fn comparisons_and_reports_come_in_every_format() {
     assert!(tax.status.success() && said.contains("browser against cuda"), "{said}");
     mistake(dir.path(), &["compare", "a.json", "c.json", "--tax"], &["cuda ran on `X` and wgpu on `Y`", "--same-gpu"]);
     assert!(parallax(dir.path(), &["compare", "a.json", "c.json", "--tax", "--same-gpu"]).status.success());
+}
+
+#[test]
+fn a_file_with_impossible_numbers_is_refused_by_name() {
+    let dir = folder();
+    recorded(dir.path(), "good.json", "cpu", "X", 1.0);
+    let text = std::fs::read_to_string(dir.path().join("good.json")).expect("readable");
+    for (pointer, value, part) in [
+        ("/version", serde_json::json!(0), "`version` is 0"),
+        ("/records/0/timing/samples", serde_json::json!([]), "`timing.samples` is empty"),
+        ("/records/0/timing/samples", serde_json::json!(vec![-1e308; 9]), "`timing.samples[0]` is -1e308"),
+        ("/records/0/timing/samples", serde_json::json!(vec![1e308; 9]), "`timing.samples[0]` is 1e308"),
+        ("/records/0/timing/samples", serde_json::json!(vec![5e-324; 9]), "`timing.samples[0]` is 5e-324"),
+        ("/records/0/timing/summary/median", serde_json::json!(50.0), "`timing.summary.median` is 50"),
+    ] {
+        let mut run: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        *run.pointer_mut(pointer).expect("there") = value;
+        std::fs::write(dir.path().join("bad.json"), run.to_string()).expect("writable");
+        mistake(dir.path(), &["compare", "good.json", "bad.json", "--format", "html"], &["bad.json", part]);
+        mistake(dir.path(), &["report", "bad.json", "--format", "html"], &["bad.json", part]);
+    }
 }

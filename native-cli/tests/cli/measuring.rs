@@ -60,3 +60,20 @@ fn plans_verdicts_devices_and_schema_are_shown() {
     }
     assert_eq!(std::fs::read_dir(dir.path()).expect("the folder").count(), 0, "only run leaves files");
 }
+
+#[test]
+fn a_case_asked_for_by_name_that_is_skipped_is_no_success() {
+    let dir = folder();
+    let flash = "attention/fwd/b1,h1,s3,d2/f32/flash";
+    for command in ["run", "verify"] {
+        let args = [command, "--target", "cpu", "--case", TINY, "--case", flash, "--budget", "1", "--out", "out"];
+        let output = parallax(dir.path(), &args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.contains(&format!("{flash} was asked for by name and did not run: ")), "{args:?}: {said}");
+    }
+    // What a preset holds besides may be skipped.
+    let preset = ["verify", "--target", "wgpu", "--preset", "awkward", "--dtype", "bf16", "--filter", "copy"];
+    let output = parallax(dir.path(), &preset);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

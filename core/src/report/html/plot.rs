@@ -7,6 +7,17 @@ use crate::units::Nanos;
 /// Width of every plot, in units of its view box. A phone shows about one unit per pixel.
 pub(super) const WIDTH: f64 = 360.0;
 
+/// No axis has more ticks, whatever its values: each is a line and a label in the page.
+const MOST_TICKS: usize = 40;
+
+/// Axes end here, so that widths and ratios of their ends are finite.
+const FAR: f64 = 1e100;
+
+/// An end of an axis, from `least` to [`FAR`].
+fn held(end: f64, least: f64) -> f64 {
+    if end.is_nan() { least } else { end.clamp(least, FAR) }
+}
+
 /// Classes of the colours that runs and workloads take in turn.
 pub(super) fn series(i: usize) -> &'static str {
     ["s0", "s1", "s2", "s3", "s4", "s5"][i % 6]
@@ -31,12 +42,14 @@ pub(super) struct Axis {
 impl Axis {
     /// Even steps over these values, a little wider than they are. Values that are all the same get room around them.
     pub fn linear(from: f64, to: f64, start: f64, end: f64) -> Axis {
+        let (from, to) = (held(from, -FAR), held(to, -FAR));
         let room = if to > from { (to - from) * 0.03 } else { from.abs().max(1e-9) * 0.01 };
         Axis { from: from - room, to: to + room, start, end, log: false }
     }
 
     /// Even steps of the logarithm over these positive values.
     pub fn log(from: f64, to: f64, start: f64, end: f64) -> Axis {
+        let (from, to) = (held(from, 1.0 / FAR), held(to, 1.0 / FAR));
         let room = if to > from { (to / from).powf(0.03) } else { 1.01 };
         Axis { from: from / room, to: to * room, start, end, log: true }
     }
@@ -48,11 +61,13 @@ impl Axis {
 
     /// The coordinate of a value; values outside are held at the edge.
     pub fn at(&self, value: f64) -> f64 {
+        let value = value.max(self.from).min(self.to);
         let share = match self.log {
-            true => (value.max(self.from) / self.from).ln() / (self.to / self.from).ln(),
+            true => (value / self.from).ln() / (self.to / self.from).ln(),
             false => (value - self.from) / (self.to - self.from),
         };
-        self.start + share.clamp(0.0, 1.0) * (self.end - self.start)
+        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+        self.start + share * (self.end - self.start)
     }
 
     /// The smallest value shown.
@@ -80,7 +95,7 @@ impl Axis {
         let (first, last) = (self.from.log10().floor() as i32, self.to.log10().ceil() as i32);
         let exponents = (first..=last).filter(|e| e.rem_euclid(every) == 0);
         let all = exponents.flat_map(|e| lead.iter().map(move |l| l * 10f64.powi(e)));
-        all.filter(|t| (self.from..=self.to).contains(t)).collect()
+        all.filter(|t| (self.from..=self.to).contains(t)).take(MOST_TICKS).collect()
     }
 }
 
@@ -92,7 +107,7 @@ fn even_ticks(from: f64, to: f64, about: usize) -> Vec<f64> {
     let steps = [1.0, 2.0, 5.0, 10.0].map(|m| m * power);
     let step = steps.into_iter().min_by(|a, b| off(a).total_cmp(&off(b))).unwrap_or(rough);
     let (first, last) = ((from / step).ceil() as i64, (to / step).floor() as i64);
-    (first..=last).map(|i| i as f64 * step).collect()
+    (first..=last).take(MOST_TICKS).map(|i| i as f64 * step).filter(|t| t.is_finite()).collect()
 }
 
 /// Times with one unit and as many digits as tell them apart.
@@ -131,7 +146,7 @@ pub(super) fn across(axis: &Axis, ticks: &[f64], labels: &[String], top: f64, bo
             @let x = axis.at(*tick);
             line.grid x1=(px(x)) x2=(px(x)) y1=(px(top)) y2=(px(bottom)) {}
             // Labels at the rims are pulled in, so that nothing is cut off.
-            @let half = label.chars().count() as f64 * 2.6;
+            @let half = (label.chars().count() as f64 * 2.6).min(WIDTH / 2.0);
             text.tick.middle x=(px(x.clamp(half, WIDTH - half))) y=(px(bottom + 11.0)) { (label) }
         }
     }
@@ -157,6 +172,21 @@ mod tests {
         assert!((log.at(10.0) - 50.0).abs() < 1e-9);
         assert!(Axis::linear(5.0, 5.0, 0.0, 100.0).at(5.0).is_finite(), "one value alone has room");
         assert_eq!(log.at(0.0), 0.0);
+    }
+
+    #[test]
+    fn no_values_make_an_axis_endless_or_nan() {
+        let wild = [f64::MIN, -1.0, 0.0, 5e-324, 1e-9, 1.0, 1.0 + f64::EPSILON, 1e22, 1e308, f64::INFINITY, f64::NAN];
+        for (from, to) in wild.iter().flat_map(|from| wild.iter().map(move |to| (*from, *to))) {
+            for axis in [Axis::linear, Axis::log, Axis::fitting].map(|of| of(from, to, 0.0, 300.0)) {
+                let ticks = axis.ticks(4);
+                assert!(ticks.len() <= MOST_TICKS, "{from} {to}: {}", ticks.len());
+                for value in wild.iter().chain(&ticks) {
+                    assert!((0.0..=300.0).contains(&axis.at(*value)), "{from} {to}: {value} at {}", axis.at(*value));
+                }
+                across(&axis, &ticks, &time_labels(&ticks), 0.0, 10.0);
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,351 @@
+//! What a file must keep beyond its schema, so that nobody who reads a run has to doubt its numbers.
+//!
+//! A file may come from anywhere. Numbers that no clock gives (negative times, 10³⁰⁸ nanoseconds) overflow in sums and
+//! ratios long after they were read, where nothing can be said of their origin; so they are refused here, by name.
+
+use std::collections::HashSet;
+use std::fmt::Display;
+
+use super::roofline::{Analysis, Bandwidth, Ceilings};
+use super::stats::Summary;
+use super::{Baseline, CheckResult, Drift, Outcome, Record, Run, Score, Spent, Timing};
+use crate::device::ClockInfo;
+use crate::units::Nanos;
+
+/// A number in a file that cannot be, or two that contradict each other.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: `{field}` {problem}")]
+pub struct Invalid {
+    /// The case of the record, or `the run`.
+    pub place: String,
+    /// Name of the field in the file.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// The shortest time that is taken for one, in nanoseconds: light does not cross an atom in it.
+const SHORTEST: f64 = 1e-9;
+/// The longest, in nanoseconds: thirty years.
+const LONGEST: f64 = 1e18;
+/// No rate, ratio or score is larger.
+const LARGEST: f64 = 1e30;
+/// No case does so many operations or moves so many bytes; sums of a few of them fit.
+const MOST: u64 = 1 << 60;
+/// How far a summary may be from that of its samples, as a share: both were rounded to seven digits.
+const ROUNDING: f64 = 2e-6;
+
+/// Check a run that was read, and derive its summaries anew.
+pub(super) fn validate(run: &mut Run) -> Result<(), Invalid> {
+    let place = Place("the run");
+    if run.version == 0 {
+        return Err(place.invalid("version", "is 0; the first version is 1"));
+    }
+    place.clock("clock", &run.clock)?;
+    place.spent("spent", &run.spent)?;
+    if let Some(baseline) = &run.baseline {
+        place.baseline(baseline)?;
+    }
+    for (i, reading) in run.drift.iter().enumerate() {
+        place.drift(i, reading)?;
+    }
+    let mut known = HashSet::new();
+    for record in &mut run.records {
+        let case = format!("the record of `{}`", record.case);
+        let place = Place(&case);
+        if record.device as usize >= run.devices.len() {
+            let problem = format!("is {}, and the run has {} devices", record.device, run.devices.len());
+            return Err(place.invalid("device", problem));
+        }
+        if !known.insert((record.case.clone(), record.device)) {
+            return Err(place.invalid("case", "is there twice"));
+        }
+        place.record(record)?;
+    }
+    Ok(())
+}
+
+/// Where in a run something is wrong.
+struct Place<'a>(&'a str);
+
+impl Place<'_> {
+    fn invalid(&self, field: impl Display, problem: impl Display) -> Invalid {
+        Invalid { place: self.0.to_owned(), field: field.to_string(), problem: problem.to_string() }
+    }
+
+    fn within(&self, field: impl Display, value: f64, least: f64, most: f64) -> Result<(), Invalid> {
+        if (least..=most).contains(&value) {
+            return Ok(());
+        }
+        Err(self.invalid(field, format!("is {value:e}; it can only be from {least:e} to {most:e}")))
+    }
+
+    /// A length of time that something took.
+    fn took(&self, field: impl Display, time: Nanos) -> Result<(), Invalid> {
+        self.within(field, time.0, 0.0, LONGEST)
+    }
+
+    /// A time that may be less than nothing: an instant on a clock, or what a line through noise crosses.
+    fn time(&self, field: impl Display, time: Nanos) -> Result<(), Invalid> {
+        self.within(field, time.0, -LONGEST, LONGEST)
+    }
+
+    fn clock(&self, field: &str, clock: &ClockInfo) -> Result<(), Invalid> {
+        self.took(format!("{field}.step"), clock.step)?;
+        self.took(format!("{field}.host_step"), clock.host_step)?;
+        self.took(format!("{field}.launch_jitter"), clock.launch_jitter)?;
+        self.within(format!("{field}.zero_share"), clock.zero_share, 0.0, 1.0)?;
+        self.within(format!("{field}.negative_share"), clock.negative_share, 0.0, 1.0)
+    }
+
+    fn spent(&self, field: &str, spent: &Spent) -> Result<(), Invalid> {
+        self.time(format!("{field}.wall"), spent.wall)?;
+        self.time(format!("{field}.waiting"), spent.waiting)?;
+        self.time(format!("{field}.device"), spent.device)?;
+        spent.cpu.map_or(Ok(()), |cpu| self.time(format!("{field}.cpu"), cpu))
+    }
+
+    fn baseline(&self, baseline: &Baseline) -> Result<(), Invalid> {
+        self.clock("baseline.clock", &baseline.clock)?;
+        let timer = &baseline.timer;
+        for (name, summary) in [("completion", timer.completion), ("readback", timer.readback)] {
+            summary.map_or(Ok(()), |s| self.summary(&format!("baseline.timer.{name}"), &s))?;
+        }
+        if let Some(check) = timer.cross_check {
+            for (name, time) in [("device", check.device), ("host", check.host), ("allowed", check.allowed)] {
+                self.time(format!("baseline.timer.cross_check.{name}"), time)?;
+            }
+        }
+        self.ceilings(&baseline.ceilings)
+    }
+
+    fn ceilings(&self, ceilings: &Ceilings) -> Result<(), Invalid> {
+        let rate = |field: String, rate: f64| self.within(field, rate, 0.0, LARGEST);
+        let table = |field: &str, points: &[Bandwidth]| {
+            let mut each = points.iter().enumerate();
+            each.try_for_each(|(i, point)| rate(format!("baseline.ceilings.{field}[{i}].rate"), point.rate))
+        };
+        table("bandwidth", &ceilings.bandwidth)?;
+        table("link.up", &ceilings.link.up)?;
+        table("link.down", &ceilings.link.down)?;
+        for (i, arithmetic) in ceilings.arithmetic.iter().enumerate() {
+            rate(format!("baseline.ceilings.arithmetic[{i}].rate"), arithmetic.rate)?;
+        }
+        for (name, value) in [("upload", ceilings.upload), ("download", ceilings.download)] {
+            value.map_or(Ok(()), |value| rate(format!("baseline.ceilings.{name}"), value))?;
+        }
+        ceilings.dispatch.map_or(Ok(()), |time| self.time("baseline.ceilings.dispatch", time))
+    }
+
+    fn drift(&self, i: usize, reading: &Drift) -> Result<(), Invalid> {
+        self.time(format!("drift[{i}].at"), reading.at)?;
+        // A coarse clock may show nothing at all.
+        match reading.reference_kernel.0 {
+            0.0 => Ok(()),
+            time => self.within(format!("drift[{i}].canary"), time, SHORTEST, LONGEST),
+        }
+    }
+
+    fn record(&self, record: &mut Record) -> Result<(), Invalid> {
+        let cost = record.cost;
+        for (name, n) in [("flops", cost.flops.0), ("read", cost.read.0), ("written", cost.written.0)] {
+            if n > MOST {
+                return Err(self.invalid(format!("cost.{name}"), format!("is {n}; it can be {MOST} at most")));
+            }
+        }
+        match &mut record.outcome {
+            Outcome::Pass(measured) => {
+                self.check(&measured.check)?;
+                for (i, score) in measured.scores.iter().enumerate() {
+                    self.score(i, score)?;
+                }
+                for (i, phase) in measured.phases.iter().enumerate() {
+                    self.time(format!("phases[{i}].start"), phase.start)?;
+                    self.time(format!("phases[{i}].end"), phase.end)?;
+                }
+                for (i, span) in measured.trace.iter().flat_map(|t| &t.spans).enumerate() {
+                    self.time(format!("trace.spans[{i}].start"), span.start)?;
+                    self.time(format!("trace.spans[{i}].end"), span.end)?;
+                }
+                self.took("compiled.time", measured.compiled.time)?;
+                measured.analysis.as_ref().map_or(Ok(()), |analysis| self.analysis(analysis))?;
+                measured.timing.as_mut().map_or(Ok(()), |timing| self.timing(timing))
+            }
+            Outcome::Fail { check } | Outcome::Refused { check, .. } => self.check(check),
+            Outcome::Skipped { .. } | Outcome::Error { .. } => Ok(()),
+        }
+    }
+
+    fn check(&self, check: &CheckResult) -> Result<(), Invalid> {
+        match check.compared > check.elements {
+            true => Err(self.invalid("check.compared", "is more than there are elements")),
+            false => Ok(()),
+        }
+    }
+
+    fn score(&self, i: usize, score: &Score) -> Result<(), Invalid> {
+        for (name, value) in [("value", score.value), ("low", score.low), ("high", score.high)] {
+            self.within(format!("scores[{i}].{name}"), value, -LARGEST, LARGEST)?;
+        }
+        match score.low > score.high {
+            true => Err(self.invalid(format!("scores[{i}].low"), "is above the high end of its interval")),
+            false => Ok(()),
+        }
+    }
+
+    fn analysis(&self, analysis: &Analysis) -> Result<(), Invalid> {
+        self.took("analysis.floor", analysis.floor)?;
+        self.within("analysis.intensity", analysis.intensity, 0.0, LARGEST)?;
+        self.within("analysis.utilisation", analysis.utilisation, 0.0, LARGEST)?;
+        let peaks = [
+            ("peak_flops", analysis.peak_flops),
+            ("peak_bandwidth", analysis.peak_bandwidth),
+            ("peak_link", analysis.peak_link),
+        ];
+        let mut known = peaks.into_iter().filter_map(|(name, peak)| Some((name, peak?)));
+        known.try_for_each(|(name, peak)| self.within(format!("analysis.{name}"), peak, 0.0, LARGEST))
+    }
+
+    fn timing(&self, timing: &mut Timing) -> Result<(), Invalid> {
+        for (i, sample) in timing.samples.iter().enumerate() {
+            self.within(format!("timing.samples[{i}]"), *sample, SHORTEST, LONGEST)?;
+        }
+        for (i, sample) in timing.host_samples.iter().enumerate() {
+            self.within(format!("timing.host_samples[{i}]"), *sample, 0.0, LONGEST)?;
+        }
+        for (i, discarded) in timing.discarded.iter().enumerate() {
+            self.within(format!("timing.discarded[{i}].time"), discarded.time, -LONGEST, LONGEST)?;
+        }
+        if timing.repeats == 0 {
+            return Err(self.invalid("timing.repeats", "is 0; a sample is of one execution at least"));
+        }
+        self.within("timing.clock_error", timing.clock_error, 0.0, LARGEST)?;
+        self.spent("timing.spent", &timing.spent)?;
+        if let Some(slope) = &timing.slope {
+            let on_device = [("execution", slope.execution), ("low", slope.low), ("high", slope.high)];
+            let others =
+                [("fixed", slope.fixed), ("host_execution", slope.host_execution), ("host_fixed", slope.host_fixed)];
+            for (name, time) in on_device.into_iter().chain(others) {
+                self.time(format!("timing.slope.{name}"), time)?;
+            }
+        }
+        if let Some(relaunched) = &timing.relaunched {
+            self.summary("timing.relaunched.as_usual", &relaunched.as_usual)?;
+            self.summary("timing.relaunched.summary", &relaunched.summary)?;
+        }
+        let Some(derived) = Summary::of(&timing.samples) else {
+            return Err(self.invalid("timing.samples", "is empty; a case without samples has no timing"));
+        };
+        self.same_summary(&timing.summary, &derived)?;
+        // Rounding apart they are the same, except that older programs took another interval.
+        let interval = close(timing.summary.low, derived.low) && close(timing.summary.high, derived.high);
+        // A difference of two rounded quartiles over a rounded median.
+        let spread = (timing.summary.spread - derived.spread).abs() <= 2.0 * ROUNDING * (2.0 + derived.spread);
+        if !interval || !spread {
+            timing.summary = derived;
+        }
+        Ok(())
+    }
+
+    fn same_summary(&self, stated: &Summary, derived: &Summary) -> Result<(), Invalid> {
+        if stated.n != derived.n {
+            let problem = format!("is {}, and there are {} samples", stated.n, derived.n);
+            return Err(self.invalid("timing.summary.n", problem));
+        }
+        for (name, stated, derived) in [
+            ("median", stated.median, derived.median),
+            ("q1", stated.q1, derived.q1),
+            ("q3", stated.q3, derived.q3),
+            ("min", stated.min, derived.min),
+            ("max", stated.max, derived.max),
+        ] {
+            if !close(stated, derived) {
+                let problem = format!("is {}, and its samples say {}", stated.0, derived.0);
+                return Err(self.invalid(format!("timing.summary.{name}"), problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// A summary whose samples are not in the file.
+    fn summary(&self, field: &str, s: &Summary) -> Result<(), Invalid> {
+        let times = [s.min, s.q1, s.median, s.q3, s.max, s.low, s.high];
+        let names = ["min", "q1", "median", "q3", "max", "low", "high"];
+        for (name, time) in names.into_iter().zip(times) {
+            self.time(format!("{field}.{name}"), time)?;
+        }
+        match times[..5].windows(2).all(|pair| pair[0] <= pair[1]) && s.low <= s.high {
+            true => Ok(()),
+            false => Err(self.invalid(field, "has quantiles that do not ascend")),
+        }
+    }
+}
+
+fn close(stated: Nanos, derived: Nanos) -> bool {
+    (stated.0 - derived.0).abs() <= ROUNDING * derived.0.abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::record::{ReadError, Run};
+    use crate::testing::fixtures::{drift, run, spread};
+    use serde_json::{Value, json};
+
+    const CASE: &str = "a/fwd/b1/f32/x";
+
+    fn file() -> Value {
+        let mut run = run("cuda", "X", &[(CASE, spread(100.0, 0.002, 40))]);
+        run.drift = drift(&[5.0, 6.0]);
+        serde_json::to_value(run).expect("JSON")
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_record_and_field() {
+        Run::parse(&file().to_string()).expect("sound");
+        for (pointer, value, parts) in [
+            ("/version", json!(0), &["the run", "`version` is 0"][..]),
+            ("/records/0/timing/samples", json!([]), &[CASE, "`timing.samples` is empty"]),
+            ("/records/0/timing/samples/3", json!(-5), &[CASE, "`timing.samples[3]` is -5e0"]),
+            ("/records/0/timing/samples/0", json!(-1e308), &["`timing.samples[0]` is -1e308"]),
+            ("/records/0/timing/samples/0", json!(1e308), &["`timing.samples[0]` is 1e308"]),
+            ("/records/0/timing/samples/0", json!(5e-324), &["`timing.samples[0]` is 5e-324"]),
+            ("/records/0/timing/samples/0", json!(0), &["`timing.samples[0]` is 0e0"]),
+            ("/records/0/timing/host_samples/1", json!(1e300), &["`timing.host_samples[1]`"]),
+            ("/records/0/timing/summary/n", json!(7), &["`timing.summary.n` is 7", "40 samples"]),
+            ("/records/0/timing/summary/median", json!(50), &[CASE, "`timing.summary.median` is 50"]),
+            ("/records/0/timing/repeats", json!(0), &["`timing.repeats` is 0"]),
+            ("/records/0/cost/flops", json!(u64::MAX), &["`cost.flops`"]),
+            ("/clock/step", json!(-1.0), &["the run", "`clock.step`"]),
+            ("/spent/wall", json!(1e308), &["the run", "`spent.wall`"]),
+        ] {
+            let mut file = file();
+            *file.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;
+            let error = Run::parse(&file.to_string()).expect_err(pointer);
+            assert!(matches!(error, ReadError::Invalid(_)), "{pointer}: {error}");
+            let said = error.to_string();
+            assert!(parts.iter().all(|part| said.contains(part)), "{pointer}: {said}");
+        }
+        let mut twice = file();
+        let record = twice["records"][0].clone();
+        twice["records"].as_array_mut().expect("a list").push(record);
+        let said = Run::parse(&twice.to_string()).expect_err("twice").to_string();
+        assert!(said.contains(CASE) && said.contains("is there twice"), "{said}");
+        let mut elsewhere = file();
+        elsewhere["records"][0]["device"] = json!(4);
+        assert!(Run::parse(&elsewhere.to_string()).expect_err("no such device").to_string().contains("`device` is 4"));
+        let mut wild = run("cuda", "X", &[]);
+        wild.drift = drift(&[5.0, -1e308]);
+        let text = serde_json::to_string(&wild).expect("JSON");
+        assert!(Run::parse(&text).expect_err("wild").to_string().contains("`drift[1].canary`"));
+    }
+
+    #[test]
+    fn the_interval_is_that_of_the_samples() {
+        let mut file = file();
+        file["records"][0]["timing"]["summary"]["low"] = json!(99.999);
+        file["records"][0]["timing"]["summary"]["spread"] = json!(7);
+        let read = Run::parse(&file.to_string()).expect("an older program's interval");
+        let timing = read.records[0].timing().expect("timed");
+        assert_eq!(Some(timing.summary), crate::record::stats::Summary::of(&timing.samples));
+    }
+}
