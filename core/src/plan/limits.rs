@@ -24,18 +24,23 @@ pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Resul
             ));
         }
     }
-    let needed = program.memory(problem, caps.dialect);
-    if let Some(memory) = caps.memory.filter(|memory| needed.0 > memory.0 / 10 * 9) {
-        return Err(format!("not run: buffers need {needed}, the device has {memory}"));
-    }
     Queues::of(&program.stages).map_err(|why| format!("not run: {why}"))?;
     program.stages.iter().try_for_each(|stage| carried_out(problem, stage, caps))
+}
+
+/// Whether the device holds one set of a program's buffers; of the whole program, for what a set-up computes stays.
+pub fn within_memory(problem: &Problem, whole: &Program, caps: &Caps) -> Result<(), String> {
+    let needed = whole.memory(problem, caps.dialect);
+    match caps.memory.filter(|memory| needed.0 > memory.0 / 10 * 9) {
+        Some(memory) => Err(format!("not run: buffers need {needed}, the device has {memory}")),
+        None => Ok(()),
+    }
 }
 
 /// Whether the device can carry out a stage.
 fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
     let label = &stage.label;
-    mapped(problem, stage, caps)?;
+    tensors(problem, stage, caps)?;
     match &stage.work {
         Work::Kernel(kernel) => launchable(label, kernel, caps),
         Work::Library(_) if caps.dialect == Dialect::Cuda => Ok(()),
@@ -55,7 +60,7 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
 }
 
 /// Whether the device can be given a stage's buffers as the tensors that it asks for.
-fn mapped(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
+fn tensors(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> {
     let (label, buffers) = (&stage.label, problem.buffers());
     for arg in &stage.args {
         let Some(map) = &arg.map else { continue };

@@ -5,12 +5,12 @@
 use std::collections::BTreeSet;
 
 use crate::device::Launching;
-use crate::plan::limits::within_limits;
+use crate::plan::limits::{within_limits, within_memory};
 use crate::plan::places::places;
 use crate::plan::settings::{Scope, setting};
 use crate::plan::{InputSet, Spec};
 use crate::suite;
-use crate::suite::{CPU_VARIANT, Caps, Case, DType, Dialect, Form, Hard, How, Inputs, Problem, Workload};
+use crate::suite::{CPU_VARIANT, Caps, Case, DType, Dialect, Form, Hard, How, Inputs, Problem, Program, Workload};
 use crate::units::Bytes;
 
 /// One planned case.
@@ -262,17 +262,19 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
         return Err(format!("`{variant}` has no kernel for this target"));
     }
     available(problem, caps)?;
-    let setup = form.setup.map(|setup| setup(problem, caps));
-    let execution = program(problem, caps);
+    let mut whole = form.setup.map_or(Program { stages: Vec::new() }, |setup| setup(problem, caps));
+    let parts = [whole.clone(), program(problem, caps)];
     // Together, because what one of them writes the other may read.
-    places(problem, setup.iter().chain([&execution]).flat_map(|program| &program.stages), caps)?;
-    setup.iter().chain([&execution]).try_for_each(|program| within_limits(problem, program, caps))
+    whole.stages.extend_from_slice(&parts[1].stages);
+    places(problem, whole.stages.iter(), caps)?;
+    parts.iter().try_for_each(|part| within_limits(problem, part, caps))?;
+    within_memory(problem, &whole, caps)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::mock::{HOPPER, caps};
+    use crate::testing::mock::{caps, hopper};
 
     fn planned(pairs: &[(&str, &str)], caps: &Caps) -> Plan {
         plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), caps).expect("cases")
@@ -337,20 +339,7 @@ mod tests {
 
     #[test]
     fn huge_shapes_run_where_they_fit_and_are_refused_with_the_reason_elsewhere() {
-        let cuda = Caps {
-            dialect: Dialect::Cuda,
-            dtypes: vec![DType::F32, DType::F16, DType::BF16],
-            shared_bytes: 49_152,
-            max_invocations: 1024,
-            max_workgroup: [1024, 1024, 64],
-            max_grid: [2_147_483_647, 65_535, 65_535],
-            max_binding: Bytes(80_000_000_000),
-            memory: Some(Bytes(80_000_000_000)),
-            compute_capability: Some((9, 0)),
-            cuda: Some(HOPPER),
-            ..caps()
-        };
-        let plan = planned(&[("preset", "huge")], &cuda);
+        let plan = planned(&[("preset", "huge")], &hopper());
         for workload in ["copy", "read", "matmul"] {
             assert!(plan.cases.iter().any(|p| p.case.problem.workload.name == workload), "{workload}");
         }
