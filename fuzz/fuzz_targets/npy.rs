@@ -1,4 +1,4 @@
-//! Arrays in NumPy's format: refused with a reason, or exactly as many bytes as the input needs.
+//! Arrays in NumPy's format: refused with a reason, or exactly as many bytes as the input needs, which survive their file.
 #![no_main]
 
 use std::path::Path;
@@ -7,7 +7,6 @@ use libfuzzer_sys::fuzz_target;
 use parallax_core::suite::Case;
 
 // The reader's file alone: the command line around it takes long to compile.
-#[allow(dead_code, reason = "only what reads is fuzzed")]
 #[path = "../../native-cli/src/npy.rs"]
 mod npy;
 
@@ -17,5 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
     let storage = spec.elem.storage(case.problem.dtype);
     if let Ok(read) = npy::read(bytes, Path::new("x.npy"), spec, storage) {
         assert_eq!(read.len() as u64, spec.bytes(case.problem.dtype).0);
+        let mut written = Vec::new();
+        npy::write(&mut written, spec, storage, &read).expect("memory takes it");
+        assert_eq!(npy::read(&written[..], Path::new("y.npy"), spec, storage).expect("our own file"), read);
     }
 });
