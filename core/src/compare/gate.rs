@@ -23,12 +23,11 @@ impl Comparison {
 
     /// Scores that are worse, with the near end of their interval beyond `limit` as a share of the base's score.
     pub fn worse_than(&self, limit: f64) -> Vec<(usize, &ScorePair, &Difference)> {
-        let of_pair = |pair| score_differences(pair).map(move |(i, difference)| (i, pair, difference));
         let beyond = |(_, pair, d): &(usize, &ScorePair, &Difference)| {
             let base = pair.scores[self.base].as_ref().map_or(0.0, |s| s.value.abs());
             d.verdict == Change::Worse && d.worse_by_at_least(pair.better) > limit * base
         };
-        self.scores.iter().flat_map(of_pair).filter(beyond).collect()
+        self.differences().filter(beyond).collect()
     }
 
     /// The outcome of a gate: whether it holds, and the lines that say so.
@@ -82,14 +81,16 @@ impl Comparison {
         lines.len() == before
     }
 
-    fn open_scores(&self) -> impl Iterator<Item = (usize, &ScorePair, &Difference)> {
-        let of_pair = |pair| score_differences(pair).map(move |(i, difference)| (i, pair, difference));
-        self.scores.iter().flat_map(of_pair).filter(|(_, _, d)| d.verdict == Change::Undecided)
+    /// Every difference of a score with its run's position and its pair.
+    fn differences(&self) -> impl Iterator<Item = (usize, &ScorePair, &Difference)> {
+        self.scores
+            .iter()
+            .flat_map(|pair| pair.differences.iter().enumerate().filter_map(move |(i, d)| Some((i, pair, d.as_ref()?))))
     }
-}
 
-fn score_differences(pair: &ScorePair) -> impl Iterator<Item = (usize, &Difference)> {
-    pair.differences.iter().enumerate().filter_map(|(i, d)| Some((i, d.as_ref()?)))
+    fn open_scores(&self) -> impl Iterator<Item = (usize, &ScorePair, &Difference)> {
+        self.differences().filter(|(_, _, d)| d.verdict == Change::Undecided)
+    }
 }
 
 #[cfg(test)]
