@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parallax_core::suite::{
     Access, Arg, Caps, Case, CudaCaps, DType, Dialect, Elem, Form, How, Problem, Program, Stage, Storage, Workload, all,
 };
-use parallax_core::units::Bytes;
+use parallax_core::testing::mock::hopper;
 use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
 use parallax_cuda::{Arch, compile_text, nvrtc};
 
@@ -17,15 +17,7 @@ const ARCHS: [Arch; 3] = [Arch::new(8, 0), Arch::new(9, 0), Arch::new(10, 0)];
 
 fn caps(arch: Arch) -> Caps {
     Caps {
-        dialect: Dialect::Cuda,
-        dtypes: vec![DType::F32, DType::F16, DType::BF16],
         subgroup: Some((32, 32)),
-        shared_bytes: 49_152,
-        max_invocations: 1024,
-        max_workgroup: [1024, 1024, 64],
-        max_grid: [2_147_483_647, 65_535, 65_535],
-        max_binding: Bytes(80_000_000_000),
-        memory: Some(Bytes(80_000_000_000)),
         compute_capability: Some((arch.major, arch.minor)),
         units: Some(100),
         coop_matrix: false,
@@ -36,7 +28,7 @@ fn caps(arch: Arch) -> Caps {
             tensor_maps: arch.major >= 9,
             wgmma: arch == Arch::new(9, 0),
         }),
-        tuning: Default::default(),
+        ..hopper()
     }
 }
 

@@ -122,8 +122,8 @@ mod tests {
     use flate2::read::MultiGzDecoder;
     use parallax_core::device::{Compiled, MemoryStats, Span, SpanKind, Trace, TraceSource, Track};
     use parallax_core::plan::{Plan, Spec};
-    use parallax_core::record::{CheckResult, Measured, Outcome, Parts, Phase, Suite};
-    use parallax_core::testing::mock::{Fault, Mock};
+    use parallax_core::record::{Measured, Outcome, Parts, Phase, Suite};
+    use parallax_core::testing::mock::{Fault, Mock, exact};
     use parallax_core::units::Nanos;
     use serde_json::Value;
 
@@ -190,19 +190,10 @@ mod tests {
             ]
         };
         let case: parallax_core::suite::Case = CASE.parse().expect("a case");
-        let check = CheckResult {
-            passed: true,
-            compared: 1,
-            elements: 1,
-            worst_error: 0.0,
-            bound: 1.0,
-            worst_ratio: 0.0,
-            mismatch: None,
-        };
         let end = begin + 1000.0 * executions as f64;
         let measured = Measured {
             compiled: Compiled::default(),
-            check,
+            check: exact(),
             timing: None,
             scores: Vec::new(),
             memory: MemoryStats::default(),

@@ -6,9 +6,10 @@ use crate::device::{Compiled, Conditions, MemoryStats};
 use crate::plan::{Cache, Plan, Spec};
 use crate::record::stats::Summary;
 use crate::record::{
-    Better, CheckResult, Drift, Measured, Method, Outcome, Parts, Record, Run, Score, Spent, StopReason, Suite, Timing,
+    Better, Drift, Measured, Method, Outcome, Parts, Record, Run, Score, Spent, StopReason, Suite, Timing,
 };
 use crate::suite::{Cost, DType};
+use crate::testing::mock::exact;
 use crate::testing::mock::{Fault, Mock};
 use crate::units::{Bytes, Flops, Nanos};
 
@@ -59,18 +60,9 @@ pub fn drift(times: &[f64]) -> Vec<Drift> {
 
 /// A record of a case that passed. The case need not exist in the suite.
 pub fn record(case: &str, timing: Timing) -> Record {
-    let check = CheckResult {
-        passed: true,
-        compared: 1,
-        elements: 1,
-        worst_error: 0.0,
-        bound: 1.0,
-        worst_ratio: 0.0,
-        mismatch: None,
-    };
     let measured = Measured {
         compiled: Compiled::default(),
-        check,
+        check: exact(),
         timing: Some(timing),
         scores: Vec::new(),
         memory: MemoryStats::default(),

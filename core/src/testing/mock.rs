@@ -10,6 +10,7 @@ use crate::device::{
     BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, Launching,
     MemoryStats, POISON, Prepared, Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
+use crate::record::CheckResult;
 use crate::suite::{Caps, Case, CudaCaps, DType, Dialect, Inputs, Problem, Role, Tuning, bytes_of, load};
 use crate::units::{Bytes, Nanos};
 
@@ -95,6 +96,36 @@ pub struct Mock {
 /// What an H200 says of its launches.
 pub const HOPPER: CudaCaps =
     CudaCaps { max_cluster: 8, max_block_shared_bytes: 232_448, tensor_maps: true, wgmma: true };
+
+/// A check of one element that was exactly right.
+pub fn exact() -> CheckResult {
+    CheckResult {
+        passed: true,
+        compared: 1,
+        elements: 1,
+        worst_error: 0.0,
+        bound: 1.0,
+        worst_ratio: 0.0,
+        mismatch: None,
+    }
+}
+
+/// Capabilities of an imaginary GPU of compute capability 9.0.
+pub fn hopper() -> Caps {
+    Caps {
+        dialect: Dialect::Cuda,
+        dtypes: vec![DType::F32, DType::F16, DType::BF16],
+        shared_bytes: 49_152,
+        max_invocations: 1024,
+        max_workgroup: [1024, 1024, 64],
+        max_grid: [2_147_483_647, 65_535, 65_535],
+        max_binding: Bytes(80_000_000_000),
+        memory: Some(Bytes(80_000_000_000)),
+        compute_capability: Some((9, 0)),
+        cuda: Some(HOPPER),
+        ..caps()
+    }
+}
 
 /// Capabilities of a small imaginary GPU.
 pub fn caps() -> Caps {

@@ -4,9 +4,9 @@ use parallax_core::device::{
     Clock, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, MemoryStats, Span, SpanKind, Trace, TraceSource, Track,
 };
 use parallax_core::plan::{Plan, Spec};
-use parallax_core::record::{CheckResult, Drift, Measured, Outcome, Parts, Phase, Record, Run, Suite};
+use parallax_core::record::{Drift, Measured, Outcome, Parts, Phase, Record, Run, Suite};
 use parallax_core::suite::{Caps, Case, DType, Dialect};
-use parallax_core::testing::mock::{Fault, Mock};
+use parallax_core::testing::mock::{Fault, Mock, exact};
 use parallax_core::units::{Bytes, Nanos};
 
 /// Two cases of several stages and one of one.
@@ -102,18 +102,6 @@ fn browser(at: f64, stages: &[&str], nth: usize) -> (Vec<Span>, f64) {
     (spans, done)
 }
 
-fn check() -> CheckResult {
-    CheckResult {
-        passed: true,
-        compared: 1,
-        elements: 1,
-        worst_error: 0.0,
-        bound: 1.0,
-        worst_ratio: 0.0,
-        mismatch: None,
-    }
-}
-
 /// A record of a case that was right, whose trace has these spans and was taken from one moment to another.
 pub fn record(case: &str, prepared: f64, spans: Vec<Span>, (from, to): (f64, f64), source: TraceSource) -> Record {
     let parsed: Case = case.parse().expect("a case");
@@ -133,7 +121,7 @@ pub fn record(case: &str, prepared: f64, spans: Vec<Span>, (from, to): (f64, f64
     launches.truncate(launches.len() / KEPT.max(1));
     let measured = Measured {
         compiled: Compiled::default(),
-        check: check(),
+        check: exact(),
         timing: None,
         scores: Vec::new(),
         memory: MemoryStats { current: Bytes(held), peak: Bytes(held), ..MemoryStats::default() },
