@@ -10,13 +10,11 @@ use crate::fence::Fence;
 use crate::gpu::Gpu;
 use crate::launch::Launched;
 use crate::mapped;
-use crate::memory::{Held, padded};
+use crate::memory::{Held, UPLOAD, padded};
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
 use crate::wait::breathe;
 
-/// Bytes of input made and uploaded at a time, which bounds host memory and the time without a breath.
-const UPLOAD: u64 = 4 << 20;
 /// Bytes copied on the device in one submission.
 const COPY: u64 = 1 << 30;
 

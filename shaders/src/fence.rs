@@ -42,27 +42,17 @@ impl Fence {
             label: Some("fence"),
             entries: &[entry(0), entry(1)],
         });
-        let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor {
-            label: Some("fence"),
-            source: wgpu::ShaderSource::Wgsl(
-                "@group(0) @binding(0) var<storage, read_write> work: array<u32>;
-                 @compute @workgroup_size(4) fn fence(@builtin(local_invocation_index) i: u32) { work[i] += 1u; }"
-                    .into(),
-            ),
-        });
         let pipeline_layout = gpu.device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
             label: Some("fence"),
             bind_group_layouts: &[Some(&layout)],
             immediate_size: 0,
         });
-        let pipeline = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: Some("fence"),
-            layout: Some(&pipeline_layout),
-            module: &module,
-            entry_point: Some("fence"),
-            compilation_options: Default::default(),
-            cache: None,
-        });
+        let pipeline = gpu.pipeline(
+            "fence",
+            "@group(0) @binding(0) var<storage, read_write> work: array<u32>;
+                 @compute @workgroup_size(4) fn fence(@builtin(local_invocation_index) i: u32) { work[i] += 1u; }",
+            Some(&pipeline_layout),
+        );
         let work = Held::new(&gpu.ledger, &gpu.device, "fence", 16, U::STORAGE | U::COPY_SRC);
         Fence { pipeline, layout, work }
     }

@@ -57,6 +57,20 @@ impl Gpu {
         }
     }
 
+    /// A pipeline for a text of a few lines that serves the measuring and is no kernel of the suite.
+    pub fn pipeline(&self, entry: &str, wgsl: &str, layout: Option<&wgpu::PipelineLayout>) -> wgpu::ComputePipeline {
+        let (label, source) = (Some(entry), wgpu::ShaderSource::Wgsl(wgsl.into()));
+        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor { label, source });
+        self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label,
+            layout,
+            module: &module,
+            entry_point: Some(entry),
+            compilation_options: Default::default(),
+            cache: None,
+        })
+    }
+
     /// Wait until everything that was submitted is done.
     pub async fn done(&self) -> Result<(), BackendError> {
         let (done, wait) = oneshot::channel();

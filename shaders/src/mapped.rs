@@ -9,10 +9,8 @@ use parallax_core::device::BackendError;
 use parallax_core::suite::{Access, BufferSpec, Inputs, Program, Storage};
 
 use crate::gpu::Gpu;
+use crate::memory::UPLOAD;
 use crate::wait::breathe;
-
-/// Bytes written at a time, which bounds what a page holds of a mapping besides the mapping.
-const PIECE: u64 = 4 << 20;
 
 /// How such a buffer is made: for the device to copy to where a stage writes it, else to copy from.
 pub fn usage(program: &Program, name: &str) -> wgpu::BufferUsages {
@@ -39,9 +37,9 @@ pub async fn write<'a>(
     let (bytes, size) = (spec.len * storage.bytes(), storage.bytes());
     for buffer in buffers {
         gpu.open(buffer, wgpu::MapMode::Write, 0..buffer.size()).await?;
-        let mut piece = vec![0; PIECE.min(bytes.next_multiple_of(4)) as usize];
-        for offset in (0..bytes).step_by(PIECE as usize) {
-            let length = PIECE.min(bytes - offset) as usize;
+        let mut piece = vec![0; UPLOAD.min(bytes.next_multiple_of(4)) as usize];
+        for offset in (0..bytes).step_by(UPLOAD as usize) {
+            let length = UPLOAD.min(bytes - offset) as usize;
             inputs.write(index, offset / size, &mut piece[..length]);
             // Copies come in multiples of four bytes; the buffer is rounded up, so the padding falls into it.
             let padded = length.next_multiple_of(4);
@@ -58,9 +56,9 @@ pub async fn write<'a>(
 
 /// Fill a buffer that the device copies to with a word, before all that is submitted later.
 pub fn poison(gpu: &Gpu, buffer: &wgpu::Buffer, word: u32) {
-    let words = word.to_le_bytes().repeat((PIECE.min(buffer.size()) / 4) as usize);
-    for offset in (0..buffer.size()).step_by(PIECE as usize) {
-        let length = PIECE.min(buffer.size() - offset) as usize;
+    let words = word.to_le_bytes().repeat((UPLOAD.min(buffer.size()) / 4) as usize);
+    for offset in (0..buffer.size()).step_by(UPLOAD as usize) {
+        let length = UPLOAD.min(buffer.size() - offset) as usize;
         gpu.queue.write_buffer(buffer, offset, &words[..length]);
         // Hands the staged copy over, so that a large buffer is not held twice.
         gpu.queue.submit([]);

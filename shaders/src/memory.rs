@@ -4,6 +4,9 @@ use std::rc::Rc;
 
 use parallax_core::device::{Entry, Ledger};
 
+/// Bytes of input made and uploaded at a time, which bounds host memory and the time without a breath.
+pub const UPLOAD: u64 = 4 << 20;
+
 /// The bytes of a buffer that holds so many: kernels may take the last elements as a vector too.
 pub fn padded(bytes: u64) -> u64 {
     bytes.next_multiple_of(16).max(16)

@@ -33,28 +33,18 @@ impl Poison {
 
     /// Make the pipeline.
     pub fn new(gpu: &Gpu) -> Poison {
-        let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor {
-            label: Some("poison"),
-            source: wgpu::ShaderSource::Wgsl(
-                "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
+        let pipeline = gpu.pipeline(
+            "poison",
+            "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
                  @group(0) @binding(1) var<uniform> word: u32;
                  @compute @workgroup_size(256)
                  fn poison(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
                            @builtin(local_invocation_index) lane: u32) {
                      let i = (group.y * groups.x + group.x) * 256u + lane;
                      if i < arrayLength(&data) { data[i] = word; }
-                 }"
-                .into(),
-            ),
-        });
-        let pipeline = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: Some("poison"),
-            layout: None,
-            module: &module,
-            entry_point: Some("poison"),
-            compilation_options: Default::default(),
-            cache: None,
-        });
+                 }",
+            None,
+        );
         let word = gpu.device.create_buffer(&wgpu::BufferDescriptor {
             label: Some("poison"),
             size: 4,

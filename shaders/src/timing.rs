@@ -170,22 +170,12 @@ struct TinyWork {
 
 impl TinyWork {
     fn new(gpu: &Gpu) -> TinyWork {
-        let module = gpu.device.create_shader_module(wgpu::ShaderModuleDescriptor {
-            label: Some("tiny work"),
-            source: wgpu::ShaderSource::Wgsl(
-                "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
-                 @compute @workgroup_size(64) fn tiny(@builtin(local_invocation_index) i: u32) { data[i] += i; }"
-                    .into(),
-            ),
-        });
-        let pipeline = gpu.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-            label: Some("tiny work"),
-            layout: None,
-            module: &module,
-            entry_point: Some("tiny"),
-            compilation_options: Default::default(),
-            cache: None,
-        });
+        let pipeline = gpu.pipeline(
+            "tiny",
+            "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
+                 @compute @workgroup_size(64) fn tiny(@builtin(local_invocation_index) i: u32) { data[i] += i; }",
+            None,
+        );
         let buffer = Held::new(&gpu.ledger, &gpu.device, "tiny work", 256, wgpu::BufferUsages::STORAGE);
         let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
