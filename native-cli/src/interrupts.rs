@@ -32,6 +32,11 @@ fn asked(code: i32) {
     }
 }
 
+/// What a person is told who pressed Ctrl-C.
+fn tell() {
+    errln!("\nfinishing what has samples enough; press Ctrl-C again to end at once");
+}
+
 #[cfg(unix)]
 fn listen() -> anyhow::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -47,7 +52,7 @@ fn listen() -> anyhow::Result<()> {
             let code = 128 + signal;
             asked(code);
             if signal == SIGINT {
-                errln!("\nfinishing what has samples enough; press Ctrl-C again to end at once");
+                tell();
                 continue;
             }
             std::thread::spawn(move || {
@@ -63,7 +68,7 @@ fn listen() -> anyhow::Result<()> {
 fn listen() -> anyhow::Result<()> {
     ctrlc::set_handler(|| {
         asked(130);
-        errln!("\nfinishing what has samples enough; press Ctrl-C again to end at once");
+        tell();
     })?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Runs that are stopped or killed keep what they found.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use crate::{TINY, folder, parallax};
 
@@ -13,13 +13,7 @@ fn an_interrupted_run_keeps_what_was_finished() {
     let mut args = vec!["run", "--target", "cpu", "--budget", "600", "--precision", "0.0000001", "--ceilings", "off"];
     args.extend(["--out", "out"]);
     args.extend(cases.iter().flat_map(|case| ["--case", case]));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
-        .args(&args)
-        .current_dir(dir.path())
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .expect("the program starts");
+    let mut child = started(dir.path(), &args);
     let read = || recorded_in(&dir.path().join("out")).and_then(|text| parallax_core::record::Run::parse(&text).ok());
     let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
     while read().is_none() {
@@ -40,6 +34,17 @@ fn an_interrupted_run_keeps_what_was_finished() {
     assert!(run.records.iter().any(asked), "{:?}", run.records);
 }
 
+/// The program at work, with nobody to listen.
+fn started(folder: &Path, args: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_parallax"))
+        .args(args)
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts")
+}
+
 /// The text of the run file in a folder.
 fn recorded_in(folder: &Path) -> Option<String> {
     let file = std::fs::read_dir(folder).ok()?.find_map(|e| {
@@ -57,13 +62,7 @@ fn a_killed_run_leaves_every_finished_record() {
     let cases: Vec<String> = (3..200).map(|s| format!("attention/fwd/b1,h1,s{s},d2/f32/host")).collect();
     let mut args = vec!["run", "--target", "cpu", "--budget", "20", "--ceilings", "off", "--out", "out"];
     args.extend(cases.iter().flat_map(|case| ["--case", case]));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
-        .args(&args)
-        .current_dir(dir.path())
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .expect("the program starts");
+    let mut child = started(dir.path(), &args);
     let out = dir.path().join("out");
     let records = |text: &str| text.matches("\n{\"event\":\"record\"").count();
     let give_up = std::time::Instant::now() + std::time::Duration::from_secs(240);
@@ -113,14 +112,8 @@ fn a_run_that_is_told_to_end_is_gone_within_two_seconds() {
         let dir = folder();
         // One execution of the reference takes many seconds.
         let long = ["--case", "matmul/fwd/m4096,n4096,k4096/f32/host"];
-        let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
-            .args(["run", "--target", "cpu", "--ceilings", "off", "--out", "out", "--case", TINY])
-            .args(long)
-            .current_dir(dir.path())
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .expect("the program starts");
+        let args = ["run", "--target", "cpu", "--ceilings", "off", "--out", "out", "--case", TINY];
+        let mut child = started(dir.path(), &[&args[..], &long].concat());
         let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
         while recorded_in(&dir.path().join("out")).is_none() {
             assert!(std::time::Instant::now() < give_up, "no file within two minutes");
