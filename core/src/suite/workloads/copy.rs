@@ -6,8 +6,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, subnormal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, Inputs, Preset, Probe, Problem,
-    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, Inputs, Preset, Probe,
+    Problem, Program, Rate, Reference, Role, Rows, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -40,21 +40,10 @@ pub fn workload() -> Workload {
             huge: &["n2148532224"],
             buffers,
             cost,
-            tolerance: |_, _| Tolerance {
-                abs: 2f64.powi(-150),
-                rel: 0.0,
-                reason: "a copy is exact: the bound is half the smallest difference between two f32 numbers",
-            },
-            reference: Reference {
-                row_cost,
-                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
-            },
+            tolerance,
+            reference: Reference { row_cost, rows },
             setup: None,
-            host: Some(|_, inputs, outputs| {
-                const PIECE: usize = 1 << 16;
-                let pieces = inputs[X].f32().par_chunks(PIECE);
-                outputs[0].par_chunks_mut(PIECE).zip(pieces).for_each(|(to, from)| to.copy_from_slice(from));
-            }),
+            host: Some(host),
             variants: vec![
                 Variant::kernel("scalar", "one element per thread", scalar),
                 Variant::kernel(
@@ -96,19 +85,19 @@ fn row_len(p: &Problem) -> u64 {
     1 << p["n"].trailing_zeros().min(ROW.trailing_zeros())
 }
 
-fn buffers(p: &Problem) -> Vec<BufferSpec> {
+pub(super) fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let n = p["n"];
     let row_len = row_len(p);
     let out = BufferSpec { role: Role::Output { row_len }, ..BufferSpec::output("out", Elem::Real, &[n]) };
     vec![BufferSpec::input("x", Elem::Real, &[n], |_: &Shape, draw: Draw| draw.normal()), out]
 }
 
-fn cost(p: &Problem) -> Cost {
+pub(super) fn cost(p: &Problem) -> Cost {
     let bytes = Bytes(p["n"] * Elem::Real.storage(p.dtype).bytes());
     Cost { flops: Flops(0), read: bytes, written: bytes }
 }
 
-fn hard_sets() -> Vec<Hard> {
+pub(super) fn hard_sets() -> Vec<Hard> {
     let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance: exact };
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)]),
@@ -135,14 +124,30 @@ fn hard_sets() -> Vec<Hard> {
     ]
 }
 
-fn row_cost(p: &Problem, _output: usize) -> u64 {
+pub(super) fn row_cost(p: &Problem, _output: usize) -> u64 {
     row_len(p)
 }
 
-fn reference(_p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
-    let first = row * out.len() as u64;
-    for (i, slot) in out.iter_mut().enumerate() {
-        *slot = inputs.at(X, first + i as u64);
+pub(super) fn rows<'a>(_p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    Box::new(move |_, row, out| {
+        let first = row * out.len() as u64;
+        for (i, slot) in out.iter_mut().enumerate() {
+            *slot = inputs.at(X, first + i as u64);
+        }
+    })
+}
+
+pub(super) fn host(_p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    const PIECE: usize = 1 << 16;
+    let pieces = inputs[X].f32().par_chunks(PIECE);
+    outputs[0].par_chunks_mut(PIECE).zip(pieces).for_each(|(to, from)| to.copy_from_slice(from));
+}
+
+pub(super) fn tolerance(_p: &Problem, _output: usize) -> Tolerance {
+    Tolerance {
+        abs: 2f64.powi(-150),
+        rel: 0.0,
+        reason: "a copy is exact: the bound is half the smallest difference between two f32 numbers",
     }
 }
 
