@@ -5,6 +5,7 @@ use parallax_core::device::{Clock, Launching};
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Spec, plan};
+use parallax_core::record::roofline::Ceilings;
 use parallax_core::record::{Event, Method, Outcome, Record, Refusal, Run, StopReason, Suite};
 use parallax_core::suite::{Caps, Dialect};
 use parallax_core::testing::mock::{Fault, Mock, World, caps};
@@ -208,6 +209,32 @@ fn a_time_below_the_roofline_is_refused() {
     let run = run_under_ceilings(&cases, world);
     let verdict = |variant: &str| run.records.iter().find(|r| r.parts.variant == variant).map(Record::verdict);
     assert_eq!((verdict("flash"), verdict("manual")), (Some("impossible"), Some("pass")));
+}
+
+#[test]
+fn ceilings_that_a_busy_machine_gave_are_measured_again_before_a_case_is_refused() {
+    // Three times as slow until the ceilings are known, as beside another program.
+    const BUSY: f64 = 3e9;
+    let pace = |now: f64| if now < BUSY { 3.0 } else { 1.0 };
+    let world = World { time: |_| 0.0, pace, ..World::default() };
+    let best = |c: &Ceilings| c.bandwidth.iter().map(|point| point.rate).fold(0.0, f64::max);
+    let rates: [fn(&Ceilings) -> f64; 2] = [|c| c.arithmetic[0].rate, best];
+    for (case, rate) in ["attention/fwd/b1,h8,s512,d64/f32/flash", "copy/fwd/n65536/f32/vec4"].into_iter().zip(rates) {
+        let mut told = Vec::new();
+        let spec = Spec { ceilings: true, budget: 20.0, ..spec(&[case]) };
+        let (_, run) = run_with(&spec, Mode::Measure, world, |event| {
+            if let Event::Baseline { baseline } = event {
+                told.push(baseline.ceilings.clone());
+            }
+            Flow::Continue
+        });
+        assert!(run.drift.first().is_some_and(|first| first.at.0 < BUSY), "the ceilings were taken while it was busy");
+        assert_eq!(run.records[0].verdict(), "pass", "{:?}", run.records);
+        let [first, last] = &told[..] else { panic!("{case}: told {} times", told.len()) };
+        assert!(near(rate(last) / rate(first), 3.0, 0.05), "{first:?} {last:?}");
+        assert!(last.bandwidth.is_sorted_by_key(|point| point.working_set));
+        assert_eq!(run.baseline.expect("tested").ceilings, *last);
+    }
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use crate::device::{BackendError, Batch, MemoryStats, POISON, Prepared, Profiler, Span, SpanKind, Step, Trace, Track};
-use crate::measure::check;
 use crate::measure::check::{Expected, check};
 use crate::measure::runner::{Mode, Setting};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::stopping_criterion::Limits;
+use crate::measure::{ceilings, check};
 use crate::plan::{Cache, Planned, Spec, schedule};
 use crate::record::roofline::{Analysis, Bound, Ceilings};
 use crate::record::stats::Summary;
@@ -190,7 +190,7 @@ impl<'p> CaseRun<'p> {
         mut self,
         spec: &Spec,
         mode: Mode,
-        setting: &Setting,
+        setting: &mut Setting,
         profiler: &mut dyn Profiler,
     ) -> CaseEnd {
         if let Some(end) = self.failure.take() {
@@ -214,7 +214,15 @@ impl<'p> CaseRun<'p> {
         };
         match self.after(spec, profiler).await {
             Ok((trace, again)) if again.passed => {
-                CaseEnd::Outcome(self.outcome(Some(timing), Some(trace), &setting.ceilings, Some(profiler)))
+                // A ceiling is held to be wrong before a case is.
+                let ceilings = &mut setting.baseline.ceilings;
+                if self.impossible(&timing, ceilings, profiler).is_some() {
+                    let (problem, set) = (&self.case.problem, self.working_set());
+                    if let Err(error) = ceilings::again(profiler, &setting.clock, ceilings, problem, set).await {
+                        return error.into();
+                    }
+                }
+                CaseEnd::Outcome(self.outcome(Some(timing), Some(trace), ceilings, Some(profiler)))
             }
             Ok((_, check)) => CaseEnd::Outcome(Outcome::Fail { check }),
             Err(error) => error.into(),
@@ -228,7 +236,7 @@ impl<'p> CaseRun<'p> {
         setting: &Setting,
         profiler: &mut dyn Profiler,
     ) -> Result<Option<Relaunched>, BackendError> {
-        let bound = self.analysis(timing, &setting.ceilings, profiler).map(|analysis| analysis.bound);
+        let bound = self.analysis(timing, &setting.baseline.ceilings, profiler).map(|analysis| analysis.bound);
         let usual = self.prepared.launching();
         let (Some(Bound::Launch), Some(usual)) = (bound, usual) else { return Ok(None) };
         let Some(other) = usual.cheaper().filter(|_| timing.method == Method::Batch) else { return Ok(None) };
@@ -269,10 +277,20 @@ impl<'p> CaseRun<'p> {
     fn analysis(&self, timing: &Timing, ceilings: &Ceilings, profiler: &dyn Profiler) -> Option<Analysis> {
         let problem = &self.case.problem;
         let work = (problem.cost(), problem.crossing());
-        let set = problem.bytes(|b| !matches!(b.role, Role::Scratch));
         let caps = &profiler.device().caps;
         let figure = (timing.summary.median, self.prepared.launches().len());
-        roofline::analyse(ceilings, caps, problem.dtype, work, (set, timing.cache), figure)
+        roofline::analyse(ceilings, caps, problem.dtype, work, (self.working_set(), timing.cache), figure)
+    }
+
+    /// Bytes that an execution touches.
+    fn working_set(&self) -> Bytes {
+        self.case.problem.bytes(|b| !matches!(b.role, Role::Scratch))
+    }
+
+    /// Why its time cannot be, if it cannot.
+    fn impossible(&self, timing: &Timing, ceilings: &Ceilings, profiler: &dyn Profiler) -> Option<String> {
+        let work = (self.case.problem.cost(), self.case.problem.crossing());
+        roofline::impossible(&self.analysis(timing, ceilings, profiler)?, work, timing.summary.median)
     }
 
     fn outcome(
@@ -282,12 +300,10 @@ impl<'p> CaseRun<'p> {
         ceilings: &Ceilings,
         profiler: Option<&dyn Profiler>,
     ) -> Outcome {
-        let work = (self.case.problem.cost(), self.case.problem.crossing());
         let launches = self.prepared.launches();
-        let analysis = timing.as_ref().zip(profiler).and_then(|(t, p)| self.analysis(t, ceilings, p));
-        if let (Some(a), Some(t)) = (&analysis, &timing)
-            && let Some(reason) = roofline::impossible(a, work, t.summary.median)
-        {
+        let timed = || timing.as_ref().zip(profiler);
+        let analysis = timed().and_then(|(t, p)| self.analysis(t, ceilings, p));
+        if let Some(reason) = timed().and_then(|(t, p)| self.impossible(t, ceilings, p)) {
             return Outcome::Refused { kind: Refusal::Impossible, reason, check: self.check };
         }
         let mut compiled = self.prepared.compiled().clone();

@@ -12,7 +12,7 @@ use crate::measure::stopping_criterion::Limits;
 use crate::plan;
 use crate::record::Timing;
 use crate::record::roofline::{Arithmetic, Bandwidth, Cache, Ceilings};
-use crate::suite::{Caps, Case, DType, Dialect, Finds, Role, Scale, probes};
+use crate::suite::{Caps, Case, DType, Dialect, Finds, Problem, Role, Scale, probes};
 use crate::units::{Bytes, Nanos};
 
 /// What one probe may spend and aims for.
@@ -41,6 +41,8 @@ struct Sizes {
 }
 
 const MIB: u64 = 1 << 20;
+/// Working sets of fewer bytes are not asked for: launching is all that would show.
+const SMALLEST: u64 = 1 << 12;
 
 fn sizes(profiler: &dyn Profiler) -> Sizes {
     // Browsers do not tell what kind a GPU is, only whether it is an emulation.
@@ -69,22 +71,19 @@ pub async fn measure(profiler: &mut dyn Profiler, clock: &TrustedClock) -> Resul
     let sizes = sizes(profiler);
     bandwidth(profiler, clock, &sizes, &mut found).await?;
     let Caps { dialect, dtypes, .. } = profiler.device().caps.clone();
-    let usual = Scale::usual(sizes.emulated);
     for dtype in dtypes {
-        arithmetic(profiler, clock, &mut found, probes(Finds::Arithmetic, usual, dtype, dialect), false).await?;
-        // The host has no matrix units.
-        if dialect != Dialect::Cpu {
-            arithmetic(profiler, clock, &mut found, probes(Finds::Matrix, usual, dtype, dialect), true).await?;
-        }
+        found.arithmetic.extend(arithmetic(profiler, clock, sizes.emulated, &mut found.missing, dtype).await?);
     }
+    let usual = Scale::usual(sizes.emulated);
     let dispatch = probes(Finds::Dispatch, usual, DType::F32, dialect);
     if let Some((timing, _)) = best(profiler, clock, &mut found.missing, dispatch).await? {
         found.dispatch = timing.slope.map(|s| s.execution).filter(|t| t.0 > 0.0).or(Some(timing.summary.median));
     }
     // The host has no link to itself.
     if dialect != Dialect::Cpu {
-        found.link.up = link(profiler, clock, &sizes, &mut found.missing, Finds::Upload).await?;
-        found.link.down = link(profiler, clock, &sizes, &mut found.missing, Finds::Download).await?;
+        let pieces = (sizes.emulated, sizes.pieces);
+        found.link.up = link(profiler, clock, pieces, &mut found.missing, Finds::Upload).await?;
+        found.link.down = link(profiler, clock, pieces, &mut found.missing, Finds::Download).await?;
     }
     for way in [Transfer::Upload, Transfer::Download] {
         let mut times = Vec::new();
@@ -108,6 +107,54 @@ pub async fn measure(profiler: &mut dyn Profiler, clock: &TrustedClock) -> Resul
     Ok(found)
 }
 
+/// Measure once more what a case is held against that seems too fast: throughput at its own working set, the rates of its
+/// element type, the link for as much as it moves. What is found raises the ceilings; none falls.
+///
+/// A ceiling may have been taken while something else kept the machine busy, or at sizes that this case is not near to.
+///
+/// # Errors
+/// Only a lost device; a probe that cannot run raises nothing.
+pub async fn again(
+    profiler: &mut dyn Profiler,
+    clock: &TrustedClock,
+    found: &mut Ceilings,
+    problem: &Problem,
+    working_set: Bytes,
+) -> Result<(), BackendError> {
+    let sizes = sizes(profiler);
+    // What is missing was told when the ceilings were measured first.
+    let mut missing = Vec::new();
+    let near = |set: u64, sizes: &[u64]| set.clamp(SMALLEST, sizes.iter().copied().fold(SMALLEST, u64::max));
+    let (emulated, set) = (sizes.emulated, near(working_set.0, sizes.working_sets));
+    let top = bandwidth_at(profiler, clock, (emulated, set), &mut missing, &mut Good::new()).await?;
+    top.into_iter().for_each(|point| raise(&mut found.bandwidth, point));
+    for rate in arithmetic(profiler, clock, emulated, &mut missing, problem.dtype).await? {
+        match found.arithmetic.iter_mut().find(|a| (a.dtype, a.matrix) == (rate.dtype, rate.matrix)) {
+            Some(known) if known.rate >= rate.rate => {}
+            Some(known) => *known = rate,
+            None => found.arithmetic.push(rate),
+        }
+    }
+    let crossing = problem.crossing();
+    let ways =
+        [(crossing.up, Finds::Upload, &mut found.link.up), (crossing.down, Finds::Download, &mut found.link.down)];
+    for (bytes, finds, points) in ways.into_iter().filter(|(bytes, ..)| bytes.0 > 0) {
+        let piece = [near(bytes.0, sizes.pieces)];
+        let reached = link(profiler, clock, (emulated, &piece), &mut missing, finds).await?;
+        reached.into_iter().for_each(|point| raise(points, point));
+    }
+    Ok(())
+}
+
+/// A point among points that ascend by working set; of two at the same, the better stays.
+fn raise(points: &mut Vec<Bandwidth>, point: Bandwidth) {
+    match points.binary_search_by_key(&point.working_set, |p| p.working_set) {
+        Ok(at) if points[at].rate >= point.rate => {}
+        Ok(at) => points[at] = point,
+        Err(at) => points.insert(at, point),
+    }
+}
+
 /// Throughput by working set. The largest set decides which variants are good; the others run only those.
 async fn bandwidth(
     profiler: &mut dyn Profiler,
@@ -115,26 +162,9 @@ async fn bandwidth(
     sizes: &Sizes,
     found: &mut Ceilings,
 ) -> Result<(), BackendError> {
-    let dialect = profiler.device().caps.dialect;
-    // Of each workload, by name, the variant that was the fastest.
-    let mut good: Vec<(&str, &str)> = Vec::new();
+    let mut good = Good::default();
     for set in sizes.working_sets.iter().rev() {
-        let scale = Scale { working_set: *set, ..Scale::usual(sizes.emulated) };
-        let all = probes(Finds::Bandwidth, scale, DType::F32, dialect);
-        let mut top: Option<Bandwidth> = None;
-        for cases in all.chunk_by(|a, b| a.problem.workload.name == b.problem.workload.name) {
-            let name = cases[0].problem.workload.name;
-            let known = good.iter().find(|(workload, _)| *workload == name).map(|(_, variant)| *variant);
-            let wanted = cases.iter().filter(|c| known.is_none_or(|v| v == c.variant)).cloned().collect();
-            let Some((timing, case)) = best(profiler, clock, &mut found.missing, wanted).await? else { continue };
-            if known.is_none() {
-                good.push((name, case.variant));
-            }
-            let rate = case.problem.cost().moved().per(timing.summary.min);
-            if top.as_ref().is_none_or(|t| rate > t.rate) {
-                top = Some(Bandwidth { working_set: Bytes(*set), rate, probe: case.to_string() });
-            }
-        }
+        let top = bandwidth_at(profiler, clock, (sizes.emulated, *set), &mut found.missing, &mut good).await?;
         found.bandwidth.extend(top);
     }
     found.bandwidth.reverse();
@@ -146,18 +176,48 @@ async fn bandwidth(
     Ok(())
 }
 
+/// Of each workload, by name, the variant that was the fastest.
+type Good = Vec<(&'static str, &'static str)>;
+
+/// The best throughput at one working set.
+async fn bandwidth_at(
+    profiler: &mut dyn Profiler,
+    clock: &TrustedClock,
+    (emulated, set): (bool, u64),
+    missing: &mut Vec<String>,
+    good: &mut Good,
+) -> Result<Option<Bandwidth>, BackendError> {
+    let scale = Scale { working_set: set, ..Scale::usual(emulated) };
+    let all = probes(Finds::Bandwidth, scale, DType::F32, profiler.device().caps.dialect);
+    let mut top: Option<Bandwidth> = None;
+    for cases in all.chunk_by(|a, b| a.problem.workload.name == b.problem.workload.name) {
+        let name = cases[0].problem.workload.name;
+        let known = good.iter().find(|(workload, _)| *workload == name).map(|(_, variant)| *variant);
+        let wanted = cases.iter().filter(|c| known.is_none_or(|v| v == c.variant)).cloned().collect();
+        let Some((timing, case)) = best(profiler, clock, missing, wanted).await? else { continue };
+        if known.is_none() {
+            good.push((name, case.variant));
+        }
+        let rate = case.problem.cost().moved().per(timing.summary.min);
+        if top.as_ref().is_none_or(|t| rate > t.rate) {
+            top = Some(Bandwidth { working_set: Bytes(set), rate, probe: case.to_string() });
+        }
+    }
+    Ok(top)
+}
+
 /// Throughput of the link one way, by the size of what crosses.
 async fn link(
     profiler: &mut dyn Profiler,
     clock: &TrustedClock,
-    sizes: &Sizes,
+    (emulated, pieces): (bool, &[u64]),
     missing: &mut Vec<String>,
     finds: Finds,
 ) -> Result<Vec<Bandwidth>, BackendError> {
     let dialect = profiler.device().caps.dialect;
     let mut points = Vec::new();
-    for piece in sizes.pieces {
-        let scale = Scale { working_set: *piece, ..Scale::usual(sizes.emulated) };
+    for piece in pieces {
+        let scale = Scale { working_set: *piece, ..Scale::usual(emulated) };
         let reached = best(profiler, clock, missing, probes(finds, scale, DType::F32, dialect)).await?;
         points.extend(reached.map(|(timing, case)| {
             let crossing = case.problem.crossing();
@@ -175,24 +235,26 @@ fn knee(points: &[Bandwidth]) -> Option<Bytes> {
     points.iter().rev().find(|p| p.rate > KNEE * floor).map(|p| p.working_set)
 }
 
+/// The rates of an element type, of arithmetic and of matrix units.
 async fn arithmetic(
     profiler: &mut dyn Profiler,
     clock: &TrustedClock,
-    found: &mut Ceilings,
-    cases: Vec<Case>,
-    matrix: bool,
-) -> Result<(), BackendError> {
-    // That a device has no matrix units is nothing that it lacks.
+    emulated: bool,
+    missing: &mut Vec<String>,
+    dtype: DType,
+) -> Result<Vec<Arithmetic>, BackendError> {
     let caps = profiler.device().caps.clone();
-    let runs = |case: &Case| !matrix || plan::runs_as_asked(case, &caps).is_ok();
-    let cases = cases.into_iter().filter(runs).collect();
-    let reached = best(profiler, clock, &mut found.missing, cases).await?;
-    if let Some((timing, case)) = reached {
-        let rate = case.problem.cost().flops.per(timing.summary.min);
-        let dtype = case.problem.dtype;
-        found.arithmetic.push(Arithmetic { dtype, matrix, rate, probe: case.to_string() });
+    let mut rates = Vec::new();
+    for (finds, matrix) in [(Finds::Arithmetic, false), (Finds::Matrix, true)] {
+        // That a device has no matrix units is nothing that it lacks, and the host has none.
+        let runs = |case: &Case| !matrix || caps.dialect != Dialect::Cpu && plan::runs_as_asked(case, &caps).is_ok();
+        let cases = probes(finds, Scale::usual(emulated), dtype, caps.dialect).into_iter().filter(runs).collect();
+        if let Some((timing, case)) = best(profiler, clock, missing, cases).await? {
+            let rate = case.problem.cost().flops.per(timing.summary.min);
+            rates.push(Arithmetic { dtype, matrix, rate, probe: case.to_string() });
+        }
     }
-    Ok(())
+    Ok(rates)
 }
 
 /// The fastest of several probes.

@@ -99,7 +99,7 @@ struct Engine<'a, F> {
 /// What every case of a run is measured with.
 pub(super) struct Setting {
     pub(super) clock: TrustedClock,
-    pub(super) ceilings: Ceilings,
+    pub(super) baseline: Baseline,
     reference_kernel: Option<ReferenceKernel>,
     /// Bytes that one group may hold on the device.
     room: u64,
@@ -223,7 +223,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         };
         self.event(Event::Baseline { baseline: Box::new(baseline.clone()) });
         let room = profiler.device().caps.memory.map_or(UNKNOWN_ROOM, |m| m.0 / 4);
-        Ok(Setting { clock, ceilings: baseline.ceilings, reference_kernel, room })
+        Ok(Setting { clock, baseline, reference_kernel, room })
     }
 
     /// Take as many cases off the queue as fit together, and bring them to an end.
@@ -282,7 +282,11 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             if self.stopping && case_run.samples() < ENOUGH {
                 continue;
             }
+            let known = setting.baseline.ceilings.clone();
             let end = case_run.complete(self.spec, self.mode, setting, profiler).await;
+            if setting.baseline.ceilings != known {
+                self.event(Event::Baseline { baseline: Box::new(setting.baseline.clone()) });
+            }
             self.end(planned, end, &case)?;
         }
         Ok(())
@@ -369,9 +373,9 @@ fn sets(one: u64, cache: Cache, setting: &Setting) -> Result<u32, String> {
         return Ok(1);
     }
     // Where no cache shows, the largest probe is as far as anyone has looked.
-    let known = setting.ceilings.cache.as_ref().map(|c| c.capacity);
+    let known = setting.baseline.ceilings.cache.as_ref().map(|c| c.capacity);
     let capacity = known
-        .or_else(|| setting.ceilings.bandwidth.last().map(|b| Bytes(b.working_set.0 / 2)))
+        .or_else(|| setting.baseline.ceilings.bandwidth.last().map(|b| Bytes(b.working_set.0 / 2)))
         .ok_or("cold caches need the capacity of the last cache, which is measured with the ceilings: leave them on")?;
     let one = one.max(1);
     let sets = (2 * capacity.0).div_ceil(one) + 1;

@@ -76,7 +76,7 @@ pub fn each_target(
     Ok(measured)
 }
 
-/// Exit code 1 when a case was wrong, failed or was not reached, or was named and ran nowhere. What could not be written is
+/// Exit code 1 when a case was wrong, failed, was faster than can be or was not reached, or was named and ran nowhere. What could not be written is
 /// an error, told after everything else.
 pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     let runs = &measured.runs;
@@ -89,8 +89,9 @@ pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     if let Some(failure) = measured.failure {
         return Err(failure);
     }
-    let bad =
-        |run: &Run| run.interrupted.is_some() || run.records.iter().any(|r| matches!(r.verdict(), "FAIL" | "ERROR"));
+    let bad = |run: &Run| {
+        run.interrupted.is_some() || run.records.iter().any(|r| matches!(r.verdict(), "FAIL" | "ERROR" | "impossible"))
+    };
     let unmet = named_and_skipped(runs);
     for (case, reason) in &unmet {
         errln!("{case} was asked for by name and did not run: {reason}");
