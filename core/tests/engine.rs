@@ -263,6 +263,45 @@ fn cases_that_do_not_fit_together_are_measured_apart() {
 }
 
 #[test]
+fn a_run_that_is_cut_off_between_rounds_keeps_the_samples_of_all() {
+    let spec = spec(&CASES);
+    let plan = plan(&spec, &caps()).expect("cases");
+    let mut mock = Mock::of(World::default());
+    let suite = Suite { version: String::new(), commit: String::new() };
+    let begun = Run::begin("mock", suite, &mock, &spec, &plan);
+    let mut lines = vec![Event::Begin { run: Box::new(begun) }.line()];
+    let so_far = SoFar::default();
+    pollster::block_on(runner::run(&plan, &spec, Mode::Measure, &mut mock, &so_far, |event| {
+        lines.extend(event.changes_the_run().then(|| event.line()));
+        Flow::Continue
+    }));
+    let is = |line: &String, kind: &str| line.starts_with(&format!("{{\"event\":\"{kind}\""));
+    let ended = lines.iter().position(|line| is(line, "record")).expect("records");
+    let rounds: Vec<usize> = (0..ended).filter(|i| is(&lines[*i], "samples")).collect();
+    assert!(rounds.len() > 20 && lines[..ended].iter().filter(|line| is(line, "sampling")).count() == CASES.len());
+    for (samples, at) in [(3, rounds[1]), (12, rounds[10])] {
+        let run = Run::parse(&lines[..=at].concat()).expect("it loads");
+        let known: Vec<_> = run.records.iter().map(|r| r.timing().expect("samples")).collect();
+        // Fewer than six make no figure.
+        assert_eq!(known.len(), if samples < 6 { 0 } else { CASES.len() });
+        for timing in &known {
+            assert_eq!(
+                (timing.samples.len(), timing.host_samples.len(), timing.stopped),
+                (samples, samples, StopReason::Killed)
+            );
+            assert!(near(timing.summary.median.0, 1e5, 0.05), "{timing:?}");
+        }
+        assert_eq!(run.reopened().missing().count(), CASES.len(), "and all are measured anew");
+    }
+    // Whole, nothing of that is left.
+    let run = Run::parse(&lines.concat()).expect("it loads");
+    assert!(
+        run.records.iter().all(|r| r.timing().is_some_and(|t| t.stopped != StopReason::Killed))
+            && run.records.len() == 3
+    );
+}
+
+#[test]
 fn a_lost_device_fails_the_case_in_hand_and_a_fresh_one_goes_on() {
     // Past the baseline, which takes some thousand executions.
     let (_, whole) = run_with(&spec(&CASES), Mode::Measure, World::default(), |_| Flow::Continue);

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use parallax_core::device::{Span, SpanKind};
-use parallax_core::record::{Event, Outcome, Run};
+use parallax_core::record::{Event, Outcome, Run, UNFINISHED};
 use parallax_core::units::Bytes;
 
 use crate::files;
@@ -27,6 +27,8 @@ pub struct Output {
     pub folder: PathBuf,
     /// Whether traces are compressed.
     pub gzip: bool,
+    /// The file and the run to go on with, in place of new ones.
+    pub resumed: Option<(PathBuf, Run)>,
 }
 
 /// Spans of one record that its run's JSON keeps; the trace has them all.
@@ -74,8 +76,31 @@ impl Finished {
 }
 
 impl RunFile {
-    /// Begin the files of a run without records.
+    /// Begin the files of a run without records; of the one to go on with, if there is one.
     pub fn begin(output: &Output, run: Run) -> anyhow::Result<RunFile> {
+        match &output.resumed {
+            Some((path, earlier)) => {
+                goes_on(earlier, &run).map_err(|why| anyhow!("{} cannot be resumed: {why}", path.display()))?;
+                RunFile::resume(output, path, earlier.clone())
+            }
+            None => RunFile::create(output, Run { interrupted: Some(UNFINISHED.to_owned()), ..run }),
+        }
+    }
+
+    /// Go on in the file of an earlier run. It has what it had at any moment; what is traced from now on gets a file of
+    /// its own beside the earlier trace.
+    fn resume(output: &Output, path: &Path, run: Run) -> anyhow::Result<RunFile> {
+        let cannot = |path: &Path| format!("cannot write {}", path.display());
+        let (trace_path, trace) = resumed_trace(path, output.gzip)?;
+        let trace = TraceFile::begin(trace, output.gzip, &run).with_context(|| cannot(&trace_path))?;
+        let line = Event::Begin { run: Box::new(run.clone()) }.line();
+        files::write_text(path, &line)?;
+        let file = File::options().write(true).open(path).with_context(|| cannot(path))?;
+        let lines = Lines { file, length: line.len() as u64 };
+        Ok(RunFile { run, path: path.to_owned(), lines, trace: Some(trace), trace_path, failure: None })
+    }
+
+    fn create(output: &Output, run: Run) -> anyhow::Result<RunFile> {
         let at = jiff::Timestamp::from_second(run.started as i64).context("the clock shows an impossible time")?;
         let stem = format!("{}-{}", run.target, at.strftime("%Y%m%dT%H%M%SZ"));
         let free = create(&output.folder, &stem, output.gzip)?;
@@ -215,6 +240,33 @@ struct Pair {
     trace: File,
 }
 
+/// Whether a run can be gone on with here: figures of two devices or two programs are no single run.
+fn goes_on(earlier: &Run, here: &Run) -> Result<(), String> {
+    let build = |run: &Run| format!("{} ({})", run.suite.version, run.suite.commit);
+    let device = |run: &Run| {
+        let device = run.device();
+        [&device.name, &device.api, &device.driver].map(String::as_str).join(", ")
+    };
+    for (what, then, now) in [("build", build(earlier), build(here)), ("device", device(earlier), device(here))] {
+        if then != now {
+            return Err(format!("its {what} is {then}, and here it is {now}; begin a new run"));
+        }
+    }
+    Ok(())
+}
+
+/// A new file for what a resumed run traces.
+fn resumed_trace(path: &Path, gzip: bool) -> anyhow::Result<(PathBuf, File)> {
+    let ending = if gzip { "trace.json.gz" } else { "trace.json" };
+    for number in 1u64.. {
+        let path = path.with_extension(format!("resumed-{number}.{ending}"));
+        if let Some(file) = new_file(&path)? {
+            return Ok((path, file));
+        }
+    }
+    bail!("no free name for the trace of {} is left", path.display())
+}
+
 /// Create the files of a run under the first number that is free. Whoever creates a file first has it: runs that begin
 /// at the same time never share one.
 fn create(folder: &Path, stem: &str, gzip: bool) -> anyhow::Result<Pair> {
@@ -268,7 +320,7 @@ mod tests {
     #[test]
     fn runs_that_begin_at_once_share_no_file() {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let output = Output { folder: folder.path().to_owned(), gzip: false };
+        let output = Output { folder: folder.path().to_owned(), gzip: false, resumed: None };
         let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
         let run = Run::begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &Plan::default());
         // A trace whose run is gone keeps its name too.

@@ -7,7 +7,8 @@ use parallax_core::device::Profiler;
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Spec, plan};
-use parallax_core::record::{Event, Run, Suite};
+use parallax_core::record::{Event, Outcome, Run, Suite, UNFINISHED};
+use parallax_core::units::Nanos;
 
 use crate::args::Device;
 use crate::browser;
@@ -74,8 +75,9 @@ fn here(
     let mut interrupted = None;
     for losses in 1.. {
         let so_far = SoFar::of(file.run());
+        let since = since(file.run(), profiler.now());
         let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut *profiler, &so_far, |event| {
-            take_in(&mut file, &progress, event);
+            take_in(&mut file, &progress, event.later(since));
             flow()
         }));
         match ended {
@@ -106,6 +108,23 @@ fn here(
     Ok(file)
 }
 
+/// How much later a profiler was opened than the run began: its own time begins anew with each.
+fn since(run: &Run, now: Nanos) -> Nanos {
+    match run.last_moment() {
+        Nanos(0.0) => Nanos(0.0),
+        last => last - now,
+    }
+}
+
+/// What a page is to run of an earlier run: only what is missing, each case for as long as before.
+fn rest(earlier: &Run) -> Spec {
+    let missing: Vec<String> = earlier.missing().map(str::to_owned).collect();
+    let skipped = earlier.records.iter().filter(|r| matches!(r.outcome, Outcome::Skipped { .. })).count();
+    let share = missing.len() as f64 / (earlier.planned.len() - skipped).max(1) as f64;
+    let all = Spec { filter: Vec::new(), dtype: Vec::new(), variant: Vec::new(), ..earlier.spec.clone() };
+    Spec { case: missing, budget: earlier.spec.budget * share, ..all }
+}
+
 /// An event to the progress bar and to the file.
 fn take_in(file: &mut RunFile, progress: &Progress, event: Event) {
     match &event {
@@ -118,6 +137,9 @@ fn take_in(file: &mut RunFile, progress: &Progress, event: Event) {
 
 fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> anyhow::Result<RunFile> {
     let mut file: Option<(RunFile, Progress)> = None;
+    let rest = out.resumed.as_ref().map(|(_, earlier)| rest(earlier));
+    let spec = rest.as_ref().unwrap_or(spec);
+    let since = out.resumed.as_ref().map_or(Nanos(0.0), |(_, earlier)| earlier.last_moment());
     let mut failure: Option<anyhow::Error> = None;
     let result = browser::run(options, spec, mode, &mut |event| {
         let outcome = match (event, &mut file) {
@@ -128,7 +150,7 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
             }
             (Some(Event::Unavailable { reason }), _) => Err(anyhow::anyhow!("target browser: {reason}")),
             (Some(event), Some((file, progress))) => {
-                take_in(file, progress, event);
+                take_in(file, progress, event.later(since));
                 Ok(())
             }
             _ => Ok(()),
@@ -150,10 +172,11 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
         return Err(anyhow::anyhow!("target browser: {why}"));
     };
     let run = file.run();
-    let unsaid = run.interrupted.is_none() && run.missing().next().is_some();
+    // Without a word of its end it is open, all the same whether all is there.
+    let open = run.interrupted.as_deref() == Some(UNFINISHED);
     let interrupted = match result {
         Err(error) => Some(error.to_string()),
-        Ok(()) if unsaid => Some("stopped on request".to_owned()),
+        Ok(()) if open => run.missing().next().map(|_| "stopped on request".to_owned()),
         Ok(()) => run.interrupted.clone(),
     };
     file.apply(Event::End { interrupted, environment: BTreeMap::new() }, |_| {});

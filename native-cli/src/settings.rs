@@ -77,6 +77,11 @@ pub struct InForce {
 }
 
 impl Settings {
+    /// Whether a flag said anything.
+    pub fn any_given(&self) -> bool {
+        !self.given.is_empty() || self.file.is_some()
+    }
+
     /// Flags over the settings file over defaults. A flag replaces what the file says about its setting, lists too.
     pub fn in_force(&self) -> Result<InForce, SettingsError> {
         let file = match &self.file {

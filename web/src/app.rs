@@ -373,6 +373,7 @@ impl App {
                 }
                 false
             }
+            Event::Sampling { .. } | Event::Samples { .. } => false,
             Event::Spent { .. } | Event::Begin { .. } | Event::End { .. } | Event::Unavailable { .. } => false,
         }
     }

@@ -44,7 +44,7 @@ impl Remote {
         self.gone.get()
     }
 
-    /// Tell an event. Readings of the reference kernel wait for the next of the others, and progress is told now and then.
+    /// Tell an event. What every round brings waits for the next of the others, and progress is told now and then.
     pub fn tell(&self, event: &Event) {
         if matches!(event, Event::Progress { .. }) {
             let now = seconds();
@@ -54,7 +54,7 @@ impl Remote {
             self.told_at.set(now);
         }
         self.untold.borrow_mut().push_str(&event.line());
-        if !matches!(event, Event::Drift { .. }) {
+        if !matches!(event, Event::Drift { .. } | Event::Samples { .. }) {
             self.post(self.untold.take());
         }
     }

@@ -130,3 +130,10 @@ pub struct Conditions {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
 }
+
+impl Conditions {
+    /// Whether there is nothing to be read here.
+    pub fn say_nothing(&self) -> bool {
+        *self == Conditions::default()
+    }
+}

@@ -11,7 +11,9 @@ use crate::measure::{ceilings, check};
 use crate::plan::{Cache, Planned, Spec, schedule};
 use crate::record::roofline::{Analysis, Bound, Ceilings};
 use crate::record::stats::Summary;
-use crate::record::{CheckResult, Measured, Method, Outcome, Phase, Refusal, Relaunched, StopReason, Timing, roofline};
+use crate::record::{
+    CheckResult, Measured, Method, Outcome, Phase, Refusal, Relaunched, StopReason, Taken, Timing, roofline,
+};
 use crate::suite::{Caps, Case, Inputs, Role};
 use crate::units::{Bytes, Nanos};
 
@@ -176,13 +178,27 @@ impl<'p> CaseRun<'p> {
         if self.sampling() { self.sampler.as_ref().map_or(0.0, Sampler::progress) } else { 1.0 }
     }
 
-    /// One turn; what goes wrong is kept as this case's end.
-    pub async fn turn(&mut self, profiler: &mut dyn Profiler, slow: Option<&str>) {
-        let Some(sampler) = &mut self.sampler else { return };
+    /// One turn; what goes wrong is kept as this case's end. Whether it gave a sample that counts.
+    pub async fn turn(&mut self, profiler: &mut dyn Profiler, slow: Option<&str>) -> bool {
+        let Some(sampler) = &mut self.sampler else { return false };
+        let before = sampler.samples();
         match sampler.turn(&mut *self.prepared, profiler, slow).await {
             Ok(stopped) => self.stopped = stopped,
             Err(error) => self.failure = Some(error.into()),
         }
+        sampler.samples() > before
+    }
+
+    /// The last sample that counts.
+    pub fn taken(&self) -> Option<Taken> {
+        let (time, host, conditions) = self.sampler.as_ref()?.last()?;
+        Some(Taken { case: self.planned.name(), time, host, conditions: conditions.clone() })
+    }
+
+    /// Its outcome if the run ended now: with a check before the samples, and none after them.
+    pub fn so_far(&self) -> Option<Outcome> {
+        let timing = self.sampler.as_ref()?.so_far()?;
+        Some(self.passed(Some(Timing { launch: self.prepared.launching(), ..timing }), None, None))
     }
 
     /// After the last sample: trace, check again, and hold the time against what is possible.
@@ -300,25 +316,28 @@ impl<'p> CaseRun<'p> {
         ceilings: &Ceilings,
         profiler: Option<&dyn Profiler>,
     ) -> Outcome {
-        let launches = self.prepared.launches();
         let timed = || timing.as_ref().zip(profiler);
         let analysis = timed().and_then(|(t, p)| self.analysis(t, ceilings, p));
         if let Some(reason) = timed().and_then(|(t, p)| self.impossible(t, ceilings, p)) {
             return Outcome::Refused { kind: Refusal::Impossible, reason, check: self.check };
         }
+        self.passed(timing, analysis, trace)
+    }
+
+    fn passed(&self, timing: Option<Timing>, analysis: Option<Analysis>, trace: Option<Trace>) -> Outcome {
         let mut compiled = self.prepared.compiled().clone();
-        compiled.options.extend(self.settings);
+        compiled.options.extend(self.settings.iter().cloned());
         compiled.steps.push(Step { name: "first launch".to_owned(), time: self.first_launch });
         Outcome::Pass(Box::new(Measured {
             compiled,
-            check: self.check,
+            check: self.check.clone(),
             timing,
             scores: Vec::new(),
             memory: MemoryStats { planned: Some(self.planned_memory), ..self.prepared.memory() },
-            launches,
+            launches: self.prepared.launches(),
             analysis,
             trace,
-            phases: self.phases.list,
+            phases: self.phases.list.clone(),
         }))
     }
 }

@@ -17,6 +17,7 @@ use crate::measure::stopping_criterion::Limits;
 use crate::measure::{ceilings, timer};
 use crate::plan::{Cache, PRECISION_NATIVE, Plan, Planned, Skip, Spec};
 use crate::record::roofline::Ceilings;
+use crate::record::stats::FEWEST;
 use crate::record::{ActualVariant, Baseline, Event, Outcome, Parts, Record, Run};
 use crate::suite::{Case, splitmix64};
 use crate::units::{Bytes, Nanos};
@@ -114,8 +115,6 @@ const UNKNOWN_ROOM: u64 = 1 << 30;
 /// Share of its budget that a case takes at least, however precise: samples spread over a stretch of time see drift that
 /// a short burst does not.
 const LEAST: f64 = 0.9;
-/// Samples that make a figure when a run is ended early.
-const ENOUGH: usize = 6;
 
 impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
     fn event(&mut self, event: Event) {
@@ -258,7 +257,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 break;
             }
             match CaseRun::begin(planned, sets, self.spec, &mut references, profiler).await {
-                Ok(mut case_run) => match case_run.size(self.limits(total), &setting.clock, self.spec.cache).await {
+                Ok(mut case_run) => match case_run.size(self.limits(), &setting.clock, self.spec.cache).await {
                     Ok(()) => {
                         held += bytes;
                         case_runs.push(case_run);
@@ -279,7 +278,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         for case_run in case_runs {
             let (planned, case) = (case_run.planned, case_run.planned.name());
             self.event(Event::Started { case: case.clone() });
-            if self.stopping && case_run.samples() < ENOUGH {
+            if self.stopping && case_run.samples() < FEWEST as usize {
                 continue;
             }
             let known = setting.baseline.ceilings.clone();
@@ -292,13 +291,15 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         Ok(())
     }
 
-    fn limits(&self, cases: usize) -> Limits {
+    /// Every case has the same share of the budget, also when it is measured in a later part of the run.
+    fn limits(&self) -> Limits {
+        let share = Nanos::from_secs(self.spec.budget / self.plan.cases.len().max(1) as f64);
         Limits {
             precision: self.spec.precision.unwrap_or(PRECISION_NATIVE),
-            budget: Nanos::from_secs(self.spec.budget / cases.max(1) as f64),
+            budget: share,
             // The reference kernel has kept the device busy.
             warm_up: Nanos(0.0),
-            least: Nanos::from_secs(LEAST * self.spec.budget / cases.max(1) as f64),
+            least: Nanos(LEAST * share.0),
             ..Limits::default()
         }
     }
@@ -308,6 +309,13 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         let lost = matches!(end, CaseEnd::DeviceLost(_));
         self.event(finished(record(planned, end.into())));
         if lost { Err(Interruption::DeviceLost(case.to_owned())) } else { Ok(()) }
+    }
+
+    /// Hand over what is known of a case with its first sample, so that a run that is killed keeps the samples.
+    fn sampling(&mut self, case_run: &CaseRun<'_>) {
+        if let Some(outcome) = case_run.so_far() {
+            self.event(Event::Sampling { record: Box::new(record(case_run.planned, outcome)) });
+        }
     }
 
     /// Turns for everyone until everyone has enough.
@@ -352,13 +360,22 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                     }
                 }
             }
+            let mut samples = Vec::new();
             for i in order {
                 let case_run = &mut case_runs[i];
-                case_run.turn(profiler, slow.as_deref()).await;
+                if case_run.turn(profiler, slow.as_deref()).await {
+                    match case_run.samples() {
+                        1 => self.sampling(case_run),
+                        _ => samples.extend(case_run.taken()),
+                    }
+                }
                 if let Some(lost) = case_run.failure.take_if(|e| matches!(e, CaseEnd::DeviceLost(_))) {
                     self.end(case_run.planned, lost, &case_run.planned.name())?;
                 }
                 profiler.breathe().await;
+            }
+            if !samples.is_empty() {
+                self.event(Event::Samples { samples });
             }
             let at = case_runs.iter().map(CaseRun::progress).sum::<f64>() / case_runs.len() as f64;
             self.event(Event::Progress { share: done + share * at });

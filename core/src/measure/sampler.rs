@@ -60,6 +60,7 @@ impl From<BackendError> for Unsized {
 }
 
 /// The samples of one case.
+#[derive(Clone)]
 pub struct Sampler {
     clock: TrustedClock,
     method: Method,
@@ -82,6 +83,7 @@ pub struct Sampler {
     spent: Spent,
 }
 
+#[derive(Clone)]
 struct Disturbed {
     time: f64,
     host: f64,
@@ -268,6 +270,16 @@ impl Sampler {
         self.rule.samples().len()
     }
 
+    /// The last sample that counts: its time, the host's, and what the sensors said.
+    pub fn last(&self) -> Option<(f64, f64, &Conditions)> {
+        Some((*self.rule.samples().last()?, *self.host.last()?, self.conditions.last()?))
+    }
+
+    /// What the turns amount to so far, if anything counts.
+    pub fn so_far(&self) -> Option<Timing> {
+        self.clone().finish(StopReason::Killed).ok()
+    }
+
     /// What the turns amount to; otherwise why nothing counts.
     pub fn finish(mut self, stopped: StopReason) -> Result<Timing, String> {
         let mut samples = self.rule.samples().to_vec();
@@ -288,7 +300,7 @@ impl Sampler {
             let why = self.refused.last().map_or("the run ended before the first one", |r| r.reason.as_str());
             return Err(format!("no sample counts: {why}"));
         };
-        if self.conditions.iter().all(|c| *c == Conditions::default()) {
+        if self.conditions.iter().all(Conditions::say_nothing) {
             self.conditions.clear();
         }
         let disturbed = self.disturbed.into_iter().map(|d| Discarded { time: d.time, reason: d.reason });

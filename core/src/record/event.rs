@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Baseline, Drift, Record, Run, Spent};
+use super::stats::{FEWEST, Summary};
+use super::{Baseline, Drift, Outcome, Record, Run, Spent, StopReason, UNFINISHED};
+use crate::device::{Conditions, digits};
+use crate::units::Nanos;
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +41,16 @@ pub enum Event {
         /// What it showed.
         drift: Drift,
     },
+    /// A case has its first sample. Until it ends, this is what is known of it.
+    Sampling {
+        /// As if the run ended now.
+        record: Box<Record>,
+    },
+    /// The samples that a round brought, after the first ones of each case.
+    Samples {
+        /// One for each case whose sample counts.
+        samples: Vec<Taken>,
+    },
     /// A case ended.
     Record {
         /// What is known of it.
@@ -63,7 +76,40 @@ pub enum Event {
     },
 }
 
+/// A sample of a case.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Taken {
+    /// The case.
+    pub case: String,
+    /// Time of one execution on the run's clock, in nanoseconds, to seven digits.
+    #[serde(serialize_with = "digits::of_number")]
+    pub time: f64,
+    /// The same on the host's clock.
+    #[serde(serialize_with = "digits::of_number")]
+    pub host: f64,
+    /// What the sensors said after it.
+    #[serde(default, skip_serializing_if = "Conditions::say_nothing")]
+    pub conditions: Conditions,
+}
+
 impl Event {
+    /// The same at a later time: of a profiler that was opened so long after the run had begun.
+    pub fn later(mut self, by: Nanos) -> Event {
+        match &mut self {
+            Event::Drift { drift } => drift.at += by,
+            Event::Sampling { record } | Event::Record { record } => {
+                if let Outcome::Pass(measured) = &mut record.outcome {
+                    let spans = measured.trace.iter_mut().flat_map(|trace| &mut trace.spans);
+                    let edges = spans.flat_map(|span| [&mut span.start, &mut span.end]);
+                    let phases = measured.phases.iter_mut().flat_map(|phase| [&mut phase.start, &mut phase.end]);
+                    edges.chain(phases).for_each(|time| *time += by);
+                }
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// As a line of JSON, with its end.
     pub fn line(&self) -> String {
         serde_json::to_string(self).expect("an event is JSON") + "\n"
@@ -94,15 +140,68 @@ impl Run {
                 self.baseline = Some(*baseline);
             }
             Event::Drift { drift } => self.drift.push(drift),
-            Event::Record { record } => self.records.push(*record),
+            Event::Sampling { record } => {
+                self.sampling.retain(|other| other.case != record.case);
+                self.sampling.push(*record);
+            }
+            Event::Samples { samples } => samples.into_iter().for_each(|taken| self.take(taken)),
+            Event::Record { record } => {
+                self.sampling.retain(|other| other.case != record.case);
+                self.records.push(*record);
+            }
             Event::Spent { spent } => self.spent += spent,
             Event::End { interrupted, environment } => {
+                self.keep_sampled();
                 self.interrupted = interrupted;
                 self.environment.extend(environment);
             }
             Event::Unavailable { reason } => self.interrupted = Some(reason),
             Event::Started { .. } | Event::Progress { .. } => {}
         }
+    }
+
+    /// One more sample of a case on its way.
+    fn take(&mut self, taken: Taken) {
+        let Some(record) = self.sampling.iter_mut().find(|record| record.case == taken.case) else { return };
+        let Outcome::Pass(measured) = &mut record.outcome else { return };
+        if let Some(timing) = &mut measured.timing {
+            // Sensors that said nothing with the first sample are not in its record.
+            timing.conditions.resize(timing.samples.len(), Conditions::default());
+            timing.samples.push(taken.time);
+            timing.host_samples.push(taken.host);
+            timing.conditions.push(taken.conditions);
+        }
+    }
+
+    /// Nobody will say more of the cases on their way: those with samples enough for a figure become records.
+    pub(super) fn keep_sampled(&mut self) {
+        for mut record in std::mem::take(&mut self.sampling) {
+            let Outcome::Pass(measured) = &mut record.outcome else { continue };
+            let Some(timing) = &mut measured.timing else { continue };
+            let Some(summary) = Summary::of(&timing.samples).filter(|summary| summary.n >= FEWEST) else { continue };
+            timing.summary = summary;
+            timing.stopped = StopReason::Killed;
+            timing.caveat = Some("the run was killed: this case was not checked a second time".to_owned());
+            if timing.conditions.iter().all(Conditions::say_nothing) {
+                timing.conditions.clear();
+            }
+            self.records.push(record);
+        }
+    }
+
+    /// The same run, to go on with: without what was cut off, which is measured anew.
+    pub fn reopened(mut self) -> Run {
+        let cut_off = |record: &Record| record.timing().is_some_and(|timing| timing.stopped == StopReason::Killed);
+        self.records.retain(|record| !cut_off(record));
+        self.interrupted = Some(UNFINISHED.to_owned());
+        self
+    }
+
+    /// The last moment that is known of the run, on its host clock.
+    pub fn last_moment(&self) -> Nanos {
+        let phases = self.records.iter().filter_map(Record::measured).flat_map(|measured| &measured.phases);
+        let moments = phases.map(|phase| phase.end).chain(self.drift.iter().map(|drift| drift.at));
+        moments.fold(Nanos(0.0), |last, moment| if moment > last { moment } else { last })
     }
 }
 

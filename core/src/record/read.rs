@@ -77,6 +77,7 @@ fn unclosed(text: &str, mut header: Value) -> Result<Run, ReadError> {
         run.apply(event);
     }
     if !ended {
+        run.keep_sampled();
         run.interrupted = Some(UNFINISHED.to_owned());
     }
     Ok(run)

@@ -53,7 +53,11 @@ pub struct Run {
     pub drift: Vec<Drift>,
     /// What happened, in the order in which cases ended. A planned case without a record was not reached.
     pub records: Vec<Record>,
-    /// Why the run ended early, if it did.
+    /// Cases on their way: each as far as it is known, with the samples of every round. Those of a run that was killed are
+    /// records once its file is read.
+    #[serde(skip)]
+    pub sampling: Vec<Record>,
+    /// Why the run ended early, if it did; [`UNFINISHED`](super::UNFINISHED) while it goes on.
     pub interrupted: Option<String>,
     /// Where the run's own time went.
     #[serde(default)]
@@ -131,6 +135,7 @@ impl Run {
             baseline: None,
             drift: Vec::new(),
             records: Vec::new(),
+            sampling: Vec::new(),
             interrupted: None,
             spent: Spent::default(),
         }

@@ -61,7 +61,7 @@ impl Summary {
 }
 
 /// With fewer samples even the whole range covers the median less often than 95 % of the time: 1 - 2·2⁻⁵ is 93.8 %.
-const FEWEST: u32 = 6;
+pub const FEWEST: u32 = 6;
 
 /// Stretches of time that samples are cut into.
 const STRETCHES: usize = 8;

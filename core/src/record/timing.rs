@@ -160,4 +160,6 @@ pub enum StopReason {
     Samples,
     /// Whoever asked for the run ended it.
     Asked,
+    /// The run was killed, or lost its device or browser: the case was not checked a second time.
+    Killed,
 }

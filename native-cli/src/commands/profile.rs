@@ -37,7 +37,7 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     let spec = spec(args)?;
     writable_folder(&common.out)?;
     let mut written = Vec::new();
-    let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip };
+    let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, resumed: None };
     let measured = each_target(common, &spec, Mode::TakeApart, &out, |done| {
         say(common, &tables(&done.run));
         written.push(done.paths());

@@ -1,13 +1,18 @@
 //! `run`: check and measure.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::Args;
 use parallax_core::measure::runner::Mode;
+use parallax_core::plan::Spec;
 
 use crate::args::Common;
 use crate::commands::a_a;
 use crate::commands::measuring::{each_target, finish, say};
+use crate::commands::run_files::read;
+use crate::console::errln;
 use crate::output::{Output, writable_folder};
 use crate::table;
 
@@ -21,21 +26,51 @@ pub struct RunArgs {
     /// change could have been detected and how often one was seen that is none
     #[arg(long, value_name = "RUNS")]
     pub a_a: Option<usize>,
+    /// Go on with what is missing in the file of a run that was killed, stopped or lost its device: with its settings, on the
+    /// same device, by the same build. Records that it has stay as they are
+    #[arg(long, value_name = "FILE", conflicts_with = "a_a")]
+    pub resume: Option<PathBuf>,
 }
 
 /// Measure once, or the machine against itself.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    match args.a_a {
-        Some(runs) => a_a::a_a(&args.common, runs),
-        None => once(&args.common),
+    let common = &args.common;
+    match (args.a_a, &args.resume) {
+        (Some(runs), _) => a_a::a_a(common, runs),
+        (None, Some(file)) => resume(common, file),
+        (None, None) => {
+            writable_folder(&common.out)?;
+            let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, resumed: None };
+            once(common, &common.spec()?, &out)
+        }
     }
 }
 
-fn once(common: &Common) -> anyhow::Result<ExitCode> {
-    writable_folder(&common.out)?;
+/// Measure what is missing in a file.
+fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
+    if common.settings.any_given() {
+        bail!("--resume goes on with the settings of {}: leave the others out", file.display());
+    }
+    let (_, earlier) = read(&[file.to_owned()])?.remove(0);
+    let earlier = earlier.reopened();
+    let target = earlier.target.clone();
+    if common.target.as_ref().is_some_and(|asked| *asked != target) {
+        bail!("{} is of target {target}: leave --target out", file.display());
+    }
+    match earlier.missing().count() {
+        0 => bail!("nothing is missing in {}", file.display()),
+        missing => errln!("{missing} of {} cases are missing in {}", earlier.planned.len(), file.display()),
+    }
+    let common = Common { target: Some(target), ..common.clone() };
+    let spec = earlier.spec.clone();
+    let resumed = Some((file.to_owned(), earlier));
+    let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, resumed };
+    once(&common, &spec, &out)
+}
+
+fn once(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> {
     let mut written = Vec::new();
-    let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip };
-    let measured = each_target(common, &common.spec()?, Mode::Measure, &out, |done| {
+    let measured = each_target(common, spec, Mode::Measure, out, |done| {
         say(common, &table::run(&done.run));
         say(common, &done.trace_line());
         written.push(done.paths());

@@ -14,7 +14,7 @@ use crate::table;
 pub fn verify(common: &Common) -> anyhow::Result<ExitCode> {
     // Verdicts are for the eye; the files that a session keeps are not part of the bargain here.
     let scratch = tempfile::tempdir().context("no folder for temporary files")?;
-    let out = Output { folder: scratch.path().to_owned(), gzip: false };
+    let out = Output { folder: scratch.path().to_owned(), gzip: false, resumed: None };
     let measured =
         each_target(common, &common.spec()?, Mode::Verify, &out, |done| say(common, &table::checks(&done.run)))?;
     finish(common, measured)

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use parallax_core::record::{Outcome, Record, Run, StopReason, Suite, UNFINISHED};
+
 use crate::{TINY, folder, parallax};
 
 /// Ctrl-C ends a run with the cases that have samples enough: their figures stand, and the file says that it was stopped.
@@ -14,7 +16,7 @@ fn an_interrupted_run_keeps_what_was_finished() {
     args.extend(["--out", "out"]);
     args.extend(cases.iter().flat_map(|case| ["--case", case]));
     let mut child = started(dir.path(), &args);
-    let read = || recorded_in(&dir.path().join("out")).and_then(|text| parallax_core::record::Run::parse(&text).ok());
+    let read = || recorded_in(&dir.path().join("out")).and_then(|text| Run::parse(&text).ok());
     let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
     while read().is_none() {
         assert!(std::time::Instant::now() < give_up, "no file within two minutes");
@@ -75,11 +77,11 @@ fn a_killed_run_leaves_every_finished_record() {
     child.wait().expect("dead");
 
     let text = recorded_in(&out).expect("a file");
-    let run = parallax_core::record::Run::parse(&text).expect("it loads");
+    let run = Run::parse(&text).expect("it loads");
     let whole = text.rsplit_once('\n').map_or(0, |(whole, _)| records(&format!("{whole}\n")));
-    assert!(whole >= 5 && run.records.len() >= whole, "{} of {whole}", run.records.len());
+    assert!(whole >= 5 && finished(&run) >= whole, "{} of {whole}", finished(&run));
     assert!(run.records.iter().all(|r| r.timing().is_some()), "all of them are finished");
-    assert_eq!(run.interrupted.as_deref(), Some(parallax_core::record::UNFINISHED));
+    assert_eq!(run.interrupted.as_deref(), Some(UNFINISHED));
     assert_eq!(run.records.len() + run.missing().count(), cases.len());
     let file = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).expect("writable");
     file("killed.json", &text);
@@ -93,13 +95,9 @@ fn a_killed_run_leaves_every_finished_record() {
     let header = text.find('\n').expect("a header");
     let step = (text.len() - header) / 300 + 1;
     for at in (header..text.len()).step_by(step).filter(|at| text.is_char_boundary(*at)) {
-        let read = parallax_core::record::Run::parse(&text[..at]).unwrap_or_else(|e| panic!("{at}: {e}"));
+        let read = Run::parse(&text[..at]).unwrap_or_else(|e| panic!("{at}: {e}"));
         let begun = records(&text[..at]);
-        assert!(
-            (begun.saturating_sub(1)..=begun).contains(&read.records.len()),
-            "{at}: {} of {begun}",
-            read.records.len()
-        );
+        assert!((begun.saturating_sub(1)..=begun).contains(&finished(&read)), "{at}: {} of {begun}", finished(&read));
     }
 }
 
@@ -127,7 +125,89 @@ fn a_run_that_is_told_to_end_is_gone_within_two_seconds() {
         assert!(told.elapsed() < std::time::Duration::from_secs(2), "{signal}: {:?}", told.elapsed());
         assert!([Some(code), Some(1)].contains(&status.code()), "{signal}: {status}");
         let text = recorded_in(&dir.path().join("out")).expect("a file");
-        let run = parallax_core::record::Run::parse(&text).expect("it loads");
+        let run = Run::parse(&text).expect("it loads");
         assert!(run.interrupted.is_some(), "{signal}: {run:?}");
     }
+}
+
+/// Whether a record was cut off with its run.
+fn cut_off(record: &Record) -> bool {
+    record.timing().is_some_and(|timing| timing.stopped == StopReason::Killed)
+}
+
+/// Records that are whole.
+fn finished(run: &Run) -> usize {
+    run.records.iter().filter(|record| !cut_off(record)).count()
+}
+
+/// The only run file of a folder: its name, and the run.
+fn only_run(folder: &Path) -> (String, Run) {
+    let mut files = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let file = files.find(|path| !path.to_string_lossy().contains(".trace.")).expect("a run");
+    let text = std::fs::read_to_string(&file).expect("readable");
+    (file.display().to_string(), Run::parse(&text).expect("it loads"))
+}
+
+#[test]
+fn a_killed_run_keeps_its_samples_and_is_gone_on_with() {
+    let dir = folder();
+    let out = dir.path().join("out");
+    let cases = ["s3", "s4", "s5", "s6"].map(|s| format!("attention/fwd/b1,h1,{s},d2/f32/host"));
+    let mut args = vec!["run", "--target", "cpu", "--budget", "6", "--ceilings", "off", "--out", "out"];
+    args.extend(cases.iter().flat_map(|case| ["--case", case]));
+    let mut child = started(dir.path(), &args);
+    // All four are one group, whose records come at the end.
+    let rounds = |text: &str| text.matches("\n{\"event\":\"samples\"").count();
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while recorded_in(&out).is_none_or(|text| rounds(&text) < 20) {
+        assert!(std::time::Instant::now() < give_up, "no twenty rounds within two minutes");
+        assert!(child.try_wait().expect("known").is_none(), "the run ended before it could be killed");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().expect("alive");
+    child.wait().expect("dead");
+
+    let text = recorded_in(&out).expect("a file");
+    let first = text.lines().next().expect("a line");
+    assert!(first.contains(UNFINISHED), "the first line already says that the run goes on");
+    let (file, killed) = only_run(&out);
+    assert_eq!((killed.records.len(), finished(&killed)), (4, 0));
+    for record in &killed.records {
+        let timing = record.timing().expect("samples");
+        assert!(timing.summary.n >= 6 && timing.caveat.as_ref().is_some_and(|c| c.contains("killed")), "{timing:?}");
+    }
+
+    // Flags that would change what the file says, and another build, are refused; the file stays as it is.
+    let resume = |more: &[&str]| parallax(dir.path(), &[&["run", "--resume", &file][..], more].concat());
+    for (more, said) in [(&["--budget", "3"][..], "settings"), (&["--target", "wgpu"], "target cpu")] {
+        let refused = resume(more);
+        let error = String::from_utf8_lossy(&refused.stderr);
+        assert!(refused.status.code() == Some(2) && error.contains(said), "{more:?}: {error}");
+    }
+    let foreign = dir.path().join("foreign.json");
+    let other = Run { suite: Suite { commit: "0".to_owned(), ..killed.suite.clone() }, ..killed };
+    std::fs::write(&foreign, serde_json::to_string(&other).expect("JSON")).expect("writable");
+    let refused = parallax(dir.path(), &["run", "--resume", "foreign.json"]);
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && error.contains("its build is"), "{error}");
+    assert_eq!(recorded_in(&out).as_deref(), Some(text.as_str()));
+
+    // One of the four is finished, as if the others had come in a later group.
+    let (_, mut partly) = only_run(&out);
+    let Outcome::Pass(measured) = &mut partly.records[0].outcome else { panic!("{partly:?}") };
+    measured.timing.as_mut().expect("timed").stopped = StopReason::Budget;
+    let kept = partly.records[0].clone();
+    std::fs::write(&file, serde_json::to_string(&partly).expect("JSON")).expect("writable");
+    let resumed = resume(&[]);
+    let error = String::from_utf8_lossy(&resumed.stderr);
+    assert!(resumed.status.success() && error.contains("3 of 4 cases are missing"), "{error}");
+    let (again, run) = only_run(&out);
+    assert_eq!((again, run.interrupted.as_deref(), finished(&run)), (file.clone(), None, 4));
+    assert_eq!(run.records[0], kept);
+    assert_eq!(run.missing().count(), 0);
+    let moments: Vec<f64> = run.drift.iter().map(|drift| drift.at.0).collect();
+    assert!(moments.is_sorted(), "one clock for both parts: {moments:?}");
+    let nothing = resume(&[]);
+    let error = String::from_utf8_lossy(&nothing.stderr);
+    assert!(nothing.status.code() == Some(2) && error.contains("nothing is missing"), "{error}");
 }
