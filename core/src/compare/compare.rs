@@ -6,7 +6,7 @@ use crate::compare::comparison::{Comparison, Figure, Pair, RunHead, Unpaired};
 use crate::compare::identity::same_device;
 use crate::compare::losses::{failed, losses};
 use crate::compare::scores;
-use crate::compare::verdict::{Grounds, RESOLUTION, Ratio, drift_between, drift_within, launch_resolution};
+use crate::compare::verdict::{Grounds, RESOLUTION, Ratio, drift_between, drift_within, launch_resolution, unrest};
 use crate::device::Launching;
 use crate::record::{Record, Run, Timing};
 use crate::suite::meant;
@@ -127,10 +127,14 @@ fn head(name: &str, run: &Run, base: &Run) -> RunHead {
     }
 }
 
+/// Whether two runs had the same reference kernel on the same device.
+fn one_kernel(a: &Run, b: &Run) -> bool {
+    a.target == b.target && same_device(a, b)
+}
+
 /// How far the reference kernels of two runs wandered, or are apart where they are the same kernel on the same device.
 pub(crate) fn device_drift(a: &Run, b: &Run) -> f64 {
-    let one_device = a.target == b.target && same_device(a, b);
-    let apart = if one_device { drift_between(&a.drift, &b.drift) } else { 0.0 };
+    let apart = if one_kernel(a, b) { drift_between(&a.drift, &b.drift) } else { 0.0 };
     apart.max(drift_within(&a.drift)).max(drift_within(&b.drift))
 }
 
@@ -145,7 +149,9 @@ pub(crate) fn judge(
     let launch = launch_resolution(&base_run.clock, base).max(launch_resolution(&other_run.clock, other));
     let emulated = [base_run, other_run].iter().any(|run| run.device().kind.is_emulated());
     (a.cache == b.cache).then(|| {
-        let ratio = Ratio::of(a, b, Grounds { asked, drift, launch, emulated });
+        let unrest =
+            if emulated { unrest(&base_run.drift, &other_run.drift, one_kernel(base_run, other_run)) } else { 0.0 };
+        let ratio = Ratio::of(a, b, Grounds { asked, drift, launch, emulated, unrest });
         Ratio { notes: ratio.notes.iter().cloned().chain(launched_otherwise(a, b)).collect(), ..ratio }
     })
 }

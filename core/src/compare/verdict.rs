@@ -10,7 +10,8 @@
 //!
 //! Samples that follow each other on an emulated device are alike for seconds: whatever else runs on the host's processors
 //! slows a whole run, or half of one, so that many samples tell hardly more than one. There the interval of a figure is the
-//! middle 90 % of its samples, which does not shrink as they become more.
+//! middle 90 % of its samples, which does not shrink as they become more. And a short run may lie in such a stretch as a
+//! whole: so the interval of the ratio is wider by the [`unrest`] that the reference kernels of both runs saw.
 //!
 //! # Resolution
 //!
@@ -24,12 +25,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{ClockInfo, DeviceKind};
+pub use crate::record::stats::FEWEST;
 use crate::record::stats::{Summary, quantile};
 use crate::record::{Drift, Record, Run, Timing};
 use crate::units::percent;
-
-/// Fewest samples on either side for which anything is decided: with fewer, no interval of a median reaches 95 %.
-pub const FEWEST: u32 = 6;
 
 /// Resolution when none is asked for.
 pub const RESOLUTION: f64 = 0.01;
@@ -59,6 +58,8 @@ pub struct Grounds {
     pub launch: f64,
     /// One of the devices is emulated.
     pub emulated: bool,
+    /// What [`unrest`] says; it counts where a device is emulated.
+    pub unrest: f64,
 }
 
 /// The interval that a figure is taken for.
@@ -193,6 +194,21 @@ pub fn drift_between(a: &[Drift], b: &[Drift]) -> f64 {
     (b.median.0 / a.median.0).ln().abs().exp_m1()
 }
 
+/// How much the speed of a device varied in two runs, as the largest share by which its reference kernel was slower at one
+/// time than at another, one reading in twenty at either end left out. Where both runs had the same reference kernel on the
+/// same device, its readings are taken together. Zero without any.
+pub fn unrest(a: &[Drift], b: &[Drift], same_kernel: bool) -> f64 {
+    let of = |drift: &mut dyn Iterator<Item = &Drift>| {
+        let mut times: Vec<f64> = drift.map(|d| d.reference_kernel.0).filter(|time| *time > 0.0).collect();
+        times.sort_by(f64::total_cmp);
+        if times.is_empty() { 0.0 } else { quantile(&times, 0.95) / quantile(&times, 0.05) - 1.0 }
+    };
+    match same_kernel {
+        true => of(&mut a.iter().chain(b)),
+        false => of(&mut a.iter()).max(of(&mut b.iter())),
+    }
+}
+
 /// Time over the base's time, and what can be said of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
@@ -252,11 +268,15 @@ impl Ratio {
             notes.push("an interval reaches down to no time at all".to_owned());
             return undecided(notes);
         }
-        let (low, high) = (b_low / a_high, b_high / a_low);
+        let wider = if grounds.emulated { 1.0 + grounds.unrest } else { 1.0 };
+        let (low, high) = (b_low / a_high / wider, b_high / a_low * wider);
         let detectable = detectable(value, low, high, resolution.value);
         let verdict = Verdict::of(low, high, resolution.value);
         if verdict == Verdict::Undecided {
-            notes.push("the interval reaches across the edge of what counts as a difference".to_owned());
+            notes.push(match wider - 1.0 > resolution.value {
+                true => format!("the device's own speed varied by {} in these runs", percent(wider - 1.0)),
+                false => "the interval reaches across the edge of what counts as a difference".to_owned(),
+            });
         }
         Ratio { value, low: Some(low), high: Some(high), resolution, detectable: Some(detectable), verdict, notes }
     }
@@ -317,6 +337,26 @@ mod tests {
         };
         assert_eq!((judged(&other, false), judged(&other, true)), (Verdict::Slower, Verdict::Undecided));
         assert_eq!(judged(&spread(1600.0, 0.02, 60), true), Verdict::Slower, "what always holds is still seen");
+    }
+
+    #[test]
+    fn a_short_run_in_a_slow_stretch_of_an_emulated_device_decides_nothing() {
+        // Ten samples within a moment, all of them while something else ran.
+        let (quick, slow) = (spread(1000.0, 0.02, 10), spread(1700.0, 0.02, 10));
+        let judged = |before: &[f64], after: &[f64], emulated| {
+            let unrest = unrest(&drift(before), &drift(after), true);
+            let grounds = Grounds { asked: 0.05, emulated, unrest, ..Grounds::default() };
+            Ratio::of(&timing(&quick), &timing(&slow), grounds)
+        };
+        let (calm, stirred) = (spread(500.0, 0.01, 20), spread(850.0, 0.3, 20));
+        let got = judged(&calm, &stirred, true);
+        assert_eq!(got.verdict, Verdict::Undecided, "{got}");
+        assert!(got.notes[0].contains("own speed varied"), "{:?}", got.notes);
+        assert_eq!(judged(&calm, &calm, true).verdict, Verdict::Slower, "the device was calm");
+        assert_eq!(judged(&calm, &stirred, false).verdict, Verdict::Slower, "a GPU is nobody else's");
+        let (two, one) = (drift(&spread(500.0, 0.01, 20)), drift(&spread(850.0, 0.01, 20)));
+        assert!(unrest(&two, &one, false) < 0.05, "kernels of two targets are not held against each other");
+        assert_eq!((unrest(&[], &[], true), unrest(&[], &one, true) < 0.05), (0.0, true));
     }
 
     #[test]
