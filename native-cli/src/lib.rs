@@ -9,6 +9,7 @@ pub mod commands;
 pub mod console;
 pub mod cpu;
 pub mod files;
+pub mod help;
 pub mod interface;
 pub mod interrupts;
 pub mod npy;

@@ -4,7 +4,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use parallax::args::Cli;
 use parallax::commands::execute;
 use parallax::console;
@@ -17,7 +16,7 @@ fn main() -> ExitCode {
         // SAFETY: as above.
         unsafe { std::env::set_var(THREADS, threads.to_string()) };
     }
-    let done = match Cli::try_parse() {
+    let done = match Cli::read() {
         Ok(cli) => execute(cli),
         Err(help) if !help.use_stderr() => {
             console::attempt(|| help.print());

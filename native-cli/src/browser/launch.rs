@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{BrowserError, BrowserOptions};
+use super::{BROWSER, BrowserError, BrowserOptions};
 
 /// Names to look for on the search path. Only browsers of the Chromium family take these flags.
 const NAMES: [&str; 8] = [
@@ -57,7 +57,7 @@ const VISITOR: &str = "--enable-features=WebGPUService";
 
 /// The browser to use.
 pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
-    let named = asked.map(Path::to_owned).or_else(|| std::env::var_os("PARALLAX_BROWSER").map(PathBuf::from));
+    let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(BROWSER).map(PathBuf::from));
     if let Some(named) = named {
         // A bare name is looked up on the search path, as a shell would.
         let found = which::which(&named).ok();

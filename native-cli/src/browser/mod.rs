@@ -28,6 +28,11 @@ pub struct BrowserOptions {
     pub page: Option<PathBuf>,
 }
 
+/// Names the browser's executable where nobody else does.
+pub const BROWSER: &str = "PARALLAX_BROWSER";
+/// Names the folder of the built page where nobody else does.
+pub const PAGE: &str = "PARALLAX_PAGE";
+
 /// Why the browser gave no, or not all, results. Records delivered before the error stand.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -28,9 +28,9 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(args) => run::run(&args),
         Command::Profile(args) => profile::profile(&args),
-        Command::Verify(common) => verify::verify(&common),
-        Command::List(common) => list::list(&common),
-        Command::Devices(common) => devices::devices(&common),
+        Command::Verify(args) => verify::verify(&args),
+        Command::List(args) => list::list(&args),
+        Command::Devices(args) => devices::devices(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args).map(done),
         Command::Eval(args) => eval::eval(&args).map(done),

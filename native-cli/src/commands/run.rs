@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use parallax_core::measure::runner::Mode;
 
-use crate::args::Common;
+use crate::args::{Common, RESULTS};
 use crate::commands::a_a;
 use crate::commands::measuring::{each_target, finish, say};
 use crate::output::{Output, writable_folder};
@@ -17,9 +17,11 @@ pub struct RunArgs {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub common: Common,
-    /// Measure the machine against itself: run everything so many times, compare each run with the next, and say which
-    /// change could have been detected and how often one was seen that is none
-    #[arg(long, value_name = "RUNS")]
+    /// Measure the machine against itself, so many times
+    ///
+    /// Runs everything so often, compares each run with the next, and says which change could have been detected and how
+    /// often one was seen that is none.
+    #[arg(long, value_name = "RUNS", help_heading = RESULTS, hide_short_help = true)]
     pub a_a: Option<usize>,
 }
 

@@ -3,6 +3,7 @@
 mod comparing;
 mod escaping;
 mod eval;
+mod help;
 #[cfg(unix)]
 mod interrupting;
 mod measuring;
