@@ -7,12 +7,14 @@ use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::ScheduleError;
 
 use crate::commands::compare::Compare;
+use crate::commands::completions::Completions;
 use crate::commands::config::ConfigArgs;
 use crate::commands::dev::Dev;
 use crate::commands::devices::Devices;
 use crate::commands::eval::Eval;
 use crate::commands::kernel::Kernel;
 use crate::commands::list::List;
+use crate::commands::man::Man;
 use crate::commands::profile::Profile;
 use crate::commands::report::Report;
 use crate::commands::run::RunArgs;
@@ -98,6 +100,11 @@ pub enum Command {
     Tune(Tune),
     /// Print the JSON Schema of run files
     Schema,
+    /// Print what a shell needs to complete these commands
+    #[command(after_help = help::COMPLETIONS)]
+    Completions(Completions),
+    /// Write the man pages into a folder
+    Man(Man),
 }
 
 /// What the commands that measure share.

@@ -50,6 +50,12 @@ pub const TUNE: &str = "\
 Example:
   parallax tune 'matmul*tiled' --budget 120";
 
+/// Of `completions`.
+pub const COMPLETIONS: &str = "\
+Examples:
+  parallax completions bash > ~/.local/share/bash-completion/completions/parallax
+  parallax completions fish > ~/.config/fish/completions/parallax.fish";
+
 /// Every exit code and what it means.
 pub const EXIT_CODES: [(&str, &str); 5] = [
     ("0", "all well; a reader that closes the pipe early changes nothing"),

@@ -2,12 +2,14 @@
 
 pub mod a_a;
 pub mod compare;
+pub mod completions;
 pub mod config;
 pub mod dev;
 pub mod devices;
 pub mod eval;
 pub mod kernel;
 pub mod list;
+pub mod man;
 pub mod measuring;
 pub mod profile;
 pub mod report;
@@ -40,5 +42,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Dev(args) => dev::dev(&args),
         Command::Tune(args) => tune::tune(&args),
         Command::Schema => schema::schema().map(done),
+        Command::Completions(args) => completions::completions(&args).map(done),
+        Command::Man(args) => man::man(&args).map(done),
     }
 }

@@ -121,3 +121,35 @@ fn every_environment_variable_is_in_the_help() {
         assert!(ENVIRONMENT.iter().any(|(known, _)| *known == name), "{name} is looked at, and not in the help");
     }
 }
+
+#[test]
+fn every_shell_completes_commands_options_and_words() {
+    let dir = folder();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let output = parallax(dir.path(), &["completions", shell]);
+        let script = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && script.contains("fail-if-slower"), "{shell}: {script}");
+        // Two of them offer no values of options.
+        let offers_words = !["elvish", "powershell"].contains(&shell);
+        assert!(!offers_words || script.contains("awkward"), "{shell}: {script}");
+    }
+}
+
+#[test]
+fn man_pages_tell_what_the_help_tells() {
+    let dir = folder();
+    let output = parallax(dir.path(), &["man", "pages"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = |name: &str| std::fs::read_to_string(dir.path().join("pages").join(name)).expect(name);
+    for (name, parts) in [
+        ("parallax.1", &["Exit codes:", "PARALLAX_BROWSER", "parallax\\-compare(1)"][..]),
+        ("parallax-verify.1", &["\\-\\-preset", "f64 reference"]),
+        ("parallax-completions.1", &["elvish"]),
+    ] {
+        let text = page(name);
+        assert!(text.contains(".TH parallax"), "{name}: {text}");
+        for part in parts {
+            assert!(text.contains(part), "{part} in {name}: {text}");
+        }
+    }
+}
