@@ -316,6 +316,12 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_and_windows_line_ends_say_nothing() {
+        let got = asked(&[], "\u{feff}preset = 'full'\r\nbudget = 7\r\n").expect("valid");
+        assert_eq!(got.spec, Spec::from_pairs([("preset", "full"), ("budget", "7")]).expect("valid"));
+    }
+
+    #[test]
     fn mistakes_in_a_file_name_the_file_and_what_would_do() {
         for (file, part) in [
             ("presett = 'quick'", "unknown setting `presett`: the settings are preset, filter"),
