@@ -105,6 +105,9 @@ fn inputs(case: &Case, given: &[String]) -> anyhow::Result<Inputs> {
         let Some((index, spec)) = wanted.iter().find(|(_, s)| s.name == name) else {
             bail!("--input {name}: {case} has no such input; its inputs are {names}");
         };
+        if seen.contains(&name) {
+            bail!("--input {name} is given twice; leave one of them out");
+        }
         let path = Path::new(path);
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let bytes = npy::read(BufReader::new(file), path, spec, spec.elem.storage(case.problem.dtype))?;
