@@ -1,6 +1,4 @@
-//! The program `parallax`. Exit codes: 0 all well, 1 a case was wrong, failed, not reached, or named and not run, or a
-//! gate did not hold, 2 a mistake in the call, or something that could not be written. A reader that closes the pipe early
-//! changes none of them.
+//! The program `parallax`. Its exit codes are in [`parallax::help::EXIT_CODES`].
 
 use std::process::ExitCode;
 

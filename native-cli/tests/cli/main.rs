@@ -3,6 +3,7 @@
 mod comparing;
 mod escaping;
 mod eval;
+mod exits;
 mod help;
 #[cfg(unix)]
 mod interrupting;
