@@ -11,6 +11,7 @@ use crate::commands::completions::Completions;
 use crate::commands::config::ConfigArgs;
 use crate::commands::dev::Dev;
 use crate::commands::devices::Devices;
+use crate::commands::doctor::Doctor;
 use crate::commands::eval::Eval;
 use crate::commands::kernel::Kernel;
 use crate::commands::list::List;
@@ -77,6 +78,8 @@ pub enum Command {
     List(List),
     /// Show every target with its devices, or why it is not there
     Devices(Devices),
+    /// Say what each target lacks, and what would mend it
+    Doctor(Doctor),
     /// Hold run files against a base: faster, slower, same, undecided
     #[command(after_help = help::COMPARE)]
     Compare(Compare),

@@ -8,6 +8,7 @@ pub mod browser;
 pub mod commands;
 pub mod console;
 pub mod cpu;
+pub mod diagnosis;
 pub mod files;
 pub mod help;
 pub mod interface;

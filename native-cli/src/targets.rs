@@ -54,18 +54,23 @@ fn wgpu(options: &Device) -> Result<Opened, String> {
 }
 
 fn browser(options: &Device) -> Result<Opened, String> {
+    let options = browser_options(options);
+    crate::browser::ready(&options).map_err(|e| e.to_string())?;
+    Ok(Opened::Browser(options))
+}
+
+/// What a browser would be started with on this machine.
+pub fn browser_options(options: &Device) -> BrowserOptions {
     let options = &options.browser;
     // A browser on a machine without a GPU needs to be told that its software adapter is welcome.
     let adapters = pollster::block_on(parallax_shaders::adapters());
-    let options = BrowserOptions {
+    BrowserOptions {
         browser: options.browser.clone(),
         flags: options.browser_flag.clone(),
         software: adapters.iter().all(|(_, kind)| *kind == DeviceKind::Software),
         rounded_clock: options.rounded_clock,
         page: options.page.clone(),
-    };
-    crate::browser::ready(&options).map_err(|e| e.to_string())?;
-    Ok(Opened::Browser(options))
+    }
 }
 
 /// A target that was asked for does not exist, or cannot be reached.

@@ -6,6 +6,7 @@ pub mod completions;
 pub mod config;
 pub mod dev;
 pub mod devices;
+pub mod doctor;
 pub mod eval;
 pub mod kernel;
 pub mod list;
@@ -33,6 +34,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Verify(args) => verify::verify(&args),
         Command::List(args) => list::list(&args),
         Command::Devices(args) => devices::devices(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args).map(done),
         Command::Eval(args) => eval::eval(&args).map(done),
