@@ -9,6 +9,7 @@ use std::cell::OnceCell;
 use std::ffi::c_int;
 use std::rc::Rc;
 
+pub(crate) use api::WANTED;
 use api::{Api, Heuristic, Owned, api, make};
 use cudarc::cublaslt::sys;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};

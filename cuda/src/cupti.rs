@@ -20,7 +20,7 @@ use libloading::Library;
 use crate::libraries;
 use crate::libraries::Wanted;
 
-const WANTED: Wanted =
+pub(crate) const WANTED: Wanted =
     Wanted { stem: "cupti", windows: &[], variable: None, toolkit: Some("extras/CUPTI/lib64"), wheel: "cuda_cupti" };
 
 /// What is recorded: kernels without serialising them, copies, fills, and calls that may have launched them. Libraries

@@ -17,6 +17,7 @@
 //!   (buffers, kernels and library calls put in place), `launch` (with `cluster` and `tensor_map` for what came with compute
 //!   capability 9.0), `graph` (many launches as one), `streams` (several of them, and what waits for what), `prepared` (measuring),
 //!   `trace`, and `transfer`.
+//! * [`found`]: which of NVIDIA's libraries are here, and where the others were looked for.
 //! * `libraries`: where NVIDIA's libraries are found; `cublaslt` and `cupti` speak to two that may be missing.
 
 #[cfg(target_arch = "wasm32")]
@@ -29,6 +30,7 @@ mod cupti;
 pub mod device;
 mod errors;
 mod events;
+pub mod found;
 mod graph;
 mod launch;
 mod libraries;

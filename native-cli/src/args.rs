@@ -2,27 +2,35 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::ScheduleError;
 
 use crate::commands::compare::Compare;
+use crate::commands::completions::Completions;
 use crate::commands::config::ConfigArgs;
 use crate::commands::dev::Dev;
+use crate::commands::devices::Devices;
+use crate::commands::doctor::Doctor;
 use crate::commands::eval::Eval;
 use crate::commands::kernel::Kernel;
+use crate::commands::list::List;
+use crate::commands::man::Man;
 use crate::commands::profile::Profile;
 use crate::commands::report::Report;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::Serve;
 use crate::commands::tune::Tune;
-use crate::settings::{Settings, SettingsError};
+use crate::commands::verify::Verify;
+use crate::help;
+use crate::settings::{Settings, SettingsError, TRACE};
 
-/// One suite of GPU kernels, measured in the browser's WebGPU and in native CUDA.
+/// One suite of GPU kernels, measured in the browser's WebGPU and in native CUDA
 ///
 /// Without a command: measures the quick preset on the best device there is.
 #[derive(Debug, Parser)]
-#[command(name = "parallax", version, about, max_term_width = 110, args_conflicts_with_subcommands = true)]
+#[command(name = "parallax", version, max_term_width = 110, args_conflicts_with_subcommands = true)]
+#[command(after_help = help::EXAMPLES, after_long_help = help::everything())]
 pub struct Cli {
     /// What to do; `run` when left out.
     #[command(subcommand)]
@@ -32,44 +40,83 @@ pub struct Cli {
     pub run: RunArgs,
 }
 
+/// Options of `run` that the short help of the whole program shows, of which most belong to commands.
+const SHOWN: [&str; 5] = ["target", "preset", "filter", "budget", "out"];
+
+impl Cli {
+    /// The whole command line, as it is parsed and as help texts, completions and man pages tell it.
+    pub fn whole() -> clap::Command {
+        Cli::command().mut_args(|arg| {
+            let shown = SHOWN.contains(&arg.get_id().as_str());
+            let arg = arg.hide_short_help(!shown);
+            if shown { arg.help_heading(None) } else { arg }
+        })
+    }
+
+    /// What was asked for.
+    ///
+    /// # Errors
+    /// A mistake, or the text of a help that was asked for.
+    pub fn read() -> Result<Cli, clap::Error> {
+        let mut command = Cli::whole();
+        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Cli::from_arg_matches(&matches).map_err(|mistake| mistake.format(&mut command))
+    }
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Check and measure cases; write the run's JSON and its Chrome trace
+    /// Check and measure cases; write a run file and its trace
+    #[command(after_help = help::RUN)]
     Run(#[command(flatten)] RunArgs),
-    /// Take the cases of one workload apart: stages, time, share, what binds each, and what would help
+    /// Take a workload's cases apart: stages, what binds them, advice
     Profile(Profile),
     /// Check every case once against the f64 reference
-    Verify(#[command(flatten)] Common),
+    Verify(Verify),
     /// Show the plan: cases, and skips with reasons
-    List(#[command(flatten)] Common),
+    List(List),
     /// Show every target with its devices, or why it is not there
-    Devices(#[command(flatten)] Common),
-    /// Pair the cases of two or more run files: faster, slower, same or undecided
+    Devices(Devices),
+    /// Say what each target lacks, and what would mend it
+    Doctor(Doctor),
+    /// Hold run files against a base: faster, slower, same, undecided
+    #[command(after_help = help::COMPARE)]
     Compare(Compare),
-    /// Show one or more run files as they are: tables, or a page with plots
+    /// Show run files as tables, or as a page with plots
+    #[command(after_help = help::REPORT)]
     Report(Report),
-    /// Compute one case on your own arrays in NumPy's format
+    /// Compute one case on your own NumPy arrays
+    #[command(after_help = help::EVAL)]
     Eval(Eval),
-    /// Print the final text of a case's kernels, or text and launches as JSON
+    /// Print the final text of a case's kernels
     Kernel(Kernel),
-    /// Show every setting with its value and where that came from: a flag, the settings file, or nobody
+    /// Show every setting, its value and where that came from
     Config(ConfigArgs),
-    /// Serve the built page on this machine, isolated, so that its clocks are as fine as a page's can be
+    /// Serve the page on this machine, with clocks as fine as can be
     Serve(Serve),
-    /// Watch kernel texts, and compile, check and time cases at every save
+    /// Watch kernel texts: compile, check and time at every save
+    #[command(after_help = help::DEV)]
     Dev(Dev),
-    /// Look for the best values of what variants leave open, and write them to the tuning file of this device's class
+    /// Find this device's best values of what variants leave open
+    #[command(after_help = help::TUNE)]
     Tune(Tune),
     /// Print the JSON Schema of run files
     Schema,
+    /// Print what a shell needs to complete these commands
+    #[command(after_help = help::COMPLETIONS)]
+    Completions(Completions),
+    /// Write the man pages into a folder
+    Man(Man),
 }
 
-/// Options that most commands share.
+/// What the commands that measure share.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Common {
-    /// cpu, wgpu, cuda, browser, or all; the best device when left out
-    #[arg(long)]
+    /// cuda, wgpu, browser, cpu or all [default: the best]
+    ///
+    /// The best is the first that is there and no emulation: cuda, wgpu, else the processor.
+    #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
@@ -78,10 +125,10 @@ pub struct Common {
     #[command(flatten)]
     pub trace: Trace,
     /// Folder for the results
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, value_name = "DIR", default_value = "results", help_heading = RESULTS)]
     pub out: PathBuf,
     /// Print machine-readable JSON on stdout, everything else on stderr
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub json: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
@@ -92,42 +139,73 @@ pub struct Common {
 #[derive(Debug, Clone, Default, Args)]
 pub struct Trace {
     /// The executions that there are for the schedule: it is refused if it takes more
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = TRACE, hide_short_help = true)]
     pub iterations: Option<u64>,
     /// Compress the trace: its file ends in .trace.json.gz
-    #[arg(long)]
+    #[arg(long, help_heading = TRACE, hide_short_help = true)]
     pub trace_gzip: bool,
 }
+
+/// Heading of what concerns targets and devices.
+pub const DEVICES: &str = "Targets and devices";
+/// Heading of what a command writes.
+pub const RESULTS: &str = "Results";
 
 /// How to reach devices.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Device {
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub native: Native,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub browser: Browser,
+}
+
+/// How to reach the devices of this process.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Native {
     /// wgpu: part of the adapter's name, or its number in `devices`
-    #[arg(long)]
+    #[arg(long, help_heading = DEVICES, hide_short_help = true)]
     pub adapter: Option<String>,
     /// wgpu: keep the run-time checks that browsers always make (bounds, loops)
-    #[arg(long)]
+    #[arg(long, help_heading = DEVICES, hide_short_help = true)]
     pub checked: bool,
-    /// browser: the executable; looked for when left out
-    #[arg(long, value_name = "PATH")]
+    /// cuda, wgpu: kernel texts from this folder before the program's own
+    ///
+    /// A checkout, or a folder with folders `cuda` and `shaders`; PARALLAX_KERNELS when left out.
+    #[arg(long, value_name = "DIR", help_heading = DEVICES, hide_short_help = true)]
+    pub kernels: Option<PathBuf>,
+    /// cuda, wgpu: folder of tuning files [default: tuning]
+    ///
+    /// They stand before the program's own; `off` for none of either.
+    #[arg(long, value_name = "DIR", help_heading = DEVICES, hide_short_help = true)]
+    pub tuning: Option<PathBuf>,
+}
+
+/// How to reach a browser.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Browser {
+    /// browser: the executable; PARALLAX_BROWSER, or looked for, when left out
+    #[arg(long, value_name = "PATH", help_heading = DEVICES, hide_short_help = true)]
     pub browser: Option<PathBuf>,
     /// browser: one more flag for it; may be repeated
-    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true, help_heading = DEVICES, hide_short_help = true)]
     pub browser_flag: Vec<String>,
-    /// browser: do not ask for exact timestamps, so that they are rounded as for visitors of a page; needs a GPU,
-    /// and no --browser-flag=--enable-unsafe-webgpu, which lifts the rounding
-    #[arg(long)]
+    /// browser: timestamps rounded as for visitors of a page
+    ///
+    /// Exact ones are not asked for. Needs a GPU, and no --browser-flag=--enable-unsafe-webgpu, which lifts the rounding.
+    #[arg(long, help_heading = DEVICES, hide_short_help = true)]
     pub rounded_clock: bool,
-    /// browser: folder of the built page; looked for when left out
-    #[arg(long, value_name = "DIR")]
+    /// browser: folder of the built page; PARALLAX_PAGE, or looked for, when left out
+    #[arg(long, value_name = "DIR", help_heading = DEVICES, hide_short_help = true)]
     pub page: Option<PathBuf>,
-    /// cuda, wgpu: kernel texts from this folder, a checkout or one with folders `cuda` and `shaders`, before the program's
-    /// own; PARALLAX_KERNELS when left out
-    #[arg(long, value_name = "DIR")]
-    pub kernels: Option<PathBuf>,
-    /// cuda, wgpu: folder of tuning files, which stand before the program's own, `tuning` when left out; `off` for none
-    #[arg(long, value_name = "DIR")]
-    pub tuning: Option<PathBuf>,
+}
+
+impl From<&Native> for Device {
+    fn from(native: &Native) -> Device {
+        Device { native: native.clone(), browser: Browser::default() }
+    }
 }
 
 impl Common {

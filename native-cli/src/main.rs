@@ -1,10 +1,7 @@
-//! The program `parallax`. Exit codes: 0 all well, 1 a case was wrong, failed, not reached, or named and not run, or a
-//! gate did not hold, 2 a mistake in the call, or something that could not be written. A reader that closes the pipe early
-//! changes none of them.
+//! The program `parallax`. Its exit codes are in [`parallax::help::EXIT_CODES`].
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use parallax::args::Cli;
 use parallax::commands::execute;
 use parallax::console;
@@ -17,7 +14,7 @@ fn main() -> ExitCode {
         // SAFETY: as above.
         unsafe { std::env::set_var(THREADS, threads.to_string()) };
     }
-    let done = match Cli::try_parse() {
+    let done = match Cli::read() {
         Ok(cli) => execute(cli),
         Err(help) if !help.use_stderr() => {
             console::attempt(|| help.print());

@@ -120,6 +120,29 @@ impl Board {
     }
 }
 
+/// What a board is doing, before anything is measured on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doing {
+    /// The board.
+    pub name: String,
+    /// What holds its clocks down.
+    pub held: Vec<String>,
+    /// Processes that compute on it.
+    pub processes: usize,
+}
+
+/// What every board that shows itself is doing.
+pub fn boards() -> Vec<Doing> {
+    let Some(nvml) = nvml() else { return Vec::new() };
+    let boards = (0..nvml.device_count().unwrap_or(0)).filter_map(|index| nvml.device_by_index(index).ok());
+    let doing = |board: nvml_wrapper::Device<'_>| Doing {
+        name: board.name().unwrap_or_else(|_| "a board without a name".to_owned()),
+        held: words(board.current_throttle_reasons().unwrap_or(ThrottleReasons::empty())),
+        processes: board.running_compute_processes().map_or(0, |processes| processes.len()),
+    };
+    boards.map(doing).collect()
+}
+
 /// NVML, loaded once. It is kept until the process ends.
 fn nvml() -> Option<&'static Nvml> {
     static NVML: OnceLock<Option<Nvml>> = OnceLock::new();

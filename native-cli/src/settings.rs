@@ -1,22 +1,32 @@
 //! Settings as the user gives them: flags made from the one list, and a file of the same words.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use parallax_core::plan::settings::{SETTINGS, Setting, Values, setting};
+use parallax_core::plan::settings::{SETTINGS, Scope, Setting, Values, setting};
 use parallax_core::plan::{Spec, SpecError};
 
 /// The settings file that is read without being asked for, when it lies in the current folder.
 pub const FILE: &str = "parallax.toml";
 
-/// What flags said about settings.
+/// What flags said about settings. A command has flags only for those that it uses: the ones up to a scope. Its file may
+/// say more, because one file serves every command.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct Settings<const LAST: u8 = MEASURING> {
     /// Setting and value, in the order of the list.
     given: Vec<(&'static str, String)>,
     /// `--config`.
     file: Option<PathBuf>,
 }
+
+/// Commands that only plan.
+pub const PLANNING: u8 = Scope::Planning as u8;
+/// Commands that check what cases compute, and take no times.
+pub const CHECKING: u8 = Scope::Computing as u8;
+/// Commands that measure use all settings.
+pub const MEASURING: u8 = Scope::Trace as u8;
 
 /// A setting that cannot be understood, with where it was said.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +86,17 @@ pub struct InForce {
     pub origins: Vec<(&'static Setting, Origin)>,
 }
 
-impl Settings {
+impl<const LAST: u8> Settings<LAST> {
+    /// The settings whose flags these are.
+    fn used() -> impl Iterator<Item = &'static Setting> {
+        SETTINGS.iter().filter(|setting| setting.scope as u8 <= LAST)
+    }
+
+    /// The same, for what asks for all settings.
+    pub fn widened(&self) -> Settings {
+        Settings { given: self.given.clone(), file: self.file.clone() }
+    }
+
     /// Whether a flag said anything.
     pub fn any_given(&self) -> bool {
         !self.given.is_empty() || self.file.is_some()
@@ -159,10 +179,39 @@ pub fn parse(text: &str) -> Result<Vec<(&'static str, String)>, FileMistake> {
 
 /// The flag of a setting.
 fn flag(setting: &'static Setting) -> Arg {
-    let arg = Arg::new(setting.name).long(setting.name).value_name(setting.placeholder());
-    let arg = match setting.repeatable {
-        true => arg.action(ArgAction::Append).help(format!("{}; may be repeated", setting.about)),
-        false => arg.action(ArgAction::Set).help(setting.about),
+    let default = setting.default().concat();
+    let notes = [
+        if setting.repeatable { "; may be repeated".to_owned() } else { String::new() },
+        if default.is_empty() || setting.is_off_by_default() {
+            String::new()
+        } else {
+            format!(" [default: {default}]")
+        },
+    ]
+    .concat();
+    let help = format!("{}{notes}", setting.about);
+    let more = match setting.more {
+        "" => String::new(),
+        more => format!("{more}."),
+    };
+    let choices = match setting.values {
+        Values::Words(words) if words().join("|") != setting.placeholder() => format!("One of {}.", words().join(", ")),
+        _ => String::new(),
+    };
+    let long = [help.as_str(), "", more.as_str(), choices.as_str()].join("\n").trim_end().to_owned();
+    let arg = Arg::new(setting.name)
+        .long(setting.name)
+        .value_name(setting.placeholder())
+        .help(help)
+        .long_help(long)
+        .help_heading(heading(setting.scope))
+        .hide_short_help(!setting.usual)
+        .hide_possible_values(true)
+        .action(if setting.repeatable { ArgAction::Append } else { ArgAction::Set });
+    let arg = match setting.values {
+        Values::Words(words) => arg.value_parser(Known(words())),
+        Values::Switch => arg.value_parser(Known(vec!["on", "off"])),
+        Values::Number(_) | Values::Text(_) => arg,
     };
     match setting.values {
         // A switch that is off needs no value to be turned on, and takes one only behind an equals sign.
@@ -173,16 +222,47 @@ fn flag(setting: &'static Setting) -> Arg {
     }
 }
 
-impl Args for Settings {
+/// Under which heading of a help text the flags of a scope stand.
+fn heading(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Preset | Scope::Cases => "Which cases",
+        Scope::Planning | Scope::Computing | Scope::Measuring => "How they run",
+        Scope::Trace => TRACE,
+    }
+}
+
+/// Heading of what concerns the trace.
+pub const TRACE: &str = "Trace";
+
+/// Words that a shell may offer and a help text lists. Any text passes: the setting says what is wrong with it, in the same
+/// words as for a file or a query.
+#[derive(Clone)]
+struct Known(Vec<&'static str>);
+
+impl TypedValueParser for Known {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().map(PossibleValue::new)))
+    }
+}
+
+impl<const LAST: u8> Args for Settings<LAST> {
     fn augment_args(command: Command) -> Command {
         let file = Arg::new("config")
             .long("config")
             .value_name("FILE")
             .value_parser(clap::value_parser!(PathBuf))
-            .help(format!(
-                "Settings in TOML, by the names of these flags; {FILE} in the current folder when left out; flags win"
+            .help(format!("Settings in TOML [default: {FILE}, if it is there]"))
+            .long_help(format!(
+                "Settings in TOML, by the names of these flags; flags win. {FILE} in the current folder is read without being \
+                 named"
             ));
-        SETTINGS.iter().fold(command, |command, setting| command.arg(flag(setting))).arg(file)
+        Self::used().fold(command, |command, setting| command.arg(flag(setting))).arg(file)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -190,15 +270,15 @@ impl Args for Settings {
     }
 }
 
-impl FromArgMatches for Settings {
+impl<const LAST: u8> FromArgMatches for Settings<LAST> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut settings = Settings::default();
+        let mut settings = Self::default();
         settings.update_from_arg_matches(matches)?;
         Ok(settings)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        for setting in SETTINGS {
+        for setting in Self::used() {
             let values = matches.get_many::<String>(setting.name).into_iter().flatten();
             self.given.extend(values.map(|value| (setting.name, value.clone())));
         }
@@ -216,7 +296,7 @@ mod tests {
         let path = folder.path().join("a.toml");
         std::fs::write(&path, file).expect("written");
         let given = flags.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Settings { given, file: Some(path) }.in_force()
+        Settings::<MEASURING> { given, file: Some(path) }.in_force()
     }
 
     #[test]
@@ -241,6 +321,12 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_and_windows_line_ends_say_nothing() {
+        let got = asked(&[], "\u{feff}preset = 'full'\r\nbudget = 7\r\n").expect("valid");
+        assert_eq!(got.spec, Spec::from_pairs([("preset", "full"), ("budget", "7")]).expect("valid"));
+    }
+
+    #[test]
     fn mistakes_in_a_file_name_the_file_and_what_would_do() {
         for (file, part) in [
             ("presett = 'quick'", "unknown setting `presett`: the settings are preset, filter"),
@@ -255,7 +341,7 @@ mod tests {
             assert!(error.contains("a.toml: ") && error.contains(part), "{file}: {error}");
             assert_eq!(error.lines().count(), 1, "{error}");
         }
-        let absent = Settings { given: Vec::new(), file: Some(PathBuf::from("/no/such/file")) };
+        let absent = Settings::<MEASURING> { given: Vec::new(), file: Some(PathBuf::from("/no/such/file")) };
         assert!(absent.in_force().expect_err("absent").to_string().starts_with("/no/such/file: cannot be read"));
     }
 }

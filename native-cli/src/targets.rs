@@ -2,7 +2,7 @@
 
 use parallax_core::device::{DeviceKind, Profiler};
 
-use crate::args::Device;
+use crate::args::{Device, Native};
 use crate::browser::BrowserOptions;
 use crate::sensors::Instrumented;
 use crate::texts::{cuda_texts, wgsl_texts};
@@ -29,23 +29,24 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cuda", open: cuda },
     Target { name: "wgpu", open: wgpu },
     Target { name: "browser", open: browser },
-    Target { name: "cpu", open: |options| here(crate::cpu::Cpu::open(), options) },
+    Target { name: "cpu", open: |options| here(crate::cpu::Cpu::open(), &options.native) },
 ];
 
 /// Every device of this process is seen through its sensors, and has the values of its class for what variants leave open.
-fn here(profiler: impl Profiler + 'static, options: &Device) -> Result<Opened, String> {
+fn here(profiler: impl Profiler + 'static, options: &Native) -> Result<Opened, String> {
     let mut profiler = Instrumented::new(Box::new(profiler));
     tuning::apply(&mut profiler, options, &[]).map_err(|e| e.to_string())?;
     Ok(Opened::Here(Box::new(profiler)))
 }
 
 fn cuda(options: &Device) -> Result<Opened, String> {
-    let texts = cuda_texts(options).map_err(|e| e.to_string())?;
+    let texts = cuda_texts(&options.native).map_err(|e| e.to_string())?;
     let profiler = parallax_cuda::open(parallax_cuda::Options { texts, ..Default::default() });
-    here(profiler.map_err(|e| e.to_string())?, options)
+    here(profiler.map_err(|e| e.to_string())?, &options.native)
 }
 
 fn wgpu(options: &Device) -> Result<Opened, String> {
+    let options = &options.native;
     let texts = wgsl_texts(options).map_err(|e| e.to_string())?;
     let wanted = parallax_shaders::Options { adapter: options.adapter.clone(), checked: options.checked, texts };
     let profiler = pollster::block_on(parallax_shaders::open(wanted)).map_err(|e| e.to_string())?;
@@ -53,17 +54,23 @@ fn wgpu(options: &Device) -> Result<Opened, String> {
 }
 
 fn browser(options: &Device) -> Result<Opened, String> {
+    let options = browser_options(options);
+    crate::browser::ready(&options).map_err(|e| e.to_string())?;
+    Ok(Opened::Browser(options))
+}
+
+/// What a browser would be started with on this machine.
+pub fn browser_options(options: &Device) -> BrowserOptions {
+    let options = &options.browser;
     // A browser on a machine without a GPU needs to be told that its software adapter is welcome.
     let adapters = pollster::block_on(parallax_shaders::adapters());
-    let options = BrowserOptions {
+    BrowserOptions {
         browser: options.browser.clone(),
         flags: options.browser_flag.clone(),
         software: adapters.iter().all(|(_, kind)| *kind == DeviceKind::Software),
         rounded_clock: options.rounded_clock,
         page: options.page.clone(),
-    };
-    crate::browser::ready(&options).map_err(|e| e.to_string())?;
-    Ok(Opened::Browser(options))
+    }
 }
 
 /// A target that was asked for does not exist, or cannot be reached.
@@ -103,7 +110,7 @@ pub fn choose(
     let mut chosen = reached(wanted, options, absent)?;
     for (_, opened) in &mut chosen {
         if let Opened::Here(profiler) = opened {
-            tuning::apply(&mut **profiler, options, set)?;
+            tuning::apply(&mut **profiler, &options.native, set)?;
         }
     }
     Ok(chosen)
@@ -138,7 +145,7 @@ fn reached(
 /// The first target in order whose device is no emulation; the host processor is always one.
 fn best(options: &Device) -> Result<(&'static str, Opened), TargetError> {
     // An adapter asked for by name means wgpu, and its absence must not go unnoticed.
-    if options.adapter.is_some() {
+    if options.native.adapter.is_some() {
         let open = wgpu(options).map_err(|why| TargetError::Unavailable { name: "wgpu", why })?;
         return Ok(("wgpu", open));
     }

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use parallax_core::suite::{DType, Dialect, Program, Texts};
 
-use crate::args::Device;
+use crate::args::Native;
 
 /// Names the folder where `--kernels` does not. Empty: none.
 pub const VARIABLE: &str = "PARALLAX_KERNELS";
 
 /// The folder that was named, if one was.
-pub fn folder(options: &Device) -> Option<PathBuf> {
+pub fn folder(options: &Native) -> Option<PathBuf> {
     let variable = || std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()).map(PathBuf::from);
     options.kernels.clone().or_else(variable)
 }
@@ -25,7 +25,7 @@ pub fn folder(options: &Device) -> Option<PathBuf> {
 ///
 /// # Errors
 /// When what was named is no folder of kernels.
-pub fn cuda_texts(options: &Device) -> Result<Texts, NoFolder> {
+pub fn cuda_texts(options: &Native) -> Result<Texts, NoFolder> {
     chosen(folder(options), "cuda", parallax_cuda::text::embedded())
 }
 
@@ -33,7 +33,7 @@ pub fn cuda_texts(options: &Device) -> Result<Texts, NoFolder> {
 ///
 /// # Errors
 /// When what was named is no folder of kernels.
-pub fn wgsl_texts(options: &Device) -> Result<Texts, NoFolder> {
+pub fn wgsl_texts(options: &Native) -> Result<Texts, NoFolder> {
     chosen(folder(options), "shaders", parallax_shaders::text::embedded())
 }
 
@@ -86,7 +86,7 @@ pub fn assembled(
     program: &Program,
     dtype: DType,
     dialect: Dialect,
-    options: &Device,
+    options: &Native,
 ) -> anyhow::Result<(Vec<FinalText>, Vec<Option<usize>>)> {
     Ok(match dialect {
         Dialect::Cuda => {

@@ -7,7 +7,7 @@ use parallax_core::device::{DeviceInfo, Profiler};
 use parallax_core::plan::{TuningFile, TuningFileError, tuning_for};
 use parallax_core::suite::Tuning;
 
-use crate::args::Device;
+use crate::args::Native;
 
 /// Where the files are looked for, and written to, when nobody says.
 const FOLDER: &str = "tuning";
@@ -38,7 +38,7 @@ pub enum TuningMistake {
 }
 
 /// The file for a device's class.
-pub fn path(options: &Device, device: &DeviceInfo) -> PathBuf {
+pub fn path(options: &Native, device: &DeviceInfo) -> PathBuf {
     let folder = options.tuning.as_deref().unwrap_or(Path::new(FOLDER));
     folder.join(format!("{}.toml", device.class()))
 }
@@ -47,7 +47,7 @@ pub fn path(options: &Device, device: &DeviceInfo) -> PathBuf {
 ///
 /// # Errors
 /// When it is there and cannot be read.
-pub fn read(options: &Device, device: &DeviceInfo) -> Result<Option<String>, TuningMistake> {
+pub fn read(options: &Native, device: &DeviceInfo) -> Result<Option<String>, TuningMistake> {
     let path = path(options, device);
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text)),
@@ -60,7 +60,7 @@ pub fn read(options: &Device, device: &DeviceInfo) -> Result<Option<String>, Tun
 ///
 /// # Errors
 /// When a file or a value that was asked for is wrong.
-pub fn apply(profiler: &mut dyn Profiler, options: &Device, set: &[String]) -> Result<(), TuningMistake> {
+pub fn apply(profiler: &mut dyn Profiler, options: &Native, set: &[String]) -> Result<(), TuningMistake> {
     let device = profiler.device();
     let off = options.tuning.as_deref() == Some(Path::new("off"));
     let file = if off { Some(String::new()) } else { read(options, device)? };

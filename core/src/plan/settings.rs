@@ -12,14 +12,18 @@ use crate::suite::{CPU_VARIANT, Case, DType, Preset, Tuning, all, named};
 pub struct Setting {
     /// Its name: the flag without dashes, the key of the query and of the settings file.
     pub name: &'static str,
-    /// What it is for, in one sentence without a full stop.
+    /// What it is for, in a few words without a full stop.
     pub about: &'static str,
+    /// What else there is to say, in sentences without the last full stop; mostly nothing.
+    pub more: &'static str,
     /// What may be written.
     pub values: Values,
     /// Whether it may be given several times.
     pub repeatable: bool,
     /// What it decides.
     pub scope: Scope,
+    /// Whether it belongs to the few that a short help shows.
+    pub usual: bool,
     /// How the page offers it; without, only a link can set it there.
     pub control: Option<Control>,
     set: fn(&mut Spec, &str) -> Result<(), SpecError>,
@@ -38,13 +42,18 @@ pub enum Values {
     Text(&'static str),
 }
 
-/// What a setting decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a setting decides, in the order in which a run comes to it: whoever only plans uses settings up to
+/// [`Scope::Planning`], and whoever only checks those up to [`Scope::Computing`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     /// Which of the presets' cases run. It leaves cases alone that are named one by one.
     Preset,
     /// Which cases run, however they were named.
     Cases,
+    /// How cases reach a device, on which a plan depends.
+    Planning,
+    /// What cases compute.
+    Computing,
     /// How cases are measured.
     Measuring,
     /// What the trace tells.
@@ -93,13 +102,13 @@ impl Setting {
         matches!(self.values, Values::Switch) && self.default() == ["off"]
     }
 
-    /// What to write in its place, for help texts: its words, or what the text or number is.
+    /// What to write in its place, for help texts: its words where they are short, or what the text or number is.
     pub fn placeholder(&self) -> String {
         match self.values {
             Values::Switch => "on|off".to_owned(),
             Values::Number(what) | Values::Text(what) => what.to_owned(),
             Values::Words(words) => match words().join("|") {
-                few if few.len() <= 40 => few,
+                few if few.len() <= 16 => few,
                 _ => self.name.to_uppercase(),
             },
         }
@@ -161,10 +170,12 @@ fn positive(key: &'static str, value: &str, wanted: &'static str) -> Result<f64,
 pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "preset",
-        about: "Which shapes; awkward: small ones that step over every edge, huge: buffers beyond 4 GiB, both for verify",
+        about: "Which shapes: quick, standard or full",
+        more: "Awkward ones are small and step over every edge, huge ones have buffers beyond 4 GiB; both are for verify",
         values: Values::Words(|| words(Preset::ALL)),
         repeatable: false,
         scope: Scope::Preset,
+        usual: true,
         // Figures of the awkward shapes mean nothing, and the huge ones do not run in a page.
         control: Some(Control { title: "Preset", hint: "", example: "", unoffered: &["awkward", "huge"] }),
         set: |spec, value| put(&mut spec.preset, named("preset", value, Preset::ALL)),
@@ -172,10 +183,12 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "filter",
-        about: "Keep cases of which this names whole segments, * standing for anything, as in attention*flash or f16/flash",
+        about: "Keep cases that have these parts",
+        more: "Whole segments of the case, * standing for anything, as in attention*flash or f16/flash",
         values: Values::Text("PATTERN"),
         repeatable: true,
         scope: Scope::Cases,
+        usual: true,
         control: Some(Control {
             title: "Filter",
             hint: "whole parts of a case; `*` is anything; a space is “or”",
@@ -191,9 +204,11 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "dtype",
         about: "Keep this element type",
+        more: "",
         values: Values::Words(|| words(DType::ALL)),
         repeatable: true,
         scope: Scope::Preset,
+        usual: true,
         // WGSL has no bf16; offering it would only offer skips.
         control: Some(Control { title: "Element type", hint: "none: all", example: "", unoffered: &["bf16"] }),
         set: |spec, value| push(&mut spec.dtype, named("dtype", value, DType::ALL)),
@@ -202,9 +217,11 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "variant",
         about: "Keep this variant",
+        more: "",
         values: Values::Words(variants),
         repeatable: true,
         scope: Scope::Preset,
+        usual: false,
         control: None,
         set: |spec, value| {
             let known = variants();
@@ -214,10 +231,12 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "case",
-        about: "Exactly this case, of any shape, as workload/direction/shape/dtype/variant",
+        about: "Exactly this case, of any shape",
+        more: "As workload/direction/shape/dtype/variant; `parallax list` shows some",
         values: Values::Text("CASE"),
         repeatable: true,
         scope: Scope::Cases,
+        usual: true,
         control: None,
         set: |spec, value| {
             spec.case.push(value.parse::<Case>()?.to_string());
@@ -228,9 +247,11 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "seed",
         about: "Seed of the inputs",
+        more: "",
         values: Values::Number("NUMBER"),
         repeatable: false,
-        scope: Scope::Measuring,
+        scope: Scope::Computing,
+        usual: false,
         control: None,
         set: |spec, value| {
             let wanted = "a whole number from 0 to 2^64 - 1";
@@ -241,11 +262,12 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "inputs",
-        about: "What cases compute on: seeded, numbers drawn from the seed, or hard, each of the form's hard sets (zeros, huge, \
-                skewed and so on), for verify",
+        about: "What cases compute on: seeded numbers, or hard ones",
+        more: "Hard ones, for verify, are each form's own sets: zeros, huge, skewed and so on",
         values: Values::Words(|| words(InputSet::ALL)),
         repeatable: false,
         scope: Scope::Cases,
+        usual: false,
         control: None,
         set: |spec, value| put(&mut spec.inputs, named("inputs", value, InputSet::ALL)),
         get: |spec| vec![spec.inputs.name().to_owned()],
@@ -253,20 +275,24 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "budget",
         about: "Seconds of measuring for the whole run",
+        more: "",
         values: Values::Number("SECONDS"),
         repeatable: false,
         scope: Scope::Measuring,
+        usual: true,
         control: Some(Control { title: "Time", hint: "seconds", example: "", unoffered: &[] }),
         set: |spec, value| put(&mut spec.budget, positive("budget", value, "a number of seconds above 0")),
         get: |spec| vec![spec.budget.to_string()],
     },
     Setting {
         name: "precision",
-        about: "Stop sampling a case when the 95 % interval of its median is this narrow (half width, as in 0.01); 0.01 \
-                natively and 0.02 in a page when left out",
+        about: "Stop a case when its 95 % interval is this narrow",
+        more: "The half width of the median's interval over the median, as in 0.01; natively 0.01 and in a page 0.02 \
+               when left out",
         values: Values::Number("SHARE"),
         repeatable: false,
         scope: Scope::Measuring,
+        usual: true,
         control: None,
         set: |spec, value| {
             put(&mut spec.precision, positive("precision", value, "a fraction above 0, as in 0.01").map(Some))
@@ -275,31 +301,36 @@ pub static SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "cache",
-        about: "hot: data stays where the last execution left it; cold: executions go around more data than the caches hold",
+        about: "Where data lies when a case begins",
+        more: "Hot is where the last execution left it; cold executions go around more data than the caches hold",
         values: Values::Words(|| words(Cache::ALL)),
         repeatable: false,
         scope: Scope::Measuring,
+        usual: true,
         control: Some(Control { title: "Caches", hint: "cold: data comes from memory", example: "", unoffered: &[] }),
         set: |spec, value| put(&mut spec.cache, named("cache", value, Cache::ALL)),
         get: |spec| vec![spec.cache.name().to_owned()],
     },
     Setting {
         name: "launch",
-        about: "How the stages of an execution reach the device, on cuda: stream or graph; on wgpu and browser: one-pass or \
-                pass-each; stream and one-pass when left out",
+        about: "How stages reach the device",
+        more: "On cuda stream or graph, on wgpu and browser one-pass or pass-each; stream and one-pass when left out",
         values: Values::Words(|| words(Launching::ALL)),
         repeatable: false,
-        scope: Scope::Measuring,
+        scope: Scope::Planning,
+        usual: false,
         control: None,
         set: |spec, value| put(&mut spec.launch, named("launch", value, Launching::ALL).map(Some)),
         get: |spec| spec.launch.iter().map(|l| l.name().to_owned()).collect(),
     },
     Setting {
         name: "set",
-        about: "A value for what variants leave open: NAME=VALUE for every variant that has it, or workload.variant.NAME=VALUE",
+        about: "A value for what variants leave open",
+        more: "As NAME=VALUE for every variant that has it, or workload.variant.NAME=VALUE",
         values: Values::Text("NAME=VALUE"),
         repeatable: true,
-        scope: Scope::Measuring,
+        scope: Scope::Planning,
+        usual: false,
         control: None,
         set: |spec, value| {
             Tuning::default().assign(value)?;
@@ -311,20 +342,24 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "ceilings",
         about: "Measure the device's ceilings before the cases",
+        more: "",
         values: Values::Switch,
         repeatable: false,
         scope: Scope::Measuring,
+        usual: false,
         control: None,
         set: |spec, value| put(&mut spec.ceilings, switch("ceilings", value)),
         get: |spec| on_off(spec.ceilings),
     },
     Setting {
         name: "schedule",
-        about: "Executions of each case that are traced, as wait=N,warmup=N,active=N,repeat=N: so many run untraced, so many \
-                are traced and thrown away, so many kept, all of that so many times",
+        about: "Executions of each case that are traced",
+        more: "As wait=N,warmup=N,active=N,repeat=N: so many run untraced, so many are traced and thrown away, so \
+               many kept, all of that so many times",
         values: Values::Text("SCHEDULE"),
         repeatable: false,
         scope: Scope::Trace,
+        usual: false,
         control: None,
         set: |spec, value| put(&mut spec.schedule, value.parse()),
         get: |spec| vec![spec.schedule.to_string()],
@@ -332,9 +367,11 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "record-shapes",
         about: "Shapes and types of the inputs in the trace",
+        more: "",
         values: Values::Switch,
         repeatable: false,
         scope: Scope::Trace,
+        usual: false,
         control: None,
         set: |spec, value| put(&mut spec.record_shapes, switch("record-shapes", value)),
         get: |spec| on_off(spec.record_shapes),
@@ -342,9 +379,11 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "profile-memory",
         about: "Device memory over time in the trace",
+        more: "",
         values: Values::Switch,
         repeatable: false,
         scope: Scope::Trace,
+        usual: false,
         control: None,
         set: |spec, value| put(&mut spec.profile_memory, switch("profile-memory", value)),
         get: |spec| on_off(spec.profile_memory),
@@ -352,9 +391,11 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "with-stack",
         about: "The host's call stack at each submission in the trace",
+        more: "",
         values: Values::Switch,
         repeatable: false,
         scope: Scope::Trace,
+        usual: false,
         control: None,
         set: |spec, value| put(&mut spec.with_stack, switch("with-stack", value)),
         get: |spec| on_off(spec.with_stack),
@@ -372,6 +413,8 @@ mod tests {
         for setting in SETTINGS {
             let mut spec = Spec::default();
             assert!(setting.repeatable || setting.default().len() <= 1, "{}", setting.name);
+            let sentence = |text: &str| !text.ends_with('.') && !text.starts_with(char::is_lowercase);
+            assert!(sentence(setting.about) && sentence(setting.more), "{}", setting.name);
             for value in setting.default() {
                 setting.set(&mut spec, &value).expect(setting.name);
             }

@@ -31,6 +31,8 @@ impl Run {
     /// last whole line counts, and [`Run::interrupted`] says [`UNFINISHED`].
     /// Numbers are checked, and summaries follow from their samples.
     pub fn parse(text: &str) -> Result<Run, ReadError> {
+        // The mark that some editors put before a text says nothing.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut run = match serde_json::from_str::<Value>(text) {
             Ok(value) if value.get("event").is_none() => from_value(value)?,
             whole => {
@@ -116,6 +118,15 @@ mod tests {
             assert_eq!(read.missing().count(), 3 - read.records.len());
         }
         assert_eq!(Run::parse(&text).expect("whole lines").records.len(), 3);
+    }
+
+    #[test]
+    fn a_byte_order_mark_says_nothing() {
+        let closed = serde_json::to_string(&run("cuda", "X", &[])).expect("JSON");
+        for text in [lines(), closed] {
+            let marked = Run::parse(&format!("\u{feff}{text}")).expect("the mark is passed over");
+            assert_eq!(marked, Run::parse(&text).expect("a run"));
+        }
     }
 
     #[test]

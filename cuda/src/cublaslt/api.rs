@@ -11,7 +11,7 @@ use parallax_core::device::BackendError;
 use crate::libraries;
 use crate::libraries::Wanted;
 
-const WANTED: Wanted = Wanted {
+pub(crate) const WANTED: Wanted = Wanted {
     stem: "cublasLt",
     windows: &["cublasLt64_13.dll", "cublasLt64_12.dll"],
     variable: None,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{BrowserError, BrowserOptions};
+use super::{BROWSER, BrowserError, BrowserOptions};
 
 /// Names to look for on the search path. Only browsers of the Chromium family take these flags.
 const NAMES: [&str; 8] = [
@@ -57,7 +57,7 @@ const VISITOR: &str = "--enable-features=WebGPUService";
 
 /// The browser to use.
 pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
-    let named = asked.map(Path::to_owned).or_else(|| std::env::var_os("PARALLAX_BROWSER").map(PathBuf::from));
+    let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(BROWSER).map(PathBuf::from));
     if let Some(named) = named {
         // A bare name is looked up on the search path, as a shell would.
         let found = which::which(&named).ok();
@@ -68,6 +68,24 @@ pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
     on_path.or_else(installed).ok_or_else(|| BrowserError::NoBrowser {
         looked: format!("{} on the PATH and the usual places of applications", NAMES.join(", ")),
     })
+}
+
+/// Flags that depend on what is asked of WebGPU and on who asks.
+pub fn flags(options: &BrowserOptions) -> Vec<String> {
+    let mut flags = options.flags.clone();
+    if options.rounded_clock {
+        flags.push(VISITOR.to_owned());
+    } else {
+        flags.extend(DEVELOPER.map(str::to_owned));
+    }
+    if options.software {
+        flags.push("--use-webgpu-adapter=swiftshader".to_owned());
+    }
+    if is_root() {
+        // The sandbox refuses to start for root, which is what containers usually run as.
+        flags.push("--no-sandbox".to_owned());
+    }
+    merge_features(&flags)
 }
 
 /// A running browser with a profile of its own; dropping it ends it and removes the profile.
@@ -90,20 +108,7 @@ impl Browser {
         let log = File::create(profile.path().join(LOG)).map_err(failed)?;
         let mut command = Command::new(executable);
         command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display()));
-        let mut flags = options.flags.clone();
-        if options.rounded_clock {
-            flags.push(VISITOR.to_owned());
-        } else {
-            flags.extend(DEVELOPER.map(str::to_owned));
-        }
-        if options.software {
-            command.arg("--use-webgpu-adapter=swiftshader");
-        }
-        if is_root() {
-            // The sandbox refuses to start for root, which is what containers usually run as.
-            command.arg("--no-sandbox");
-        }
-        command.args(merge_features(&flags)).arg(url);
+        command.args(flags(options)).arg(url);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
@@ -164,14 +169,16 @@ fn merge_features(flags: &[String]) -> Vec<String> {
     merged
 }
 
+/// Whether this program may do everything.
 #[cfg(unix)]
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     // SAFETY: geteuid has no preconditions and cannot fail.
     unsafe { libc::geteuid() == 0 }
 }
 
+/// Whether this program may do everything.
 #[cfg(not(unix))]
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     false
 }
 

@@ -5,6 +5,8 @@
 mod launch;
 mod server;
 
+pub use launch::{flags, is_root};
+
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -27,6 +29,11 @@ pub struct BrowserOptions {
     /// The built page; otherwise `PARALLAX_PAGE`, otherwise `dist` in the usual places.
     pub page: Option<PathBuf>,
 }
+
+/// Names the browser's executable where nobody else does.
+pub const BROWSER: &str = "PARALLAX_BROWSER";
+/// Names the folder of the built page where nobody else does.
+pub const PAGE: &str = "PARALLAX_PAGE";
 
 /// Why the browser gave no, or not all, results. Records delivered before the error stand.
 #[derive(Debug, thiserror::Error)]
@@ -89,13 +96,23 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A case may overrun its share of the budget so many times; the runner's stop rule sees to that.
 const OVERRUN: f64 = 3.0;
 
+/// The folder of the page that a run would show.
+pub fn page(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
+    server::find_page(options.page.as_deref())
+}
+
+/// The browser that a run would start.
+pub fn executable(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
+    launch::find(options.browser.as_deref())
+}
+
 /// Whether a run could start: the browser that it would use, or what is missing.
 pub fn ready(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
-    server::find_page(options.page.as_deref())?;
+    page(options)?;
     if options.rounded_clock && options.software {
         return Err(BrowserError::RoundedSoftware);
     }
-    launch::find(options.browser.as_deref())
+    executable(options)
 }
 
 /// Run a spec in a browser and hand over its events until the page is done or the receiver has had enough. Nothing is
@@ -108,8 +125,8 @@ pub fn run(
     mode: Mode,
     on_event: &mut dyn FnMut(Option<Event>) -> Flow,
 ) -> Result<(), BrowserError> {
-    let page = server::find_page(options.page.as_deref())?;
-    let executable = launch::find(options.browser.as_deref())?;
+    let page = page(options)?;
+    let executable = executable(options)?;
     let (sender, events) = mpsc::channel();
     let server = server::Server::start(page, 0, sender)?;
     let url = format!("{}?{}", server.address(), query(spec, mode));

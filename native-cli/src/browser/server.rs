@@ -17,7 +17,7 @@ use parallax_core::record::{Event, events};
 use tokio::sync::oneshot;
 use tower_http::services::ServeDir;
 
-use super::BrowserError;
+use super::{BrowserError, PAGE};
 
 /// Where the page posts its events.
 pub const EVENTS: &str = "/api/events";
@@ -137,7 +137,7 @@ async fn with_headers(request: Request, next: Next) -> Response {
 
 /// The folder of the built page.
 pub fn find_page(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
-    let named = asked.map(Path::to_owned).or_else(|| std::env::var_os("PARALLAX_PAGE").map(PathBuf::from));
+    let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(PAGE).map(PathBuf::from));
     let places = match named {
         Some(folder) => vec![folder],
         None => {

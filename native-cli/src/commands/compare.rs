@@ -16,34 +16,45 @@ use crate::commands::run_files::{Format, Written, emit, read};
 use crate::console::{errln, outln};
 use crate::table;
 
+/// Heading of what makes the exit code 1.
+const GATES: &str = "Gates";
+/// Heading of what takes calls apart.
+const TAX: &str = "The portability tax";
+
 /// `compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
     /// Run files
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Which run the others are held against: its number, counted from 1, or its name in the table; the first when left
-    /// out (with --tax, the one nearest to the hardware)
+    /// The run that the others are held against [default: the first]
+    ///
+    /// Its number, counted from 1, or its name in the table. With --tax, the one nearest to the hardware when left out.
     #[arg(long, value_name = "N|NAME")]
     pub base: Option<String>,
-    /// Differences smaller than this do not count, as in 1% or 0.01, which is the default
+    /// Differences smaller than this do not count, as in 5% or 0.05
+    ///
+    /// When left out: 1 % on a GPU and 5 % on an emulated one, or coarser where the runs say so.
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     pub resolution: Option<String>,
-    /// Exit with code 1 when a case is slower or a score worse, and surely by more than this, as in 5% or 0.05; or when
-    /// a case failed, was wrong, or has no figure where the base has one
-    #[arg(long, value_name = "SHARE", conflicts_with = "tax", allow_hyphen_values = true)]
+    /// Exit with code 1 when a case is slower by surely more, as in 5%
+    ///
+    /// Also when a score is worse by that, or a case failed, was wrong, or has no figure where the base has one.
+    #[arg(long, help_heading = GATES, value_name = "SHARE", conflicts_with = "tax", allow_hyphen_values = true)]
     pub fail_if_slower: Option<String>,
-    /// Exit with code 1 when any case or score is undecided, failed, was wrong, or has no figure where the base has one
-    #[arg(long, conflicts_with = "tax")]
+    /// Exit with code 1 when a case or a score is undecided
+    ///
+    /// Also when one failed, was wrong, or has no figure where the base has one.
+    #[arg(long, help_heading = GATES, conflicts_with = "tax")]
     pub fail_if_undecided: bool,
     /// One GPU on several targets: where the time of one call goes on each
-    #[arg(long)]
+    #[arg(long, help_heading = TAX)]
     pub tax: bool,
-    /// With --tax: the runs are of one GPU, whatever name the browser gives it
-    #[arg(long, requires = "tax")]
+    /// With --tax: the runs are of one GPU, whatever the browser calls it
+    #[arg(long, help_heading = TAX, requires = "tax")]
     pub same_gpu: bool,
-    /// With --tax: hold each target's fastest variant of a problem against the others', and not the same variant
-    #[arg(long, requires = "tax")]
+    /// With --tax: each target's fastest variant, and not the same one
+    #[arg(long, help_heading = TAX, requires = "tax")]
     pub best: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]

@@ -19,7 +19,7 @@ use parallax_core::suite::{Case, Dialect};
 use parallax_core::units::{Nanos, percent};
 use pollster::block_on;
 
-use crate::args::Device;
+use crate::args::{DEVICES, Device, Native};
 use crate::console;
 use crate::console::outln;
 use crate::interface::{self, Rejected};
@@ -34,8 +34,8 @@ pub struct Dev {
     /// The cases, as workload/direction/shape/dtype/variant
     #[arg(required = true, value_name = "CASE")]
     pub cases: Vec<String>,
-    /// wgpu or cuda; the best device when left out
-    #[arg(long)]
+    /// wgpu or cuda [default: the best]
+    #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     /// Look at every case once and end; exit code 1 when one does not compile or is wrong
     #[arg(long)]
@@ -51,7 +51,7 @@ pub struct Dev {
     pub set: Vec<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
-    pub device: Device,
+    pub native: Native,
 }
 
 /// Saves come in several events, and editors write a file in steps: this long must nothing happen.
@@ -65,9 +65,9 @@ pub fn dev(args: &Dev) -> anyhow::Result<ExitCode> {
         bail!("--budget: {} is no number of seconds above 0", args.budget);
     }
     let cases = args.cases.iter().map(|text| Ok(text.parse()?)).collect::<anyhow::Result<Vec<Case>>>()?;
-    let kernels = folder(&args.device).or_else(checkout);
-    let device = Device { kernels: kernels.clone(), ..args.device.clone() };
-    let mut bench = Bench::open(args, device)?;
+    let kernels = folder(&args.native).or_else(checkout);
+    let native = Native { kernels: kernels.clone(), ..args.native.clone() };
+    let mut bench = Bench::open(args, native)?;
     listen_for_interrupts()?;
     // The watch begins before the first look, so that no save is missed.
     let watch = match (&kernels, args.once) {
@@ -169,20 +169,20 @@ impl Subject {
 /// The device that everything is tried on.
 struct Bench<'a> {
     args: &'a Dev,
-    device: Device,
+    native: Native,
     profiler: Box<dyn Profiler>,
     clock: TrustedClock,
 }
 
 impl<'a> Bench<'a> {
-    fn open(args: &'a Dev, device: Device) -> anyhow::Result<Bench<'a>> {
-        let (name, opened) = choose(args.target.as_deref(), &device, &args.set, |_, _| {})?.remove(0);
+    fn open(args: &'a Dev, native: Native) -> anyhow::Result<Bench<'a>> {
+        let (name, opened) = choose(args.target.as_deref(), &Device::from(&native), &args.set, |_, _| {})?.remove(0);
         let Opened::Here(mut profiler) = opened else { bail!("dev runs on wgpu or cuda, not on {name}") };
         if profiler.device().caps.dialect == Dialect::Cpu {
             bail!("the target {name} has no kernel texts: name another with --target");
         }
         let (_, clock) = block_on(timer::test(&mut *profiler, None)).context("the clocks cannot be tested")?;
-        Ok(Bench { args, device, profiler, clock })
+        Ok(Bench { args, native, profiler, clock })
     }
 
     /// Look at every case whose final texts have changed; whether all of them compiled and were right.
@@ -198,7 +198,7 @@ impl<'a> Bench<'a> {
                     for subject in subjects.iter_mut() {
                         subject.kept.clear();
                     }
-                    *self = Bench::open(self.args, self.device.clone())?;
+                    *self = Bench::open(self.args, self.native.clone())?;
                     false
                 }
                 Err(failure) => {
@@ -231,7 +231,7 @@ impl<'a> Bench<'a> {
             }
         };
         let dialect = profiler.device().caps.dialect;
-        let (texts, places) = match assembled(&program, case.problem.dtype, dialect, &self.device) {
+        let (texts, places) = match assembled(&program, case.problem.dtype, dialect, &self.native) {
             Ok(assembled) => assembled,
             Err(why) => {
                 outln!("{}\n  {why:#}", subject.case);

@@ -2,22 +2,34 @@
 
 use std::process::ExitCode;
 
-use crate::args::Common;
+use clap::Args;
 use parallax_core::report::escape;
 
+use crate::args::Device;
 use crate::browser;
 use crate::console;
 use crate::console::outln;
 use crate::targets::{Opened, TARGETS};
 
+/// `devices`.
+#[derive(Debug, Args)]
+pub struct Devices {
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub device: Device,
+}
+
 /// Print every target.
-pub fn devices(common: &Common) -> anyhow::Result<ExitCode> {
+pub fn devices(args: &Devices) -> anyhow::Result<ExitCode> {
     let mut found = Vec::new();
     for target in TARGETS {
-        let described = match (target.open)(&common.device) {
+        let described = match (target.open)(&args.device) {
             Ok(Opened::Here(profiler)) => {
                 let (device, clock) = (profiler.device(), profiler.clock());
-                if common.json {
+                if args.json {
                     found.push(serde_json::json!({"target": target.name, "device": device, "clock": clock}));
                 }
                 let types = device.caps.dtypes.iter().map(|d| d.name()).collect::<Vec<_>>().join(" ");
@@ -32,23 +44,23 @@ pub fn devices(common: &Common) -> anyhow::Result<ExitCode> {
             }
             Ok(Opened::Browser(options)) => {
                 let path = browser::ready(&options)?;
-                if common.json {
+                if args.json {
                     found.push(serde_json::json!({"target": target.name, "browser": path}));
                 }
                 format!("{} (its devices show when a page runs)", path.display())
             }
             Err(why) => {
-                if common.json {
+                if args.json {
                     found.push(serde_json::json!({"target": target.name, "unavailable": why}));
                 }
                 format!("not here: {why}")
             }
         };
-        if !common.json {
+        if !args.json {
             outln!("{:>8}  {}", target.name, escape(&described));
         }
     }
-    if common.json {
+    if args.json {
         console::raw(&serde_json::to_string(&found)?);
     } else {
         for (i, (name, kind)) in pollster::block_on(parallax_shaders::adapters()).iter().enumerate() {

@@ -10,7 +10,7 @@ use parallax_core::device::{Batch, POISON, Profiler};
 use parallax_core::plan::{Planned, Spec, plan};
 use parallax_core::suite::{BufferSpec, Case, Inputs};
 
-use crate::args::Device;
+use crate::args::{DEVICES, Device, Native};
 use crate::console::{errln, outln};
 use crate::output::writable_folder;
 use crate::targets::{Opened, choose};
@@ -27,15 +27,15 @@ pub struct Eval {
     /// Folder for NAME.npy of every output
     #[arg(long, value_name = "DIR")]
     pub output_dir: PathBuf,
-    /// cpu, wgpu or cuda; the best device when left out
-    #[arg(long)]
+    /// cpu, wgpu or cuda [default: the best]
+    #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     /// A value for what the variant leaves open, as NAME=VALUE; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
-    pub device: Device,
+    pub native: Native,
 }
 
 /// Compute, and write every output.
@@ -50,7 +50,7 @@ pub fn eval(args: &Eval) -> anyhow::Result<()> {
         let read = args.input.iter().filter_map(|pair| Some(Path::new(pair.split_once('=')?.1)));
         files::not_an_input(&path(args, &specs[output]), read)?;
     }
-    let (name, opened) = choose(args.target.as_deref(), &args.device, &args.set, |_, _| {})?.remove(0);
+    let (name, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &args.set, |_, _| {})?.remove(0);
     let Opened::Here(mut profiler) = opened else { bail!("eval runs on cpu, wgpu or cuda, not on {name}") };
     let spec = Spec { case: vec![case.to_string()], ..Spec::default() };
     let mut plan = plan(&spec, &profiler.device().caps)?;
@@ -105,6 +105,9 @@ fn inputs(case: &Case, given: &[String]) -> anyhow::Result<Inputs> {
         let Some((index, spec)) = wanted.iter().find(|(_, s)| s.name == name) else {
             bail!("--input {name}: {case} has no such input; its inputs are {names}");
         };
+        if seen.contains(&name) {
+            bail!("--input {name} is given twice; leave one of them out");
+        }
         let path = Path::new(path);
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let bytes = npy::read(BufReader::new(file), path, spec, spec.elem.storage(case.problem.dtype))?;

@@ -7,7 +7,7 @@ use parallax_core::suite::{Arg, Case, Stage};
 use parallax_cuda::compile::{self, Arch};
 use serde_json::{Value, json};
 
-use crate::args::Device;
+use crate::args::{DEVICES, Device, Native};
 use crate::console;
 use crate::targets::{Opened, choose};
 use crate::texts::assembled;
@@ -17,8 +17,8 @@ use crate::texts::assembled;
 pub struct Kernel {
     /// The case, as workload/direction/shape/dtype/variant
     pub case: String,
-    /// wgpu or cuda; the best device when left out
-    #[arg(long)]
+    /// wgpu or cuda [default: the best]
+    #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     /// A value for what the variant leaves open, as NAME=VALUE; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
@@ -28,13 +28,13 @@ pub struct Kernel {
     pub json: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
-    pub device: Device,
+    pub native: Native,
 }
 
 /// Print the text, or text and launches as JSON.
 pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
     let case: Case = args.case.parse()?;
-    let (target, opened) = choose(args.target.as_deref(), &args.device, &args.set, |_, _| {})?.remove(0);
+    let (target, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &args.set, |_, _| {})?.remove(0);
     let Opened::Here(profiler) = opened else {
         bail!("a page assembles its texts by itself; they are those of the target wgpu");
     };
@@ -43,7 +43,7 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
         format!("{case} has no kernels of its own on the target {target}; name the variant that runs")
     })?;
     let dtype = case.problem.dtype;
-    let (texts, places) = assembled(&program, dtype, caps.dialect, &args.device)?;
+    let (texts, places) = assembled(&program, dtype, caps.dialect, &args.native)?;
     if !args.json {
         let plain: Vec<String> = match &texts[..] {
             [one] => vec![one.text.clone()],

@@ -3,17 +3,36 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
+use clap::Args;
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Planned, plan};
 use parallax_core::record::Event;
 use parallax_core::report::skips as skips_by_reason;
 use parallax_core::units::Bytes;
 
-use crate::args::Common;
+use crate::args::{DEVICES, Device, RESULTS};
 use crate::browser;
 use crate::console;
 use crate::console::{errln, outln};
+use crate::settings::{PLANNING, Settings};
 use crate::targets::{Opened, choose};
+
+/// `list`.
+#[derive(Debug, Args)]
+pub struct List {
+    /// cuda, wgpu, browser, cpu or all [default: the best]
+    #[arg(long, help_heading = DEVICES)]
+    pub target: Option<String>,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub settings: Settings<PLANNING>,
+    /// Print it as JSON
+    #[arg(long, help_heading = RESULTS)]
+    pub json: bool,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub device: Device,
+}
 
 /// A planned case as it is shown.
 #[derive(serde::Serialize)]
@@ -26,9 +45,9 @@ struct Listed {
 }
 
 /// Print cases with the memory that they take, and skips with their reasons.
-pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
-    let spec = common.spec()?;
-    let opened = choose(common.target.as_deref(), &common.device, &spec.set, |name, why| {
+pub fn list(args: &List) -> anyhow::Result<ExitCode> {
+    let spec = args.settings.in_force()?.spec;
+    let opened = choose(args.target.as_deref(), &args.device, &spec.set, |name, why| {
         errln!("target {name} is left out: {why}");
     })?;
     let mut lists = Vec::new();
@@ -64,7 +83,7 @@ pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
                 (planned.into_iter().map(|case| Listed { case, actual: None, memory: None }).collect(), Vec::new())
             }
         };
-        if common.json {
+        if args.json {
             lists.push(serde_json::json!({
                 "target": name,
                 "cases": cases,
@@ -81,7 +100,7 @@ pub fn list(common: &Common) -> anyhow::Result<ExitCode> {
             outln!("  {line}");
         }
     }
-    if common.json {
+    if args.json {
         console::raw(&serde_json::to_string(&lists)?);
     }
     Ok(ExitCode::SUCCESS)

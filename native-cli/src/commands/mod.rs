@@ -2,12 +2,15 @@
 
 pub mod a_a;
 pub mod compare;
+pub mod completions;
 pub mod config;
 pub mod dev;
 pub mod devices;
+pub mod doctor;
 pub mod eval;
 pub mod kernel;
 pub mod list;
+pub mod man;
 pub mod measuring;
 pub mod profile;
 pub mod report;
@@ -28,9 +31,10 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(args) => run::run(&args),
         Command::Profile(args) => profile::profile(&args),
-        Command::Verify(common) => verify::verify(&common),
-        Command::List(common) => list::list(&common),
-        Command::Devices(common) => devices::devices(&common),
+        Command::Verify(args) => verify::verify(&args),
+        Command::List(args) => list::list(&args),
+        Command::Devices(args) => devices::devices(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Report(args) => report::report(&args).map(done),
         Command::Eval(args) => eval::eval(&args).map(done),
@@ -40,5 +44,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Dev(args) => dev::dev(&args),
         Command::Tune(args) => tune::tune(&args),
         Command::Schema => schema::schema().map(done),
+        Command::Completions(args) => completions::completions(&args).map(done),
+        Command::Man(args) => man::man(&args).map(done),
     }
 }

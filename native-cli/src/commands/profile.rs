@@ -21,7 +21,7 @@ use crate::table;
 /// `profile`.
 #[derive(Debug, Args)]
 pub struct Profile {
-    /// The workload, as in `list`
+    /// The workload: attention, matmul and so on; `list` shows them
     pub workload: String,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]

@@ -8,7 +8,7 @@ use clap::Args;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::Spec;
 
-use crate::args::Common;
+use crate::args::{Common, RESULTS};
 use crate::commands::a_a;
 use crate::commands::measuring::{each_target, finish, say};
 use crate::commands::run_files::read;
@@ -22,13 +22,17 @@ pub struct RunArgs {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub common: Common,
-    /// Measure the machine against itself: run everything so many times, compare each run with the next, and say which
-    /// change could have been detected and how often one was seen that is none
-    #[arg(long, value_name = "RUNS")]
+    /// Measure the machine against itself, so many times
+    ///
+    /// Runs everything so often, compares each run with the next, and says which change could have been detected and how
+    /// often one was seen that is none.
+    #[arg(long, value_name = "RUNS", help_heading = RESULTS, hide_short_help = true)]
     pub a_a: Option<usize>,
-    /// Go on with what is missing in the file of a run that was killed, stopped or lost its device: with its settings, on the
-    /// same device, by the same build. Records that it has stay as they are
-    #[arg(long, value_name = "FILE", conflicts_with = "a_a")]
+    /// Go on with what is missing in the file of a run
+    ///
+    /// Of one that was killed, stopped, or lost its device: with its settings, on the same device, by the same build. Records
+    /// that it has stay as they are.
+    #[arg(long, value_name = "FILE", conflicts_with = "a_a", help_heading = RESULTS)]
     pub resume: Option<PathBuf>,
 }
 

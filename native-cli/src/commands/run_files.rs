@@ -7,22 +7,23 @@ use anyhow::Context;
 use clap::Args;
 use parallax_core::record::Run;
 
+use crate::args::RESULTS;
 use crate::{console, files};
 
 /// How and where `compare` and `report` write.
 #[derive(Debug, Args)]
 pub struct Written {
-    /// How to write it; html is one self-contained page with plots
-    #[arg(long, value_enum)]
+    /// text, markdown, csv, json or html, one page with plots [default: text]
+    #[arg(long, value_enum, help_heading = RESULTS, hide_possible_values = true)]
     pub format: Option<Format>,
     /// Where to write it; stdout when left out
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = RESULTS)]
     pub output: Option<PathBuf>,
     /// Short for --format json
-    #[arg(long, conflicts_with_all = ["markdown", "format"])]
+    #[arg(long, help_heading = RESULTS, conflicts_with_all = ["markdown", "format"])]
     pub json: bool,
     /// Short for --format markdown
-    #[arg(long, conflicts_with = "format")]
+    #[arg(long, help_heading = RESULTS, conflicts_with = "format")]
     pub markdown: bool,
 }
 

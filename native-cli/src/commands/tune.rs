@@ -20,7 +20,7 @@ use parallax_core::suite::{Case, Program, Tunable, Tuning};
 use parallax_core::units::Nanos;
 use pollster::block_on;
 
-use crate::args::Device;
+use crate::args::{DEVICES, Device, Native};
 use crate::console::outln;
 use crate::files::write_text;
 use crate::interrupts::{interrupted, listen_for_interrupts};
@@ -36,8 +36,8 @@ pub struct Tune {
     /// Cases, or filters of the preset's cases; everything that leaves something open when left out
     #[arg(value_name = "CASE|FILTER")]
     pub what: Vec<String>,
-    /// wgpu or cuda; the best device when left out
-    #[arg(long)]
+    /// wgpu or cuda [default: the best]
+    #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     /// Whose shapes are timed
     #[arg(long, default_value = "quick")]
@@ -50,7 +50,7 @@ pub struct Tune {
     pub seed: u64,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
-    pub device: Device,
+    pub native: Native,
 }
 
 /// Search, and write what was found.
@@ -59,12 +59,12 @@ pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
         bail!("--budget: {} is no number of seconds above 0", args.budget);
     }
     listen_for_interrupts()?;
-    let (name, opened) = choose(args.target.as_deref(), &args.device, &[], |_, _| {})?.remove(0);
+    let (name, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &[], |_, _| {})?.remove(0);
     let Opened::Here(mut profiler) = opened else {
         bail!("tune runs on wgpu or cuda; every browser has one file, for devices that no page can know");
     };
     let groups = groups(args, &*profiler)?;
-    let path = tuning::path(&args.device, profiler.device());
+    let path = tuning::path(&args.native, profiler.device());
     writable_folder(path.parent().context("the file lies in a folder")?)?;
     outln!("{} ({name}): {} variants leave something open", profiler.device().name, groups.len());
 
@@ -82,7 +82,7 @@ pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
         }
     }
     let device = profiler.device();
-    let before = tuning::read(&args.device, device)?;
+    let before = tuning::read(&args.native, device)?;
     let before = before.as_deref().or_else(|| shipped(&device.class())).unwrap_or_default();
     let mut file = TuningFile::parse(before).with_context(|| path.display().to_string())?;
     file.put(device.caps.dialect, &found);

@@ -3,15 +3,41 @@
 use std::process::ExitCode;
 
 use anyhow::Context;
+use clap::Args;
 use parallax_core::measure::runner::Mode;
 
-use crate::args::Common;
+use crate::args::{Common, DEVICES, Device, RESULTS};
 use crate::commands::measuring::{each_target, finish, say};
 use crate::output::Output;
+use crate::settings::{CHECKING, Settings};
 use crate::table;
 
+/// `verify`: what `run` has, without what only times and files need.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// cuda, wgpu, browser, cpu or all [default: the best]
+    #[arg(long, help_heading = DEVICES)]
+    pub target: Option<String>,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub settings: Settings<CHECKING>,
+    /// Print machine-readable JSON on stdout, everything else on stderr
+    #[arg(long, help_heading = RESULTS)]
+    pub json: bool,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub device: Device,
+}
+
 /// Check, and show the verdicts.
-pub fn verify(common: &Common) -> anyhow::Result<ExitCode> {
+pub fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
+    let common = &Common {
+        target: args.target.clone(),
+        settings: args.settings.widened(),
+        json: args.json,
+        device: args.device.clone(),
+        ..Common::default()
+    };
     // Verdicts are for the eye; the files that a session keeps are not part of the bargain here.
     let scratch = tempfile::tempdir().context("no folder for temporary files")?;
     let out = Output { folder: scratch.path().to_owned(), gzip: false, resumed: None };

@@ -101,6 +101,37 @@ fn a_killed_run_leaves_every_finished_record() {
     }
 }
 
+/// The program in the middle of one long computation.
+fn computing(folder: &Path) -> Child {
+    // One execution of the reference takes many seconds.
+    let long = ["--case", "matmul/fwd/m4096,n4096,k4096/f32/host"];
+    let args = ["run", "--target", "cpu", "--ceilings", "off", "--out", "out", "--case", TINY];
+    let child = started(folder, &[&args[..], &long].concat());
+    let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while recorded_in(&folder.join("out")).is_none() {
+        assert!(std::time::Instant::now() < give_up, "no file within two minutes");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    child
+}
+
+/// Two in a row mean it: the program does not wait for what it computes.
+#[test]
+fn the_second_ctrl_c_ends_the_program_at_once() {
+    let dir = folder();
+    let mut child = computing(dir.path());
+    let id = child.id().to_string();
+    let interrupt = || assert!(Command::new("kill").args(["-INT", &id]).status().expect("kill is there").success());
+    interrupt();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(child.try_wait().expect("known"), None, "the first one lets it finish");
+    interrupt();
+    let told = std::time::Instant::now();
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    assert!(told.elapsed() < std::time::Duration::from_secs(2), "{:?}", told.elapsed());
+}
+
 /// Who sends these kills what lingers; the program is gone in time, also in the middle of one long computation, and what it
 /// leaves says that it was not finished.
 #[test]
@@ -108,16 +139,7 @@ fn a_killed_run_leaves_every_finished_record() {
 fn a_run_that_is_told_to_end_is_gone_within_two_seconds() {
     for (signal, code) in [("-TERM", 143), ("-HUP", 129)] {
         let dir = folder();
-        // One execution of the reference takes many seconds.
-        let long = ["--case", "matmul/fwd/m4096,n4096,k4096/f32/host"];
-        let args = ["run", "--target", "cpu", "--ceilings", "off", "--out", "out", "--case", TINY];
-        let mut child = started(dir.path(), &[&args[..], &long].concat());
-        let give_up = std::time::Instant::now() + std::time::Duration::from_secs(120);
-        while recorded_in(&dir.path().join("out")).is_none() {
-            assert!(std::time::Instant::now() < give_up, "no file within two minutes");
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        let mut child = computing(dir.path());
         let told = std::time::Instant::now();
         let id = child.id().to_string();
         assert!(Command::new("kill").args([signal, &id]).status().expect("kill is there").success());

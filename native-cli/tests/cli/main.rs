@@ -1,8 +1,11 @@
 //! The program as its user meets it: what it writes, and what it says when it cannot.
 
 mod comparing;
+mod doctor;
 mod escaping;
 mod eval;
+mod exits;
+mod help;
 #[cfg(unix)]
 mod interrupting;
 mod measuring;

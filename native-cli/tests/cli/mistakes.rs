@@ -64,6 +64,10 @@ fn mistakes_in_files() {
         (&["eval", TINY, "--output-dir", "o", "--input", "q=q.npy"], &["q.npy: shape is [3, 2]", "[1, 1, 3, 2]"]),
         (&["eval", TINY, "--output-dir", "o", "--input", "q=double.npy"], &["dtype is <f8", "needs <f4"]),
         (&["eval", TINY, "--output-dir", "o", "--input", "q=broken.json"], &["broken.json is not a NumPy array"]),
+        (
+            &["eval", TINY, "--output-dir", "o", "--input", "q=right.npy", "--input", "q=right.npy"],
+            &["--input q is given twice"],
+        ),
         (&["eval", TINY, "--output-dir", "o", "--input", "x=q.npy"], &["no such input", "q, k, v"]),
         (&["eval", TINY, "--output-dir", "o", "--input", "q"], &["write NAME=FILE.npy"]),
         (&["run", "--target", "cpu", "--case", TINY, "--out", "broken.json/results"], &["cannot write to the folder"]),

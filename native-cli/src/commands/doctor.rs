@@ -1,0 +1,258 @@
+//! `doctor`: what every target found on this machine, what it lacks, and the one thing that mends it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use clap::Args;
+use parallax_core::device::{DeviceInfo, DeviceKind};
+use parallax_core::measure::runner::{Flow, Mode};
+use parallax_core::plan::Spec;
+use parallax_core::record::Event;
+
+use crate::args::{DEVICES, Device};
+use crate::browser::{self, BrowserOptions};
+use crate::console::{self, errln, outln};
+use crate::diagnosis::{Diagnosis, Facts, Grade, State, diagnose, is_well};
+use crate::sensors;
+use crate::targets::{Opened, TARGETS, browser_options};
+
+/// `doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// A target that must work; may be repeated [default: one on a GPU]
+    ///
+    /// Exit code 1 when it does not. Without any, all are looked at, and one must run on a GPU.
+    #[arg(long, help_heading = DEVICES)]
+    pub target: Vec<String>,
+    /// Print it as JSON
+    #[arg(long)]
+    pub json: bool,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub device: Device,
+}
+
+/// Look, and tell.
+pub fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
+    let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
+    if let Some(unknown) = args.target.iter().find(|wanted| !names.contains(&wanted.as_str())) {
+        bail!("unknown target `{unknown}`: choose one of {}", names.join(", "));
+    }
+    let wanted = |name: &str| args.target.is_empty() || args.target.iter().any(|target| target == name);
+    let mut all = diagnose(&gather(args, wanted("browser")));
+    all.retain(|diagnosis| wanted(diagnosis.target));
+    let well = is_well(&all, &args.target);
+    if args.json {
+        console::raw(&serde_json::to_string(&all)?);
+    } else {
+        all.iter().for_each(show);
+        match (well, args.target.is_empty()) {
+            (true, true) => outln!("Ready: `parallax run` measures here."),
+            (false, true) => outln!("No target runs on a GPU. `parallax run --target cpu` measures the processor."),
+            (true, false) => outln!("Ready: {}.", args.target.join(", ")),
+            (false, false) => outln!("Not ready: {}.", args.target.join(", ")),
+        }
+    }
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn show(diagnosis: &Diagnosis) {
+    let state = match diagnosis.state {
+        State::Works => "works",
+        State::Emulated => "works, emulated",
+        State::Missing => "does not run",
+    };
+    outln!("{}: {state}", diagnosis.target);
+    for finding in &diagnosis.findings {
+        let grade = match finding.grade {
+            Grade::Ok => "ok",
+            Grade::Note => "note",
+            Grade::Missing => "missing",
+        };
+        tell(grade, &finding.what);
+        if let Some(remedy) = &finding.remedy {
+            tell("", &format!("→ {remedy}"));
+        }
+    }
+    outln!("");
+}
+
+/// Columns that every terminal has.
+const WIDTH: usize = 80;
+/// Where what is told begins.
+const INDENT: usize = 11;
+
+/// A text beside its grade, wrapped.
+fn tell(grade: &str, text: &str) {
+    let mut line = format!("  {grade:<8}");
+    let empty = line.chars().count();
+    for word in text.split(' ') {
+        if line.chars().count() > INDENT && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            outln!("{line}");
+            line = " ".repeat(empty);
+        }
+        line = format!("{line} {word}");
+    }
+    outln!("{line}");
+}
+
+/// Look at the machine.
+fn gather(args: &Doctor, start_browser: bool) -> Facts {
+    // Before anything of ours is on them.
+    let (boards, load) = (sensors::boards(), load());
+    let options = browser_options(&args.device);
+    let page = browser::page(&options).map(|page| page.display().to_string()).map_err(|e| reason(&e.to_string()));
+    let executable = browser::executable(&options).map_err(|e| reason(&e.to_string()));
+    let in_page = (start_browser && page.is_ok() && executable.is_ok()).then(|| in_page(&options));
+    Facts {
+        cuda: parallax_cuda::open(parallax_cuda::Options::default()).map(|cuda| {
+            let device = parallax_core::device::Profiler::device(&cuda);
+            format!("{}, {}, driver {}", device.name, device.api, device.driver)
+        }),
+        libraries: parallax_cuda::found::libraries(),
+        boards,
+        counters_closed: counters_closed(),
+        adapters: pollster::block_on(parallax_shaders::adapters()),
+        wgpu: opened("wgpu", &args.device),
+        vulkan_loader: vulkan_loader(),
+        vulkan_drivers: vulkan_drivers(),
+        closed_nodes: closed_nodes(),
+        page,
+        browser_version: executable.as_deref().ok().and_then(version),
+        browser: executable,
+        browser_flags: browser::flags(&options),
+        in_page,
+        fonts: fonts(),
+        cpu: opened("cpu", &args.device),
+        governor: line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        load,
+    }
+}
+
+/// An error without its last part, which says what to do about it: here that has a place of its own.
+fn reason(error: &str) -> String {
+    error.rsplit_once("; ").map_or(error, |(reason, _)| reason).to_owned()
+}
+
+fn in_words(device: &DeviceInfo) -> String {
+    format!("{} ({})", device.name, device.api)
+}
+
+/// A target of this process as a run would open it.
+fn opened(name: &str, options: &Device) -> Result<String, String> {
+    let target = TARGETS.iter().find(|target| target.name == name).expect("one of the list");
+    match (target.open)(options)? {
+        Opened::Here(profiler) => Ok(in_words(profiler.device())),
+        Opened::Browser(_) => Err("it runs in a browser".to_owned()),
+    }
+}
+
+/// A page that has not begun by then will not.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The device that the page finds in the browser.
+fn in_page(options: &BrowserOptions) -> Result<(String, DeviceKind), String> {
+    errln!("starting the browser …");
+    let begun = Instant::now();
+    let mut found = Err(format!("the page has not begun after {} s", PATIENCE.as_secs()));
+    let ended = browser::run(options, &Spec::default(), Mode::Verify, &mut |event| {
+        match event {
+            Some(Event::Begin { run }) => found = Ok((in_words(run.device()), run.device().kind)),
+            Some(Event::Unavailable { reason }) => found = Err(reason),
+            _ if begun.elapsed() < PATIENCE => return Flow::Continue,
+            _ => {}
+        }
+        Flow::Stop
+    });
+    match ended {
+        Ok(()) => found,
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// What a browser calls itself. On Windows it would open a window instead.
+fn version(browser: &Path) -> Option<String> {
+    if cfg!(windows) {
+        return None;
+    }
+    let said = Command::new(browser).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let said = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+    (said.lines().count() == 1).then_some(said)
+}
+
+fn line_of(file: &str) -> Option<String> {
+    Some(std::fs::read_to_string(file).ok()?.lines().next()?.trim().to_owned())
+}
+
+fn load() -> Option<(f64, usize)> {
+    let load = line_of("/proc/loadavg")?.split(' ').next()?.parse().ok()?;
+    Some((load, std::thread::available_parallelism().ok()?.get()))
+}
+
+/// NVIDIA's driver says it in a file, on Linux.
+fn counters_closed() -> Option<bool> {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/params").ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"))?;
+    Some(value.trim() == "1" && !browser::is_root())
+}
+
+#[cfg(target_os = "linux")]
+fn vulkan_loader() -> Option<bool> {
+    // SAFETY: the loader may be loaded anywhere.
+    Some(unsafe { libloading::Library::new("libvulkan.so.1") }.is_ok())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn vulkan_loader() -> Option<bool> {
+    None
+}
+
+/// Names of files in a folder and below it.
+fn names(folder: &Path, depth: usize) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let entries = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    entries
+        .flat_map(|path| match path.is_dir() {
+            true if depth > 0 => names(&path, depth - 1),
+            true => Vec::new(),
+            false => vec![path],
+        })
+        .collect()
+}
+
+/// Where the Vulkan loader looks for drivers on Linux.
+fn vulkan_drivers() -> Option<Vec<String>> {
+    let told = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"];
+    if !cfg!(target_os = "linux") || told.iter().any(|name| std::env::var_os(name).is_some()) {
+        return None;
+    }
+    let folders = ["/etc/vulkan/icd.d", "/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d"];
+    let files = folders.iter().flat_map(|folder| names(Path::new(folder), 0));
+    Some(files.map(|file| file.display().to_string()).collect())
+}
+
+/// Files through which Linux gives access to GPUs, of those that we may not open.
+fn closed_nodes() -> Vec<PathBuf> {
+    let is_node = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("renderD"));
+    let open = |path: &PathBuf| std::fs::File::options().read(true).write(true).open(path).is_ok();
+    names(Path::new("/dev/dri"), 0).into_iter().filter(|path| is_node(path) && !open(path)).collect()
+}
+
+/// Whether a font lies where Linux looks for them.
+fn fonts() -> Option<bool> {
+    if !cfg!(target_os = "linux") {
+        return None;
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    let folders = [
+        PathBuf::from("/usr/share/fonts"),
+        PathBuf::from("/usr/local/share/fonts"),
+        home.join(".fonts"),
+        home.join(".local/share/fonts"),
+    ];
+    let is_font =
+        |path: &PathBuf| path.extension().is_some_and(|e| ["ttf", "otf", "ttc", "pfb"].iter().any(|k| e == *k));
+    Some(folders.iter().any(|folder| names(folder, 4).iter().any(is_font)))
+}

@@ -1,0 +1,496 @@
+//! What facts about a machine mean for each target: what works, what is missing, and the one thing that mends it.
+
+use std::path::PathBuf;
+
+use parallax_core::device::DeviceKind;
+use parallax_cuda::Unavailable;
+use parallax_cuda::found::Library;
+
+use crate::sensors::Doing;
+
+/// What was found on a machine. What cannot be known there is absent.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// The CUDA device in words, or why there is none.
+    pub cuda: Result<String, Unavailable>,
+    /// NVIDIA's libraries.
+    pub libraries: Vec<Library>,
+    /// Boards as they are now.
+    pub boards: Vec<Doing>,
+    /// Whether the driver keeps hardware counters for administrators, and we are none.
+    pub counters_closed: Option<bool>,
+    /// Adapters of wgpu, in the order of their numbers.
+    pub adapters: Vec<(String, DeviceKind)>,
+    /// The device that wgpu gave, or why it gave none.
+    pub wgpu: Result<String, String>,
+    /// Whether the Vulkan loader is there.
+    pub vulkan_loader: Option<bool>,
+    /// Names of the drivers that the Vulkan loader is told of.
+    pub vulkan_drivers: Option<Vec<String>>,
+    /// Files of GPUs that we may not open.
+    pub closed_nodes: Vec<PathBuf>,
+    /// The page, or where it was looked for.
+    pub page: Result<String, String>,
+    /// The browser, or why there is none.
+    pub browser: Result<PathBuf, String>,
+    /// What it calls itself.
+    pub browser_version: Option<String>,
+    /// Flags that it is started with for WebGPU.
+    pub browser_flags: Vec<String>,
+    /// The device that the page found in it, or what happened instead; absent where there is nothing to start.
+    pub in_page: Option<Result<(String, DeviceKind), String>>,
+    /// Whether the machine has a font.
+    pub fonts: Option<bool>,
+    /// The processor in words, or why it cannot compute.
+    pub cpu: Result<String, String>,
+    /// How the processor's clocks are governed.
+    pub governor: Option<String>,
+    /// Runnable processes in the last minute, and processors.
+    pub load: Option<(f64, usize)>,
+}
+
+/// How far a target comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It runs on what it is meant for.
+    Works,
+    /// It runs, on the processor in the place of a GPU.
+    Emulated,
+    /// It does not run.
+    Missing,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// As it should be.
+    Ok,
+    /// It runs, and could be better.
+    Note,
+    /// It does not run for this.
+    Missing,
+}
+
+/// One thing that was found.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub grade: Grade,
+    /// What it is.
+    pub what: String,
+    /// What mends it; nothing where all is well.
+    pub remedy: Option<String>,
+}
+
+/// Everything about one target.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Diagnosis {
+    /// Its name.
+    pub target: &'static str,
+    /// How far it comes.
+    pub state: State,
+    /// What was found, in the order in which a run would come to it.
+    pub findings: Vec<Finding>,
+}
+
+/// Findings as they gather.
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn ok(&mut self, what: impl Into<String>) {
+        self.0.push(Finding { grade: Grade::Ok, what: what.into(), remedy: None });
+    }
+
+    fn note(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
+        self.0.push(Finding { grade: Grade::Note, what: what.into(), remedy: Some(remedy.into()) });
+    }
+
+    fn missing(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
+        self.0.push(Finding { grade: Grade::Missing, what: what.into(), remedy: Some(remedy.into()) });
+    }
+
+    fn of(self, target: &'static str, emulated: bool) -> Diagnosis {
+        let state = match self.0.iter().any(|finding| finding.grade == Grade::Missing) {
+            true => State::Missing,
+            false if emulated => State::Emulated,
+            false => State::Works,
+        };
+        Diagnosis { target, state, findings: self.0 }
+    }
+}
+
+/// What the facts mean, target by target.
+pub fn diagnose(facts: &Facts) -> Vec<Diagnosis> {
+    vec![cuda(facts), wgpu(facts), browser(facts), cpu(facts)]
+}
+
+/// Whether the targets that must work do; without any, whether one runs on a GPU.
+pub fn is_well(all: &[Diagnosis], wanted: &[String]) -> bool {
+    let state = |name: &str| all.iter().find(|d| d.target == name).map_or(State::Missing, |d| d.state);
+    match wanted {
+        [] => all.iter().any(|d| d.target != "cpu" && d.state == State::Works),
+        wanted => wanted.iter().all(|name| state(name) != State::Missing),
+    }
+}
+
+fn cuda(facts: &Facts) -> Diagnosis {
+    let mut found = Findings::default();
+    match &facts.cuda {
+        Ok(device) => found.ok(device),
+        Err(Unavailable::NoDriver) => found.missing(
+            "no NVIDIA driver: its library (libcuda.so.1, on Windows nvcuda.dll) is not on the loader's path",
+            "install the driver of your NVIDIA GPU; in a container, start it with `docker run --gpus all`",
+        ),
+        Err(Unavailable::OldDriver(major, minor)) => found.missing(
+            format!("the NVIDIA driver is too old: it supports CUDA {major}.{minor}, and 12.8 is needed"),
+            "update it to version 570 or newer",
+        ),
+        Err(Unavailable::NoDevice { count, .. }) => found.missing(
+            format!("the NVIDIA driver shows {count} devices"),
+            "look whether `nvidia-smi` lists the GPU, and `unset CUDA_VISIBLE_DEVICES`",
+        ),
+        // Told below, with the other libraries.
+        Err(Unavailable::NoCompiler(_)) => {}
+        Err(other) => {
+            found.missing(other.to_string(), "`nvidia-smi` says more; after an update of the driver, restart")
+        }
+    }
+    for library in &facts.libraries {
+        let remedy = || format!("`pip install {}`, or install the CUDA toolkit", library.package);
+        match &library.found {
+            Ok(origin) => found.ok(format!("{} {origin}", library.name)),
+            Err(tried) => {
+                let what = format!("no {}, without which {} ({tried})", library.name, library.serves);
+                if library.needed { found.missing(what, remedy()) } else { found.note(what, remedy()) }
+            }
+        }
+    }
+    if facts.counters_closed == Some(true) {
+        found.note(
+            "the driver keeps hardware counters for administrators, so profilers such as ncu show none",
+            "`echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-counters.conf`, \
+             and restart",
+        );
+    }
+    for board in &facts.boards {
+        if !board.held.is_empty() {
+            found.note(
+                format!("the clocks of {} are held down at this moment: {}", board.name, board.held.join(", ")),
+                "wait until it has cooled; `nvidia-smi -q -d POWER,TEMPERATURE,PERFORMANCE` shows its limits",
+            );
+        }
+        if board.processes > 0 {
+            found.note(
+                format!(
+                    "{} other process(es) compute on {}, and figures would be of a shared GPU",
+                    board.processes, board.name
+                ),
+                "end them; `nvidia-smi` lists them",
+            );
+        }
+    }
+    found.of("cuda", false)
+}
+
+fn wgpu(facts: &Facts) -> Diagnosis {
+    let mut found = Findings::default();
+    let emulated = facts.adapters.iter().all(|(_, kind)| kind.is_emulated());
+    let install = "install the Vulkan driver of your GPU; `sudo apt-get install mesa-vulkan-drivers` has those of AMD, \
+                   Intel, and an emulation";
+    match (&facts.wgpu, facts.vulkan_loader, &facts.vulkan_drivers) {
+        (Ok(device), ..) => found.ok(format!("opens {device}")),
+        (_, Some(false), _) if facts.adapters.is_empty() => {
+            found.missing("no Vulkan loader (libvulkan.so.1)", "`sudo apt-get install libvulkan1 mesa-vulkan-drivers`");
+        }
+        (_, _, Some(drivers)) if facts.adapters.is_empty() && drivers.is_empty() => {
+            found.missing("the Vulkan loader is told of no driver", install);
+        }
+        (Err(why), ..) if facts.adapters.is_empty() => found.missing(why, install),
+        (Err(why), ..) => found.missing(why, "name another adapter with --adapter"),
+    }
+    for (number, (name, kind)) in facts.adapters.iter().enumerate() {
+        found.ok(format!("--adapter {number}: {name} ({kind:?})"));
+    }
+    for node in &facts.closed_nodes {
+        found.note(
+            format!("you may not open {}, through which a GPU is reached", node.display()),
+            "`sudo usermod -aG render,video $USER`, and log in again",
+        );
+    }
+    if facts.wgpu.is_ok() && emulated {
+        found.note("no adapter is a GPU: the processor emulates one", install);
+    }
+    found.of("wgpu", emulated)
+}
+
+/// The first Chrome with WebGPU.
+const WEBGPU_SINCE: u32 = 113;
+
+fn browser(facts: &Facts) -> Diagnosis {
+    let mut found = Findings::default();
+    match &facts.page {
+        Ok(page) => found.ok(format!("the page {page}")),
+        Err(why) => found.missing(why, "`./x page` builds it in a checkout; --page names its folder elsewhere"),
+    }
+    let version = facts.browser_version.as_deref();
+    let major = version.and_then(major);
+    match &facts.browser {
+        Err(why) => found.missing(why, "`sudo apt-get install chromium`, or name a browser with --browser PATH"),
+        Ok(path) if major.is_some_and(|major| major < WEBGPU_SINCE) => found.missing(
+            format!("{} is {}; WebGPU came with {WEBGPU_SINCE}", path.display(), version.unwrap_or_default()),
+            "update the browser",
+        ),
+        Ok(path) => {
+            let named = version.map(|version| format!(", {version}")).unwrap_or_default();
+            found.ok(format!("{}{named}", path.display()));
+            found.ok(format!("started with {}", facts.browser_flags.join(" ")));
+        }
+    }
+    let mut emulated = false;
+    match &facts.in_page {
+        None => {}
+        Some(Ok((device, kind))) => {
+            emulated = kind.is_emulated();
+            found.ok(format!("WebGPU in the page: {device}"));
+            if emulated {
+                found.note(
+                    "the browser emulates the GPU on the processor",
+                    "on Linux with a GPU, try --browser-flag=--enable-features=Vulkan; chrome://gpu says why",
+                );
+            }
+        }
+        Some(Err(why)) => found.missing(
+            format!("no WebGPU in the page: {why}"),
+            "open chrome://gpu in this browser, which says why; on Linux, try --browser-flag=--enable-features=Vulkan",
+        ),
+    }
+    if facts.fonts == Some(false) {
+        found.note(
+            "no font on this machine: screenshots of pages show no text",
+            "`sudo apt-get install fonts-dejavu-core`",
+        );
+    }
+    found.of("browser", emulated)
+}
+
+/// The first number of a version in words: `Chromium 140.0.7339.80 built on …`.
+fn major(version: &str) -> Option<u32> {
+    version.split_whitespace().find_map(|word| word.split_once('.')?.0.parse().ok())
+}
+
+/// From this share of the processors on, other work is in the way.
+const BUSY: f64 = 0.25;
+
+fn cpu(facts: &Facts) -> Diagnosis {
+    let mut found = Findings::default();
+    match &facts.cpu {
+        Ok(device) => found.ok(device),
+        Err(why) => found.missing(why, "correct what it names"),
+    }
+    if let Some(governor @ ("powersave" | "conservative" | "ondemand")) = facts.governor.as_deref() {
+        found.note(
+            format!("the processor's clocks follow the governor `{governor}`, and times with them"),
+            "`sudo cpupower frequency-set -g performance`",
+        );
+    }
+    if let Some((load, processors)) = facts.load
+        && load > BUSY * processors as f64
+    {
+        found.note(
+            format!("other work is running: a load of {load} on {processors} processors"),
+            "end it, or times of the processor and of short GPU work vary with it; `top` shows it",
+        );
+    }
+    found.of("cpu", false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine on which all is well.
+    fn healthy() -> Facts {
+        let library = |name, needed| Library {
+            name,
+            serves: "nothing goes",
+            package: "a-package",
+            needed,
+            found: Ok("/lib/it.so".to_owned()),
+        };
+        Facts {
+            cuda: Ok("a GPU, CUDA 13.0".to_owned()),
+            libraries: vec![library("NVRTC", true), library("CUPTI", false)],
+            boards: vec![Doing { name: "a GPU".to_owned(), held: Vec::new(), processes: 0 }],
+            counters_closed: Some(false),
+            adapters: vec![("a GPU".to_owned(), DeviceKind::Discrete), ("llvmpipe".to_owned(), DeviceKind::Software)],
+            wgpu: Ok("a GPU, Vulkan".to_owned()),
+            vulkan_loader: Some(true),
+            vulkan_drivers: Some(vec!["nvidia_icd.json".to_owned()]),
+            closed_nodes: Vec::new(),
+            page: Ok("dist".to_owned()),
+            browser: Ok("/usr/bin/chromium".into()),
+            browser_version: Some("Chromium 140.0.7339.80 built on Debian".to_owned()),
+            browser_flags: vec!["--enable-unsafe-webgpu".to_owned()],
+            in_page: Some(Ok(("a GPU".to_owned(), DeviceKind::Unknown))),
+            fonts: Some(true),
+            cpu: Ok("a processor".to_owned()),
+            governor: Some("performance".to_owned()),
+            load: Some((0.1, 8)),
+        }
+    }
+
+    #[test]
+    fn a_healthy_machine_has_nothing_to_mend() {
+        let all = diagnose(&healthy());
+        assert_eq!(all.iter().map(|d| d.target).collect::<Vec<_>>(), ["cuda", "wgpu", "browser", "cpu"]);
+        for diagnosis in &all {
+            assert_eq!(diagnosis.state, State::Works, "{diagnosis:?}");
+            assert!(diagnosis.findings.iter().all(|f| f.grade == Grade::Ok && f.remedy.is_none()), "{diagnosis:?}");
+        }
+        assert!(is_well(&all, &[]));
+    }
+
+    type Ail = fn(&mut Facts);
+
+    #[test]
+    fn each_ailment_is_told_with_its_remedy_and_hurts_its_target_only() {
+        let cases: [(&str, State, Ail, &str, &str); 22] = [
+            ("cuda", State::Missing, |f| f.cuda = Err(Unavailable::NoDriver), "libcuda.so.1", "--gpus all"),
+            ("cuda", State::Missing, |f| f.cuda = Err(Unavailable::OldDriver(12, 4)), "CUDA 12.4", "570"),
+            (
+                "cuda",
+                State::Missing,
+                |f| f.cuda = Err(Unavailable::NoDevice { wanted: 0, count: 0 }),
+                "shows 0 devices",
+                "CUDA_VISIBLE_DEVICES",
+            ),
+            (
+                "cuda",
+                State::Missing,
+                |f| f.cuda = Err(Unavailable::Driver { doing: "counting", message: "unknown error".to_owned() }),
+                "unknown error",
+                "nvidia-smi",
+            ),
+            (
+                "cuda",
+                State::Missing,
+                |f| f.libraries[0].found = Err("no libnvrtc in /lib".to_owned()),
+                "no NVRTC, without which nothing goes (no libnvrtc in /lib)",
+                "pip install a-package",
+            ),
+            (
+                "cuda",
+                State::Works,
+                |f| f.libraries[1].found = Err("gone".to_owned()),
+                "no CUPTI",
+                "pip install a-package",
+            ),
+            (
+                "cuda",
+                State::Works,
+                |f| f.counters_closed = Some(true),
+                "counters",
+                "NVreg_RestrictProfilingToAdminUsers=0",
+            ),
+            (
+                "cuda",
+                State::Works,
+                |f| f.boards[0].held = vec!["hw thermal slowdown".to_owned()],
+                "held down at this moment: hw thermal slowdown",
+                "cooled",
+            ),
+            ("cuda", State::Works, |f| f.boards[0].processes = 2, "2 other process(es) compute on a GPU", "end them"),
+            (
+                "wgpu",
+                State::Missing,
+                |f| (f.adapters, f.wgpu, f.vulkan_loader) = (Vec::new(), Err("none".to_owned()), Some(false)),
+                "no Vulkan loader",
+                "libvulkan1",
+            ),
+            (
+                "wgpu",
+                State::Missing,
+                |f| (f.adapters, f.wgpu, f.vulkan_drivers) = (Vec::new(), Err("none".to_owned()), Some(Vec::new())),
+                "told of no driver",
+                "mesa-vulkan-drivers",
+            ),
+            (
+                "wgpu",
+                State::Missing,
+                |f| (f.adapters, f.wgpu) = (Vec::new(), Err("no GPU adapter".to_owned())),
+                "no GPU adapter",
+                "Vulkan driver",
+            ),
+            ("wgpu", State::Missing, |f| f.wgpu = Err("no such adapter".to_owned()), "no such adapter", "--adapter"),
+            ("wgpu", State::Emulated, |f| drop(f.adapters.remove(0)), "no adapter is a GPU", "Vulkan driver"),
+            ("wgpu", State::Works, |f| f.closed_nodes = vec!["/dev/dri/renderD128".into()], "renderD128", "usermod"),
+            ("browser", State::Missing, |f| f.page = Err("no page in dist".to_owned()), "no page in dist", "./x page"),
+            ("browser", State::Missing, |f| f.browser = Err("no browser".to_owned()), "no browser", "--browser PATH"),
+            (
+                "browser",
+                State::Missing,
+                |f| f.browser_version = Some("Chromium 112.0.1 built on Debian 12".to_owned()),
+                "Chromium 112.0.1 built on Debian 12; WebGPU came with 113",
+                "update",
+            ),
+            (
+                "browser",
+                State::Missing,
+                |f| f.in_page = Some(Err("it offers none".to_owned())),
+                "no WebGPU in the page: it offers none",
+                "chrome://gpu",
+            ),
+            (
+                "browser",
+                State::Emulated,
+                |f| f.in_page = Some(Ok(("SwiftShader".to_owned(), DeviceKind::Software))),
+                "emulates",
+                "--enable-features=Vulkan",
+            ),
+            ("browser", State::Works, |f| f.fonts = Some(false), "no font", "fonts-dejavu-core"),
+            ("cpu", State::Works, |f| f.governor = Some("powersave".to_owned()), "`powersave`", "cpupower"),
+        ];
+        for (target, state, ail, what, remedy) in cases {
+            let mut facts = healthy();
+            ail(&mut facts);
+            for Diagnosis { target: of, state: got, findings } in diagnose(&facts) {
+                let told: Vec<_> = findings.iter().filter(|f| f.grade != Grade::Ok).collect();
+                if of != target {
+                    assert!(told.is_empty(), "{what} told at {of}: {told:?}");
+                    continue;
+                }
+                assert_eq!(got, state, "{what}");
+                assert_eq!(told.len(), 1, "{what}: {told:?}");
+                assert!(told[0].what.contains(what), "{what}: {told:?}");
+                assert!(told[0].remedy.as_deref().is_some_and(|said| said.contains(remedy)), "{remedy}: {told:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_busy_machine_is_told_against_its_processors() {
+        let notes = |load| {
+            let facts = Facts { load: Some((load, 8)), ..healthy() };
+            diagnose(&facts)[3].findings.iter().filter(|f| f.grade == Grade::Note).count()
+        };
+        assert_eq!((notes(1.9), notes(2.1)), (0, 1));
+    }
+
+    #[test]
+    fn an_emulation_is_no_gpu_unless_it_was_asked_for() {
+        let emulated = Facts {
+            cuda: Err(Unavailable::NoDriver),
+            adapters: vec![("llvmpipe".to_owned(), DeviceKind::Software)],
+            in_page: Some(Ok(("SwiftShader".to_owned(), DeviceKind::Software))),
+            ..healthy()
+        };
+        let all = diagnose(&emulated);
+        let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert!(!is_well(&all, &[]));
+        assert!(is_well(&all, &named(&["wgpu", "cpu"])));
+        assert!(!is_well(&all, &named(&["wgpu", "cuda"])));
+    }
+}
