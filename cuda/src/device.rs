@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
-use cudarc::driver::{CudaContext, DriverError, sys};
+use cudarc::driver::{CudaContext, DriverError, result, sys};
+use parallax_core::device::identity::{Identity, pci_address};
 use parallax_core::device::{DeviceInfo, DeviceKind};
 use parallax_core::suite::{Caps, CudaCaps, DType, Dialect};
 use parallax_core::units::Bytes;
@@ -77,11 +78,7 @@ impl Device {
         if version < OLDEST_DRIVER {
             return Err(Unavailable::OldDriver(major, minor));
         }
-        let count = match CudaContext::device_count() {
-            Ok(count) => count.max(0) as usize,
-            Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => 0,
-            Err(error) => return Err(failed("counting devices")(error)),
-        };
+        let count = count()?;
         if ordinal >= count {
             return Err(Unavailable::NoDevice { wanted: ordinal, count });
         }
@@ -89,6 +86,48 @@ impl Device {
         let (arch, info) = describe_device(&context, (major, minor)).map_err(failed("describing the device"))?;
         Ok(Device { context, arch, info })
     }
+}
+
+fn count() -> Result<usize, Unavailable> {
+    match CudaContext::device_count() {
+        Ok(count) => Ok(count.max(0) as usize),
+        Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => Ok(0),
+        Err(error) => Err(failed("counting devices")(error)),
+    }
+}
+
+/// Every device that the driver shows, in the order of its numbers: name and card. None where there is no driver. Nothing
+/// is opened.
+pub fn devices() -> Vec<(String, Identity)> {
+    // SAFETY: only loads and unloads the library.
+    if !unsafe { sys::is_culib_present() } {
+        return Vec::new();
+    }
+    let described = |ordinal: usize| {
+        let device = result::device::get(ordinal as i32)?;
+        Ok((result::device::get_name(device)?, identity(device)))
+    };
+    let known = (0..count().unwrap_or(0)).map(described);
+    known.map(|device: Result<_, DriverError>| device.unwrap_or_default()).collect()
+}
+
+/// Which card a device is. The PCI address is the host's, in containers too.
+fn identity(device: sys::CUdevice) -> Identity {
+    use Attribute::{
+        CU_DEVICE_ATTRIBUTE_PCI_BUS_ID as BUS, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID as DEVICE,
+        CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID as DOMAIN,
+    };
+    // SAFETY: the device comes from the driver.
+    let number = |which| unsafe { result::device::get_attribute(device, which) }.ok();
+    let pci = || pci_address(&format!("{:x}:{:x}:{:x}", number(DOMAIN)?, number(BUS)?, number(DEVICE)?));
+    Identity { pci: pci(), uuid: result::device::get_uuid(device).ok().map(uuid), model: None }
+}
+
+/// As the driver's tools write it.
+fn uuid(id: sys::CUuuid) -> String {
+    let hex = |bytes: &[std::ffi::c_char]| bytes.iter().map(|b| format!("{:02x}", *b as u8)).collect::<String>();
+    let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|part| hex(&id.bytes[part]));
+    format!("GPU-{a}-{b}-{c}-{d}-{e}")
 }
 
 /// Static shared memory that one block can declare, on every architecture.
@@ -143,6 +182,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         kind: if integrated { DeviceKind::Integrated } else { DeviceKind::Discrete },
         api: format!("CUDA {major}.{minor}"),
         driver: driver_version().unwrap_or_else(|| "unknown".to_owned()),
+        identity: identity(context.cu_device()),
         ranks: 1,
         caps,
         limits,

@@ -47,7 +47,7 @@ mod trace;
 mod transfer;
 
 pub use compile::{Arch, compile_text};
-pub use device::Unavailable;
+pub use device::{Unavailable, devices};
 pub use profiler::{Cuda, Options};
 
 /// Open a CUDA device, or say why that is not possible here.

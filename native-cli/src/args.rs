@@ -165,9 +165,12 @@ pub struct Device {
 /// How to reach the devices of this process.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Native {
-    /// wgpu: part of the adapter's name, or its number in `devices`
-    #[arg(long, help_heading = DEVICES, hide_short_help = true)]
-    pub adapter: Option<String>,
+    /// Which GPU, on every target: number, name, UUID or PCI address
+    ///
+    /// As `parallax devices` shows it; `run` takes `all` for each in turn. When left out: the first of CUDA, or else the first
+    /// that is no emulation.
+    #[arg(long, value_name = "GPU", visible_alias = "adapter", help_heading = DEVICES, hide_short_help = true)]
+    pub device: Option<String>,
     /// wgpu: keep the run-time checks that browsers always make (bounds, loops)
     #[arg(long, help_heading = DEVICES, hide_short_help = true)]
     pub checked: bool,

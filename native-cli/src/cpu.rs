@@ -53,6 +53,7 @@ impl Cpu {
             kind: DeviceKind::Cpu,
             api: "host".to_owned(),
             driver: String::new(),
+            identity: Default::default(),
             ranks: 1,
             caps,
             limits: Default::default(),

@@ -209,10 +209,10 @@ fn wgpu(facts: &Facts) -> Diagnosis {
             found.missing("the Vulkan loader is told of no driver", install);
         }
         (Err(why), ..) if facts.adapters.is_empty() => found.missing(why, install),
-        (Err(why), ..) => found.missing(why, "name another adapter with --adapter"),
+        (Err(why), ..) => found.missing(why, "name another one with --device"),
     }
-    for (number, (name, kind)) in facts.adapters.iter().enumerate() {
-        found.ok(format!("--adapter {number}: {name} ({kind:?})"));
+    for (name, kind) in &facts.adapters {
+        found.ok(format!("sees {name} ({kind:?})"));
     }
     for node in &facts.closed_nodes {
         found.note(
@@ -424,7 +424,7 @@ mod tests {
                 "no GPU adapter",
                 "Vulkan driver",
             ),
-            ("wgpu", State::Missing, |f| f.wgpu = Err("no such adapter".to_owned()), "no such adapter", "--adapter"),
+            ("wgpu", State::Missing, |f| f.wgpu = Err("no such adapter".to_owned()), "no such adapter", "--device"),
             ("wgpu", State::Emulated, |f| drop(f.adapters.remove(0)), "no adapter is a GPU", "Vulkan driver"),
             ("wgpu", State::Works, |f| f.closed_nodes = vec!["/dev/dri/renderD128".into()], "renderD128", "usermod"),
             ("browser", State::Missing, |f| f.page = Err("no page in dist".to_owned()), "no page in dist", "./x page"),

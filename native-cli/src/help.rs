@@ -59,7 +59,10 @@ Examples:
 /// Every exit code and what it means.
 pub const EXIT_CODES: [(&str, &str); 5] = [
     ("0", "all well; a reader that closes the pipe early changes nothing"),
-    ("1", "a case was wrong, failed, was faster than can be, or was not reached; one named with --case ran nowhere; a gate did not hold"),
+    (
+        "1",
+        "a case was wrong, failed, was faster than can be, or was not reached; one named with --case ran nowhere; a gate did not hold",
+    ),
     ("2", "a mistake in the call or in a file, or something that could not be written"),
     ("130", "ended by a second Ctrl-C; the first one ends the run early, with code 1"),
     ("129, 143", "ended by a hang-up or a request to terminate before the run could be closed"),

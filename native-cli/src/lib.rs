@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod browser;
+pub mod cards;
 pub mod commands;
 pub mod console;
 pub mod cpu;

@@ -11,6 +11,7 @@ use cpu_time::ProcessTime;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
+use parallax_core::device::identity::{Identity, pci_address};
 use parallax_core::device::{BackendError, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
 use parallax_core::suite::{Case, Inputs, Tuning};
 use parallax_core::units::Nanos;
@@ -24,8 +25,8 @@ pub struct Instrumented {
 impl Instrumented {
     /// Put sensors around a profiler, as far as there are any for its device.
     pub fn new(inner: Box<dyn Profiler>) -> Instrumented {
-        let DeviceInfo { name, kind, .. } = inner.device();
-        let board = if kind.is_emulated() { None } else { Board::named(name) };
+        let device = inner.device();
+        let board = if device.kind.is_emulated() { None } else { Board::of(device) };
         Instrumented { inner, board }
     }
 }
@@ -91,12 +92,21 @@ struct Board {
 }
 
 impl Board {
-    /// The first board of the name that the profiler's interface gave to its device.
-    fn named(name: &str) -> Option<Board> {
+    /// The board that is the profiler's device: the one at its PCI address or of its UUID, where its interface tells; else
+    /// the one of its name, if there is only one.
+    fn of(info: &DeviceInfo) -> Option<Board> {
         let nvml = nvml()?;
         let boards = (0..nvml.device_count().ok()?).filter_map(|index| nvml.device_by_index(index).ok());
-        let is_it = |board: &nvml_wrapper::Device<'_>| board.name().is_ok_and(|own| is_named(name, &own));
-        let device = boards.into_iter().find(is_it)?;
+        let told = |board: &nvml_wrapper::Device<'_>| {
+            let identity = Identity {
+                pci: board.pci_info().ok().and_then(|pci| pci_address(&pci.bus_id)),
+                uuid: board.uuid().ok(),
+                model: None,
+            };
+            (board.name().unwrap_or_default(), identity)
+        };
+        let (boards, known): (Vec<_>, Vec<_>) = boards.map(|board| (told(&board), board)).map(|(t, b)| (b, t)).unzip();
+        let device = boards.into_iter().nth(which(info, &known)?)?;
         Some(Board { device, memory_clock: Paced::new(), temperature: Paced::new(), power: Paced::new() })
     }
 
@@ -152,6 +162,20 @@ fn nvml() -> Option<&'static Nvml> {
         false => Nvml::builder().lib_path("libnvidia-ml.so.1".as_ref()).init().or_else(|_| Nvml::init()).ok(),
     };
     NVML.get_or_init(load).as_ref()
+}
+
+/// Which of the boards, by name and identity, a device is.
+fn which(info: &DeviceInfo, boards: &[(String, Identity)]) -> Option<usize> {
+    if let Some(at) = boards.iter().position(|(_, board)| board.same(&info.identity) == Some(true)) {
+        return Some(at);
+    }
+    // Sensors of another board would be worse than none.
+    let may_be = |(_, (name, board)): &(usize, &(String, Identity))| {
+        is_named(&info.name, name) && board.same(&info.identity) != Some(false)
+    };
+    let mut named = boards.iter().enumerate().filter(may_be);
+    let (at, _) = named.next()?;
+    named.next().is_none().then_some(at)
 }
 
 /// Whether a device of this name is that board, or a part of it (MIG). OpenGL adds to the board's own name too, which is
@@ -244,6 +268,29 @@ mod tests {
         assert_eq!(words(hot), ["hw slowdown", "hw thermal slowdown"]);
         let named = THROTTLING.iter().fold(idle, |all, (reason, _)| all | *reason);
         assert_eq!(named, ThrottleReasons::all(), "every reason is either named or no throttling");
+    }
+
+    #[test]
+    fn a_device_has_the_sensors_of_its_own_board() {
+        let board = |pci: &str, uuid: &str| {
+            ("NVIDIA H200".to_owned(), Identity { pci: pci_address(pci), uuid: Some(uuid.to_owned()), model: None })
+        };
+        let two = [board("00000000:65:00.0", "GPU-1"), board("00000000:66:00.0", "GPU-2")];
+        let at = |pci: &str, uuid: Option<&str>| {
+            let identity = Identity { pci: pci_address(pci), uuid: uuid.map(str::to_owned), model: None };
+            let info = Mock::new(|_| 1.0, Fault::None).device().clone();
+            DeviceInfo { name: "NVIDIA H200".to_owned(), identity, ..info }
+        };
+        for (device, boards, want) in [
+            (at("0000:66:00.0", None), &two[..], Some(1)),
+            (at("", Some("GPU-2")), &two[..], Some(1)),
+            (at("0000:67:00.0", None), &two[..], None),
+            (at("", None), &two[..], None),
+            (at("", None), &two[..1], Some(0)),
+            (at("0000:67:00.0", None), &two[..1], None),
+        ] {
+            assert_eq!(which(&device, boards), want, "{:?}", device.identity);
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use parallax_core::units::Nanos;
 use crate::args::Device;
 use crate::browser;
 use crate::browser::BrowserOptions;
+use crate::console::errln;
 use crate::interrupts::interrupted;
 use crate::output::{Output, RunFile};
 use crate::progress::Progress;
@@ -146,6 +147,10 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
             (Some(Event::Begin { mut run }), _) => {
                 let flags = options.flags.join(" ");
                 run.environment.insert("browser_flags".to_owned(), flags);
+                if let Some(doubt) = &options.doubt {
+                    errln!("{doubt}");
+                    run.environment.insert("device_doubt".to_owned(), doubt.clone());
+                }
                 RunFile::begin(out, *run).map(|begun| file = Some((begun, Progress::new("browser"))))
             }
             (Some(Event::Unavailable { reason }), _) => Err(anyhow::anyhow!("target browser: {reason}")),

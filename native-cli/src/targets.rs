@@ -4,6 +4,8 @@ use parallax_core::device::{DeviceKind, Profiler};
 
 use crate::args::{Device, Native};
 use crate::browser::BrowserOptions;
+use crate::cards;
+use crate::cards::Card;
 use crate::sensors::Instrumented;
 use crate::texts::{cuda_texts, wgsl_texts};
 use crate::tuning;
@@ -41,19 +43,39 @@ fn here(profiler: impl Profiler + 'static, options: &Native) -> Result<Opened, S
 
 fn cuda(options: &Device) -> Result<Opened, String> {
     let texts = cuda_texts(&options.native).map_err(|e| e.to_string())?;
-    let profiler = parallax_cuda::open(parallax_cuda::Options { texts, ..Default::default() });
+    let ordinal = match card(&options.native)? {
+        Some(card) => card.cuda.ok_or_else(|| unreachable_through("CUDA", &card))?,
+        None => 0,
+    };
+    let profiler = parallax_cuda::open(parallax_cuda::Options { ordinal, texts, ..Default::default() });
     here(profiler.map_err(|e| e.to_string())?, &options.native)
 }
 
 fn wgpu(options: &Device) -> Result<Opened, String> {
     let options = &options.native;
     let texts = wgsl_texts(options).map_err(|e| e.to_string())?;
-    let wanted = parallax_shaders::Options { adapter: options.adapter.clone(), checked: options.checked, texts };
+    let adapter = match card(options)? {
+        Some(card) => Some(card.wgpu.ok_or_else(|| unreachable_through("wgpu", &card))?),
+        None => cards::usual_adapter(),
+    };
+    let wanted = parallax_shaders::Options { adapter, checked: options.checked, texts };
     let profiler = pollster::block_on(parallax_shaders::open(wanted)).map_err(|e| e.to_string())?;
     here(profiler, options)
 }
 
+/// The card that was asked for, if one was.
+fn card(options: &Native) -> Result<Option<Card>, String> {
+    let Some(wanted) = &options.device else { return Ok(None) };
+    cards::choose(&cards::cards(), wanted).map(|card| Some(card.clone())).map_err(|e| e.to_string())
+}
+
+fn unreachable_through(interface: &str, card: &Card) -> String {
+    format!("{interface} does not reach {}, which is there for {}", card.name, card.targets().join(", "))
+}
+
 fn browser(options: &Device) -> Result<Opened, String> {
+    // A card that does not exist is a mistake here too.
+    card(&options.native)?;
     let options = browser_options(options);
     crate::browser::ready(&options).map_err(|e| e.to_string())?;
     Ok(Opened::Browser(options))
@@ -61,13 +83,20 @@ fn browser(options: &Device) -> Result<Opened, String> {
 
 /// What a browser would be started with on this machine.
 pub fn browser_options(options: &Device) -> BrowserOptions {
-    let options = &options.browser;
+    let Device { native, browser: options } = options;
     // A browser on a machine without a GPU needs to be told that its software adapter is welcome.
     let adapters = pollster::block_on(parallax_shaders::adapters());
+    let steering = native.device.as_ref().and_then(|wanted| {
+        let cards = cards::cards();
+        cards::choose(&cards, wanted).ok().map(|card| cards::steering(&cards, card))
+    });
+    let steering = steering.unwrap_or_default();
     BrowserOptions {
         browser: options.browser.clone(),
-        flags: options.browser_flag.clone(),
-        software: adapters.iter().all(|(_, kind)| *kind == DeviceKind::Software),
+        flags: steering.flags.into_iter().chain(options.browser_flag.iter().cloned()).collect(),
+        environment: steering.environment,
+        doubt: steering.doubt,
+        software: adapters.iter().all(|adapter| adapter.kind == DeviceKind::Software),
         rounded_clock: options.rounded_clock,
         page: options.page.clone(),
     }
@@ -80,6 +109,9 @@ pub enum TargetError {
     /// No such name.
     #[error("unknown target `{0}`: choose one of {names}, all", names = names())]
     Unknown(String),
+    /// No such card.
+    #[error("{0}")]
+    Card(String),
     /// Values for what variants leave open.
     #[error(transparent)]
     Tuning(#[from] tuning::TuningMistake),
@@ -144,10 +176,12 @@ fn reached(
 
 /// The first target in order whose device is no emulation; the host processor is always one.
 fn best(options: &Device) -> Result<(&'static str, Opened), TargetError> {
-    // An adapter asked for by name means wgpu, and its absence must not go unnoticed.
-    if options.native.adapter.is_some() {
-        let open = wgpu(options).map_err(|why| TargetError::Unavailable { name: "wgpu", why })?;
-        return Ok(("wgpu", open));
+    // A card that was asked for is reached in the best way that there is for it, and its absence must not go unnoticed.
+    let card = card(&options.native).map_err(TargetError::Card)?;
+    if let Some(card) = card {
+        let way = TARGETS.iter().find(|target| card.targets().contains(&target.name)).expect("something reaches it");
+        let open = (way.open)(options).map_err(|why| TargetError::Unavailable { name: way.name, why })?;
+        return Ok((way.name, open));
     }
     let real = |target: &Target| match (target.open)(options) {
         Ok(Opened::Here(p)) if p.device().kind != DeviceKind::Software => Some((target.name, Opened::Here(p))),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use parallax_core::device::identity::{Identity, pci_address};
 use parallax_core::device::{DeviceInfo, DeviceKind};
 use parallax_core::suite::{Caps, DType, Dialect, Texts};
 use parallax_core::units::Bytes;
@@ -15,8 +16,8 @@ use crate::timing::{Timestamps, examine};
 /// How to open a device.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Part of the adapter's name, or its number in [`adapters`]. A page has no choice, and ignores it.
-    pub adapter: Option<String>,
+    /// Number of the adapter in [`adapters`]; the first when left out. A page has no choice, and ignores it.
+    pub adapter: Option<usize>,
     /// Keep the shader's run-time checks (index clamping, loop bounding). Browsers always keep them.
     pub checked: bool,
     /// Where kernel texts come from.
@@ -41,12 +42,12 @@ pub enum Unavailable {
     #[error("no GPU adapter: {0}")]
     NoAdapter(String),
     /// The one asked for is not among those that exist.
-    #[error("no adapter matches `{wanted}`; there {}: {}", if .present.len() == 1 { "is" } else { "are" }, list(.present))]
+    #[error("there is no adapter {wanted}; they are numbered from 0, and there {}", match .count { 1 => "is one".to_owned(), n => format!("are {n}") })]
     NoSuchAdapter {
         /// What was asked for.
-        wanted: String,
-        /// Names in order.
-        present: Vec<String>,
+        wanted: usize,
+        /// Adapters that exist.
+        count: usize,
     },
     /// The adapter gave no device.
     #[error("the adapter {adapter} gave no device: {why}")]
@@ -58,13 +59,27 @@ pub enum Unavailable {
     },
 }
 
-fn list(names: &[String]) -> String {
-    names.iter().enumerate().map(|(i, n)| format!("{i}: {n}")).collect::<Vec<_>>().join(", ")
+/// A device that could be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adapter {
+    /// Name given by the driver.
+    pub name: String,
+    /// What kind of processor.
+    pub kind: DeviceKind,
+    /// Which card.
+    pub identity: Identity,
 }
 
-/// Every adapter, best first: name and kind. Empty in a page, which cannot list them.
-pub async fn adapters() -> Vec<(String, DeviceKind)> {
-    found(&instance()).await.iter().map(|a| (a.get_info().name, kind(&a.get_info()))).collect()
+/// Every adapter, best first. Empty in a page, which cannot list them.
+pub async fn adapters() -> Vec<Adapter> {
+    let described = |info: wgpu::AdapterInfo| Adapter { kind: kind(&info), identity: identity(&info), name: info.name };
+    found(&instance()).await.iter().map(|adapter| described(adapter.get_info())).collect()
+}
+
+/// Which card an adapter is. A page tells nothing of the kind.
+fn identity(info: &wgpu::AdapterInfo) -> Identity {
+    let model = [info.vendor, info.device];
+    Identity { pci: pci_address(&info.device_pci_bus_id), uuid: None, model: (model != [0; 2]).then_some(model) }
 }
 
 fn instance() -> wgpu::Instance {
@@ -107,13 +122,10 @@ async fn choose(instance: &wgpu::Instance, options: &Options) -> Result<wgpu::Ad
                 .to_owned(),
         ));
     }
-    let Some(wanted) = &options.adapter else { return Ok(present.remove(0)) };
-    let names: Vec<String> = present.iter().map(|a| a.get_info().name).collect();
-    let by_name = |name: &String| name.to_lowercase().contains(&wanted.to_lowercase());
-    let at = wanted.parse().ok().filter(|i| *i < names.len()).or_else(|| names.iter().position(by_name));
-    match at {
-        Some(i) => Ok(present.remove(i)),
-        None => Err(Unavailable::NoSuchAdapter { wanted: wanted.clone(), present: names }),
+    let (wanted, count) = (options.adapter.unwrap_or(0), present.len());
+    match wanted < count {
+        true => Ok(present.remove(wanted)),
+        false => Err(Unavailable::NoSuchAdapter { wanted, count }),
     }
 }
 
@@ -212,6 +224,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
             other => format!("{other:?}"),
         },
         driver: format!("{} {}", info.driver, info.driver_info).trim().to_owned(),
+        identity: identity(info),
         caps,
         ranks: 1,
         limits: limits_by_name(&limits),

@@ -38,5 +38,5 @@ mod transfer;
 mod visibility;
 mod wait;
 
-pub use device::{Options, Unavailable, adapters, open};
+pub use device::{Adapter, Options, Unavailable, adapters, open};
 pub use profiler::Wgpu;

@@ -26,9 +26,14 @@ pub fn normalised(name: &str) -> String {
     if left.is_empty() { name } else { left }
 }
 
-/// Whether two runs name the same device.
+/// Whether two runs were on the same card: by its address where both tell it, else by its name.
 pub fn same_device(a: &Run, b: &Run) -> bool {
-    normalised(&a.device().name) == normalised(&b.device().name)
+    same_card(a, b).unwrap_or_else(|| normalised(&a.device().name) == normalised(&b.device().name))
+}
+
+/// Whether two runs were on the same card; `None` where only names could tell.
+pub fn same_card(a: &Run, b: &Run) -> Option<bool> {
+    a.device().identity.same(&b.device().identity)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::identity::same_device;
+use crate::compare::identity::{same_card, same_device};
 use crate::compare::{renamed, timed};
 use crate::plan::Cache;
 use crate::record::{Record, Run};
@@ -104,6 +104,21 @@ pub enum TaxError {
     /// A target twice.
     #[error("two runs of target {0}: the portability tax compares targets; give one run of each")]
     Twice(String),
+    /// Other cards, known by their addresses.
+    #[error(
+        "{a} ran on {card_a} and {b} on {card_b}, another card: the portability tax takes runs of one; choose it for every \
+         target with --device"
+    )]
+    OtherCards {
+        /// Name of one run.
+        a: String,
+        /// Its card.
+        card_a: String,
+        /// Name of another run.
+        b: String,
+        /// Its card.
+        card_b: String,
+    },
     /// Other devices, by name.
     #[error(
         "{a} ran on `{device_a}` and {b} on `{device_b}`: the portability tax takes runs of one GPU; if it is one, and \
@@ -173,6 +188,19 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
         if runs[..i].iter().any(|(_, other)| other.target == run.target) {
             return Err(TaxError::Twice(run.target.clone()));
         }
+        if same_card(first, run) == Some(false) {
+            let address = |run: &Run| {
+                let identity = &run.device().identity;
+                let known = identity.pci.clone().or_else(|| identity.uuid.clone());
+                format!("{} ({})", run.device().name, known.unwrap_or_else(|| "another model".to_owned()))
+            };
+            return Err(TaxError::OtherCards {
+                a: first_name.clone(),
+                card_a: address(first),
+                b: name.clone(),
+                card_b: address(run),
+            });
+        }
         if !same_gpu && !same_device(first, run) {
             return Err(TaxError::DifferentGpus {
                 a: first_name.clone(),
@@ -232,7 +260,8 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
         Pairing::Best => c.variants.iter().flatten().map(|variant| format!("{}/{variant}", c.case)).collect(),
     });
     let strings: BTreeSet<String> = strings.collect();
-    let notes = renamed(all, strings.iter().map(String::as_str));
+    let mut notes = renamed(all, strings.iter().map(String::as_str));
+    notes.extend(by_name_only(all));
     Ok(Tax { base, runs: heads, cases, pairing, notes })
 }
 
@@ -300,6 +329,18 @@ fn words(names: &[&str], base: usize, calls: &[Option<Call>]) -> String {
     format!("{} against {}: {what} {}: {parts}{missing}", names[far], names[base], more(total))
 }
 
+/// What is to be said where nothing but names tells that runs are of one card.
+fn by_name_only(runs: &[(String, Run)]) -> Option<String> {
+    let (_, first) = &runs[0];
+    // What emulates a GPU is there once.
+    let may_differ = |run: &Run| !run.device().kind.is_emulated() && same_card(first, run).is_none();
+    let doubtful: Vec<&str> =
+        runs.iter().skip(1).filter(|(_, run)| may_differ(run)).map(|(name, _)| name.as_str()).collect();
+    let names = doubtful.join(" and ");
+    (!doubtful.is_empty())
+        .then(|| format!("only the device's name tells that {names} ran on the same card as {}", runs[0].0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,6 +393,25 @@ mod tests {
     }
 
     #[test]
+    fn runs_of_two_cards_are_no_tax_and_those_of_unknown_ones_say_so() {
+        let at = |pci: Option<&str>, target: &str| {
+            let (name, mut run) = known(target, "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 1_000.0);
+            run.devices[0].identity.pci = pci.map(str::to_owned);
+            (name, run)
+        };
+        let (first, second) = (Some("0000:65:00.0"), Some("0000:66:00.0"));
+        for same_gpu in [false, true] {
+            let refused = tax(&[at(first, "cuda"), at(second, "wgpu")], None, same_gpu, Pairing::Same);
+            let said = refused.expect_err("two cards").to_string();
+            assert!(said.contains("0000:65:00.0") && said.contains("another card"), "{said}");
+        }
+        let sure = tax(&[at(first, "cuda"), at(first, "wgpu")], None, false, Pairing::Same).expect("one card");
+        assert_eq!(sure.notes, Vec::<String>::new());
+        let unsure = tax(&[at(first, "cuda"), at(None, "browser")], None, false, Pairing::Same).expect("one name");
+        assert_eq!(unsure.notes, ["only the device's name tells that browser ran on the same card as cuda"]);
+    }
+
+    #[test]
     fn the_cases_own_slope_comes_before_the_baseline() {
         let mut one = known("cuda", "X", 10_000.0, 8_000.0, 5_000.0, 1_000.0);
         measured(&mut one.1, CASE).timing.as_mut().expect("timed").slope = Some(Slope {
@@ -387,6 +447,7 @@ mod tests {
         let far = run("wgpu", "X", &[(&flash, vec![600.0; 9])]);
         let mut runs = [("cuda".to_owned(), near), ("wgpu".to_owned(), far)];
         runs[0].1.devices[0].caps.dialect = crate::suite::Dialect::Cuda;
+        runs.iter_mut().for_each(|(_, run)| run.devices[0].identity.pci = Some("0000:65:00.0".to_owned()));
         let like = tax(&runs, None, false, Pairing::Same).expect("one GPU");
         let ratio = |found: &Tax| found.runs[1].kernel_ratio.expect("a case");
         assert_eq!((like.cases.len(), &like.cases[0].case, ratio(&like).round()), (1, &flash, 2.0));

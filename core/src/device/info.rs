@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::device::digits;
+use crate::device::identity::Identity;
 use crate::suite::Caps;
 use crate::units::Nanos;
 use schemars::JsonSchema;
@@ -21,6 +22,9 @@ pub struct DeviceInfo {
     pub api: String,
     /// Driver name and version, where known.
     pub driver: String,
+    /// Which card it is, as far as the interface tells.
+    #[serde(default, skip_serializing_if = "Identity::is_unknown")]
+    pub identity: Identity,
     /// How many GPUs work as this one device.
     #[serde(default = "one")]
     pub ranks: u32,

@@ -4,6 +4,7 @@ mod class;
 pub mod clock;
 pub mod columns;
 pub mod digits;
+pub mod identity;
 mod info;
 mod launching;
 mod ledger;

@@ -163,6 +163,7 @@ impl Mock {
                 kind: DeviceKind::Software,
                 api: "mock".to_owned(),
                 driver: String::new(),
+                identity: Default::default(),
                 caps: Caps { dialect: world.dialect, ..caps() },
                 ranks: 1,
                 limits: Default::default(),

@@ -107,6 +107,7 @@ impl Browser {
         let profile = tempfile::Builder::new().prefix("parallax-browser-").tempdir().map_err(failed)?;
         let log = File::create(profile.path().join(LOG)).map_err(failed)?;
         let mut command = Command::new(executable);
+        command.envs(options.environment.iter().cloned());
         command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display()));
         command.args(flags(options)).arg(url);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);

@@ -22,6 +22,10 @@ pub struct BrowserOptions {
     pub browser: Option<PathBuf>,
     /// Further flags for the browser.
     pub flags: Vec<String>,
+    /// Further variables of its environment.
+    pub environment: Vec<(String, String)>,
+    /// Why it may run on another card than the one that was asked for.
+    pub doubt: Option<String>,
     /// Use the browser's software adapter: for machines without a GPU, and for tests.
     pub software: bool,
     /// Ask for nothing beyond what a visitor has, so that timestamps are rounded (unless a flag of `flags` lifts that).

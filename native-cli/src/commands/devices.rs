@@ -7,6 +7,7 @@ use parallax_core::report::escape;
 
 use crate::args::Device;
 use crate::browser;
+use crate::cards::cards;
 use crate::console;
 use crate::console::outln;
 use crate::targets::{Opened, TARGETS};
@@ -60,12 +61,14 @@ pub fn devices(args: &Devices) -> anyhow::Result<ExitCode> {
             outln!("{:>8}  {}", target.name, escape(&described));
         }
     }
+    for (number, card) in cards().iter().enumerate() {
+        match args.json {
+            true => found.push(serde_json::json!({"number": number, "card": card, "targets": card.targets()})),
+            false => outln!("{:>8}  --device {number}: {}", "", escape(&card.words())),
+        }
+    }
     if args.json {
         console::raw(&serde_json::to_string(&found)?);
-    } else {
-        for (i, (name, kind)) in pollster::block_on(parallax_shaders::adapters()).iter().enumerate() {
-            outln!("{:>8}  --adapter {i}: {} ({kind:?})", "", escape(name));
-        }
     }
     Ok(ExitCode::SUCCESS)
 }

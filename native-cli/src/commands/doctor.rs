@@ -114,7 +114,7 @@ fn gather(args: &Doctor, start_browser: bool) -> Facts {
         libraries: parallax_cuda::found::libraries(),
         boards,
         counters_closed: counters_closed(),
-        adapters: pollster::block_on(parallax_shaders::adapters()),
+        adapters: pollster::block_on(parallax_shaders::adapters()).into_iter().map(|a| (a.name, a.kind)).collect(),
         wgpu: opened("wgpu", &args.device),
         vulkan_loader: vulkan_loader(),
         vulkan_drivers: vulkan_drivers(),

@@ -7,6 +7,7 @@ pub mod config;
 pub mod dev;
 pub mod devices;
 pub mod doctor;
+pub mod each_card;
 pub mod eval;
 pub mod kernel;
 pub mod list;

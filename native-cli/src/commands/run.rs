@@ -10,6 +10,7 @@ use parallax_core::plan::Spec;
 
 use crate::args::{Common, RESULTS};
 use crate::commands::a_a;
+use crate::commands::each_card::{ALL, each_card};
 use crate::commands::measuring::{each_target, finish, say};
 use crate::commands::run_files::read;
 use crate::console::errln;
@@ -45,7 +46,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         (None, None) => {
             writable_folder(&common.out)?;
             let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, resumed: None };
-            once(common, &common.spec()?, &out)
+            let spec = common.spec()?;
+            match common.device.native.device.as_deref() {
+                Some(ALL) => each_card(common, &spec, &out),
+                _ => once(common, &spec, &out),
+            }
         }
     }
 }

@@ -24,7 +24,7 @@ fn mistakes_in_cases_and_settings() {
         ),
         (&["list", "--target", "wgpu", "--launch", "stream"], &["`stream` does not exist", "one-pass, pass-each"]),
         (&["list", "--target", "gpu"], &["unknown target `gpu`", "cuda, wgpu, browser, cpu"]),
-        (&["list", "--adapter", "Voodoo 2"], &["no adapter matches `Voodoo 2`", "0: "]),
+        (&["list", "--adapter", "Voodoo 2"], &["no device matches `Voodoo 2`", "0: "]),
         (&["run", "--budget", "0"], &["budget", "seconds above 0"]),
     ] {
         mistake(dir.path(), args, parts);

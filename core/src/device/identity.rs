@@ -1,0 +1,85 @@
+//! What tells one card from another of its kind.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where a card sits and what its driver calls it, as far as the interface that reached it tells. A browser tells nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Identity {
+    /// PCI address: domain, bus, device and function in lower-case hexadecimal, as in `0000:65:00.0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci: Option<String>,
+    /// The driver's own name for it, as in `GPU-4f3b…`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// PCI numbers of vendor and model, which all cards of one kind share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<[u32; 2]>,
+}
+
+impl Identity {
+    /// Whether nothing is known.
+    pub fn is_unknown(&self) -> bool {
+        *self == Identity::default()
+    }
+
+    /// Whether two are the same card; `None` where that cannot be known.
+    pub fn same(&self, other: &Identity) -> Option<bool> {
+        let equal = |a: &Option<String>, b: &Option<String>| Some(a.as_ref()? == b.as_ref()?);
+        let model = self.model.zip(other.model).filter(|(a, b)| a != b).map(|_| false);
+        equal(&self.pci, &other.pci).or_else(|| equal(&self.uuid, &other.uuid)).or(model)
+    }
+}
+
+/// A PCI address in the form that [`Identity`] has, from any of those that interfaces give: eight digits of domain or four,
+/// capital letters or small ones, with or without a domain and a function. `None` for what is no such address.
+pub fn pci_address(text: &str) -> Option<String> {
+    let (rest, function) = text.rsplit_once('.').unwrap_or((text, "0"));
+    let mut parts = rest.rsplit(':');
+    let (device, bus, domain) = (parts.next()?, parts.next()?, parts.next().unwrap_or("0"));
+    let number = |digits: &str| u32::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'));
+    let (domain, bus, device, function) = (number(domain)?, number(bus)?, number(device)?, number(function)?);
+    let fits = parts.next().is_none() && bus < 256 && device < 32 && function < 8;
+    fits.then(|| format!("{domain:04x}:{bus:02x}:{device:02x}.{function:x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_every_interface_are_one() {
+        for text in ["0000:65:00.0", "00000000:65:00.0", "65:00.0", "65:00", "0000:65:00"] {
+            assert_eq!(pci_address(text).as_deref(), Some("0000:65:00.0"), "{text}");
+        }
+        assert_eq!(pci_address("00000001:AB:1F.7").as_deref(), Some("0001:ab:1f.7"));
+        for text in ["", "H200", "1", "GPU-4f3b", "0:0:0:0.0", "100:00.0", "65:20.0", "+1:00.0", "65:00.9", "65:00.0.0"]
+        {
+            assert_eq!(pci_address(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn cards_are_told_apart_as_far_as_anything_tells() {
+        let of = |pci: Option<&str>, uuid: Option<&str>, model| Identity {
+            pci: pci.map(str::to_owned),
+            uuid: uuid.map(str::to_owned),
+            model,
+        };
+        let h200 = Some([0x10de, 0x2335]);
+        let cuda = of(Some("0000:65:00.0"), Some("GPU-1"), None);
+        for (other, same) in [
+            (of(Some("0000:65:00.0"), None, h200), Some(true)),
+            (of(Some("0000:66:00.0"), None, h200), Some(false)),
+            (of(None, Some("GPU-1"), None), Some(true)),
+            (of(None, Some("GPU-2"), None), Some(false)),
+            (of(None, None, h200), None),
+            (Identity::default(), None),
+        ] {
+            assert_eq!((cuda.same(&other), other.same(&cuda)), (same, same), "{other:?}");
+        }
+        let (a, b) = (of(None, None, h200), of(None, None, Some([0x1002, 1])));
+        assert_eq!((a.same(&b), a.same(&a)), (Some(false), None), "models differ, or say nothing");
+    }
+}

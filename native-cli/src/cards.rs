@@ -1,0 +1,294 @@
+//! The GPUs of this machine, each once, however many interfaces reach it.
+
+use parallax_core::compare::identity::normalised;
+use parallax_core::device::DeviceKind;
+use parallax_core::device::identity::{Identity, pci_address};
+use parallax_shaders::Adapter;
+use serde::Serialize;
+
+/// A GPU, or what emulates one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Card {
+    /// Name given by the driver.
+    pub name: String,
+    /// What kind of processor.
+    pub kind: DeviceKind,
+    /// Which card it is, as far as anything tells.
+    pub identity: Identity,
+    /// Its number in CUDA, if that reaches it.
+    pub cuda: Option<usize>,
+    /// The number of its adapter in wgpu, if that reaches it.
+    pub wgpu: Option<usize>,
+    /// Only names say that the two are one.
+    pub doubt: bool,
+}
+
+/// No card, or several, where one was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CardError {
+    /// None.
+    #[error("no device matches `{wanted}`; {present}")]
+    None {
+        /// What was asked for.
+        wanted: String,
+        /// What there is, in words.
+        present: String,
+    },
+    /// Several.
+    #[error("`{wanted}` is the name of several devices: {which}; say which by number, UUID or PCI address")]
+    Several {
+        /// What was asked for.
+        wanted: String,
+        /// Those.
+        which: String,
+    },
+}
+
+impl Card {
+    /// Names of the targets of this process that reach it.
+    pub fn targets(&self) -> Vec<&'static str> {
+        let [cuda, wgpu] = [(self.cuda, "cuda"), (self.wgpu, "wgpu")].map(|(number, name)| number.map(|_| name));
+        cuda.into_iter().chain(wgpu).collect()
+    }
+
+    /// Name, kind, and what tells it from others of its kind.
+    pub fn words(&self) -> String {
+        let told = [&self.identity.pci, &self.identity.uuid].into_iter().flatten();
+        let told: String = told.map(|part| format!(", {part}")).collect();
+        let doubt = if self.doubt { " (one card as far as names tell)" } else { "" };
+        format!("{} ({:?}{told}): {}{doubt}", self.name, self.kind, self.targets().join(", "))
+    }
+}
+
+/// Every card, those of CUDA first, in its order; what emulates a GPU last.
+pub fn cards() -> Vec<Card> {
+    merge(parallax_cuda::devices(), pollster::block_on(parallax_shaders::adapters()))
+}
+
+/// Two interfaces' lists as one.
+fn merge(cuda: Vec<(String, Identity)>, wgpu: Vec<Adapter>) -> Vec<Card> {
+    let of_cuda = |(number, (name, identity))| {
+        let kind = DeviceKind::Discrete;
+        Card { name, kind, identity, cuda: Some(number), wgpu: None, doubt: false }
+    };
+    let mut cards: Vec<Card> = cuda.into_iter().enumerate().map(of_cuda).collect();
+    let names = |cards: &[Card]| -> Vec<String> { cards.iter().map(|card| normalised(&card.name)).collect() };
+    let known = names(&cards);
+    for (number, Adapter { name, kind, identity }) in wgpu.iter().cloned().enumerate() {
+        let certain = |card: &Card| card.wgpu.is_none() && card.identity.same(&identity) == Some(true);
+        let alike = normalised(&name);
+        // Of several cards of one name, nobody knows which is which.
+        let alone = known.iter().filter(|other| **other == alike).count() == 1
+            && wgpu.iter().filter(|other| normalised(&other.name) == alike).count() == 1;
+        let likely = |card: &Card| {
+            alone && card.wgpu.is_none() && card.identity.same(&identity).is_none() && normalised(&card.name) == alike
+        };
+        let at = cards.iter().position(certain).or_else(|| cards.iter().position(likely));
+        match at {
+            Some(at) => {
+                let card = &mut cards[at];
+                card.doubt = card.identity.same(&identity).is_none();
+                card.kind = kind;
+                card.wgpu = Some(number);
+                let Identity { pci, uuid, model } = identity;
+                let known = &mut card.identity;
+                known.pci = known.pci.take().or(pci);
+                known.uuid = known.uuid.take().or(uuid);
+                known.model = known.model.or(model);
+            }
+            None => cards.push(Card { name, kind, identity, cuda: None, wgpu: Some(number), doubt: false }),
+        }
+    }
+    cards
+}
+
+/// The card that is meant by its number among all, a part of its name, its UUID or the beginning of it, or its PCI address.
+///
+/// # Errors
+/// When there is none, or a name is that of several.
+pub fn choose<'c>(cards: &'c [Card], wanted: &str) -> Result<&'c Card, CardError> {
+    let (small, address) = (wanted.to_lowercase(), pci_address(wanted));
+    let found: Vec<(usize, &Card)> = match wanted.parse::<usize>() {
+        Ok(number) => cards.iter().enumerate().skip(number).take(1).collect(),
+        Err(_) => {
+            let uuid =
+                |card: &Card| card.identity.uuid.as_ref().is_some_and(|id| id.to_lowercase().starts_with(&small));
+            let at = |card: &Card| address.is_some() && card.identity.pci == address;
+            let named = |card: &Card| card.name.to_lowercase().contains(&small);
+            let is_it = |(_, card): &(usize, &Card)| !small.is_empty() && (uuid(card) || at(card) || named(card));
+            cards.iter().enumerate().filter(is_it).collect()
+        }
+    };
+    match &found[..] {
+        [(_, card)] => Ok(card),
+        [] => {
+            let present = match cards {
+                [] => "there is none".to_owned(),
+                _ => {
+                    format!("there {}: {}", if cards.len() == 1 { "is" } else { "are" }, list(cards.iter().enumerate()))
+                }
+            };
+            Err(CardError::None { wanted: wanted.to_owned(), present })
+        }
+        several => Err(CardError::Several { wanted: wanted.to_owned(), which: list(several.iter().copied()) }),
+    }
+}
+
+fn list<'c>(cards: impl Iterator<Item = (usize, &'c Card)>) -> String {
+    cards.map(|(number, card)| format!("{number}: {}", card.words())).collect::<Vec<_>>().join("; ")
+}
+
+/// The adapter that wgpu takes when nobody names one: that of the card that CUDA would take, so that all targets are views
+/// of one card. Nothing is asked of CUDA where there is no choice.
+pub fn usual_adapter() -> Option<usize> {
+    let adapters = pollster::block_on(parallax_shaders::adapters());
+    match adapters.iter().filter(|adapter| !adapter.kind.is_emulated()).count() {
+        0 | 1 => None,
+        _ => merge(parallax_cuda::devices(), adapters).iter().find(|card| card.cuda == Some(0))?.wgpu,
+    }
+}
+
+/// How a browser is steered to a card, and why that may fail.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Steering {
+    /// For the browser's command line.
+    pub flags: Vec<String>,
+    /// For its environment: Vulkan's loader and Mesa put the cards of a model first.
+    pub environment: Vec<(String, String)>,
+    /// Why it may take another card all the same.
+    pub doubt: Option<String>,
+}
+
+/// How to steer a browser to a card. It tells nobody where its card sits, and takes models, not addresses.
+pub fn steering(cards: &[Card], card: &Card) -> Steering {
+    let others = || cards.iter().filter(|other| *other != card && !other.kind.is_emulated());
+    if others().next().is_none() {
+        return Steering::default();
+    }
+    let power = match card.kind {
+        DeviceKind::Discrete => "high-performance",
+        _ => "low-power",
+    };
+    let flags = vec![format!("--use-webgpu-power-preference=force-{power}")];
+    let Some([vendor, device]) = card.identity.model else {
+        let doubt = Some(format!("the model of {} is not known, so the browser may take another card", card.name));
+        return Steering { flags, doubt, ..Steering::default() };
+    };
+    let environment = vec![
+        ("VK_LOADER_DEVICE_SELECT".to_owned(), format!("{vendor:#06x}:{device:#06x}")),
+        ("MESA_VK_DEVICE_SELECT".to_owned(), format!("{vendor:04x}:{device:04x}!")),
+    ];
+    let twins = others().filter(|other| other.identity.model == card.identity.model).count();
+    let doubt = (twins > 0).then(|| {
+        format!(
+            "{} cards are {}: the browser can be steered to the model, and not to one of them",
+            twins + 1,
+            card.name
+        )
+    });
+    Steering { flags, environment, doubt }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const H200: [u32; 2] = [0x10de, 0x2335];
+    const IRIS: [u32; 2] = [0x8086, 0x9a49];
+
+    fn identity(pci: &str, uuid: &str, model: Option<[u32; 2]>) -> Identity {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Identity { pci: some(pci), uuid: some(uuid), model }
+    }
+
+    fn cuda(pci: &str, uuid: &str) -> (String, Identity) {
+        ("NVIDIA H200".to_owned(), identity(pci, uuid, None))
+    }
+
+    fn adapter(name: &str, kind: DeviceKind, pci: &str, model: [u32; 2]) -> Adapter {
+        Adapter { name: name.to_owned(), kind, identity: identity(pci, "", Some(model)) }
+    }
+
+    fn llvmpipe() -> Adapter {
+        adapter("llvmpipe (LLVM 19)", DeviceKind::Software, "", [0x1_0005, 0])
+    }
+
+    /// Two equal cards that Vulkan lists the other way round.
+    fn server() -> Vec<Card> {
+        let h200 = |pci| adapter("NVIDIA H200", DeviceKind::Discrete, pci, H200);
+        merge(
+            vec![cuda("0000:65:00.0", "GPU-aa11"), cuda("0000:66:00.0", "GPU-bb22")],
+            vec![h200("0000:66:00.0"), h200("0000:65:00.0"), llvmpipe()],
+        )
+    }
+
+    /// A laptop's two, one of them without CUDA.
+    fn laptop() -> Vec<Card> {
+        merge(
+            vec![("NVIDIA RTX 500".to_owned(), identity("", "GPU-cc", None))],
+            vec![
+                adapter("RTX 500", DeviceKind::Discrete, "", [0x10de, 1]),
+                adapter("Intel(R) Iris", DeviceKind::Integrated, "0000:00:02.0", IRIS),
+            ],
+        )
+    }
+
+    #[test]
+    fn each_card_is_there_once_with_all_that_reaches_it() {
+        let reached = |cards: Vec<Card>| cards.iter().map(|c| (c.cuda, c.wgpu, c.doubt)).collect::<Vec<_>>();
+        for (cards, want) in [
+            (server(), vec![(Some(0), Some(1), false), (Some(1), Some(0), false), (None, Some(2), false)]),
+            (laptop(), vec![(Some(0), Some(0), true), (None, Some(1), false)]),
+            (merge(Vec::new(), vec![llvmpipe()]), vec![(None, Some(0), false)]),
+            (merge(vec![cuda("0000:65:00.0", "")], Vec::new()), vec![(Some(0), None, false)]),
+        ] {
+            assert_eq!(reached(cards.clone()), want, "{cards:?}");
+        }
+        // Names alone tell nothing where two cards have one.
+        let nameless = || adapter("NVIDIA H200", DeviceKind::Discrete, "", H200);
+        let unknown = merge(vec![cuda("", "GPU-1"), cuda("", "GPU-2")], vec![nameless(), nameless()]);
+        assert_eq!(unknown.len(), 4, "{unknown:?}");
+        assert_eq!(server()[0].identity.model, Some(H200), "what only one interface tells is kept");
+    }
+
+    #[test]
+    fn a_card_is_meant_by_number_name_uuid_or_address() {
+        let cards = server();
+        for (wanted, number) in [
+            ("0", 0),
+            ("1", 1),
+            ("llvm", 2),
+            ("GPU-bb22", 1),
+            ("gpu-aa", 0),
+            ("0000:66:00.0", 1),
+            ("65:00.0", 0),
+            ("00000000:66:00.0", 1),
+        ] {
+            assert_eq!(choose(&cards, wanted), Ok(&cards[number]), "{wanted}");
+        }
+        for (wanted, said) in [
+            ("7", "there are: 0: NVIDIA H200 (Discrete, 0000:65:00.0, GPU-aa11): cuda, wgpu; 1:"),
+            ("Voodoo 2", "no device matches `Voodoo 2`"),
+            ("", "no device matches ``"),
+            ("h200", "several devices: 0: NVIDIA H200"),
+        ] {
+            let error = choose(&cards, wanted).expect_err(wanted).to_string();
+            assert!(error.contains(said), "{wanted}: {error}");
+        }
+        assert!(choose(&[], "0").expect_err("none").to_string().contains("there is none"));
+    }
+
+    #[test]
+    fn a_browser_is_steered_to_a_model_and_says_when_that_is_not_enough() {
+        let [server, laptop] = [server(), laptop()];
+        let twin = steering(&server, &server[1]);
+        assert!(twin.doubt.as_ref().is_some_and(|doubt| doubt.contains("2 cards are NVIDIA H200")), "{twin:?}");
+        assert_eq!(twin.environment[0], ("VK_LOADER_DEVICE_SELECT".to_owned(), "0x10de:0x2335".to_owned()));
+        let integrated = steering(&laptop, &laptop[1]);
+        assert_eq!(integrated.flags, ["--use-webgpu-power-preference=force-low-power"]);
+        assert_eq!(integrated.environment[1].1, "8086:9a49!");
+        assert_eq!(integrated.doubt, None);
+        assert_eq!(steering(&server[2..], &server[2]), Steering::default(), "nothing to choose from");
+    }
+}

@@ -1,0 +1,113 @@
+//! `run --device all`: every card in turn, each into a file of its own, and then held against the first: are they alike?
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use parallax_core::compare::verdict::usual_resolution;
+use parallax_core::compare::{Options, compare};
+use parallax_core::measure::runner::Mode;
+use parallax_core::plan::Spec;
+use parallax_core::record::Run;
+use parallax_core::report;
+
+use crate::args::Common;
+use crate::cards::{Card, cards};
+use crate::commands::measuring::{Measured, each_target, finish, say};
+use crate::console::errln;
+use crate::interrupts::interrupted;
+use crate::output::Output;
+use crate::table;
+
+/// The word that stands for all of them.
+pub const ALL: &str = "all";
+
+/// Measure on every card, and compare those of one target.
+pub fn each_card(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> {
+    let cards = cards();
+    let numbers = real(&cards);
+    if numbers.is_empty() {
+        bail!("--device all: there is no device; `parallax doctor` says what each target lacks");
+    }
+    let mut all = Measured::default();
+    let mut names = Vec::new();
+    for number in numbers {
+        errln!("device {number}: {}", cards[number].words());
+        let mut common = common.clone();
+        common.device.native.device = Some(number.to_string());
+        let measured = each_target(&common, spec, Mode::Measure, out, |done| {
+            say(&common, &table::run(&done.run));
+            say(&common, &done.paths());
+        })?;
+        names.extend(measured.runs.iter().map(|_| format!("device {number}")));
+        all = all.and(measured);
+        if interrupted() {
+            break;
+        }
+    }
+    for runs in by_target(&names, &all.runs).iter().filter(|runs| runs.len() > 1) {
+        let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
+        say(common, &format!("\ntarget {}, each device against the first:", runs[0].1.target));
+        match compare(runs, &Options { base: 0, resolution }) {
+            Ok(comparison) => say(common, &table::text(&report::comparison_table(&comparison))),
+            Err(why) => say(common, &why.to_string()),
+        }
+    }
+    finish(common, all)
+}
+
+/// Numbers of the cards to run on: all that emulate nothing, or else what there is.
+fn real(cards: &[Card]) -> Vec<usize> {
+    let real: Vec<usize> = (0..cards.len()).filter(|number| !cards[*number].kind.is_emulated()).collect();
+    if real.is_empty() { (0..cards.len()).collect() } else { real }
+}
+
+/// Runs with their names, by target.
+fn by_target(names: &[String], runs: &[Run]) -> Vec<Vec<(String, Run)>> {
+    let mut targets: Vec<Vec<(String, Run)>> = Vec::new();
+    for (name, run) in names.iter().zip(runs) {
+        let named = (name.clone(), run.clone());
+        match targets.iter_mut().find(|others| others[0].1.target == run.target) {
+            Some(others) => others.push(named),
+            None => targets.push(vec![named]),
+        }
+    }
+    targets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_core::device::DeviceKind;
+    use parallax_core::plan::Plan;
+    use parallax_core::record::Suite;
+    use parallax_core::testing::mock::{Fault, Mock};
+
+    #[test]
+    fn what_is_emulated_runs_only_where_nothing_else_is() {
+        let card = |kind| Card {
+            name: "X".to_owned(),
+            kind,
+            identity: Default::default(),
+            cuda: None,
+            wgpu: Some(0),
+            doubt: false,
+        };
+        let of = |kinds: &[DeviceKind]| real(&kinds.iter().map(|kind| card(*kind)).collect::<Vec<_>>());
+        use DeviceKind::{Discrete, Integrated, Software};
+        assert_eq!(of(&[Discrete, Integrated, Software]), [0, 1]);
+        assert_eq!(of(&[Software]), [0]);
+        assert_eq!(of(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn runs_are_held_against_those_of_their_target() {
+        let (mock, spec) = (Mock::new(|_| 1.0, Fault::None), Spec::default());
+        let suite = || Suite { version: String::new(), commit: String::new() };
+        let runs = ["cuda", "wgpu", "cuda", "wgpu"].map(|t| Run::begin(t, suite(), &mock, &spec, &Plan::default()));
+        let names = ["device 0", "device 0", "device 1", "device 1"].map(str::to_owned);
+        let grouped = by_target(&names, &runs);
+        let shown: Vec<Vec<&str>> = grouped.iter().map(|g| g.iter().map(|(name, _)| name.as_str()).collect()).collect();
+        assert_eq!(shown, [["device 0", "device 1"], ["device 0", "device 1"]]);
+        assert!(grouped.iter().all(|g| g.iter().all(|(_, run)| run.target == g[0].1.target)));
+    }
+}
