@@ -82,12 +82,19 @@ fn identity(info: &wgpu::AdapterInfo) -> Identity {
     Identity { pci: pci_address(&info.device_pci_bus_id), uuid: None, model: (model != [0; 2]).then_some(model) }
 }
 
+/// The one instance of this thread. Drivers keep something of every instance until the process ends, and after a few dozen
+/// show no adapter any more.
 fn instance() -> wgpu::Instance {
-    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-    descriptor.backends = wgpu::Backends::PRIMARY;
-    // Validation layers would be timed along with the work.
-    descriptor.flags = wgpu::InstanceFlags::empty();
-    wgpu::Instance::new(descriptor)
+    thread_local! {
+        static INSTANCE: wgpu::Instance = {
+            let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+            descriptor.backends = wgpu::Backends::PRIMARY;
+            // Validation layers would be timed along with the work.
+            descriptor.flags = wgpu::InstanceFlags::empty();
+            wgpu::Instance::new(descriptor)
+        };
+    }
+    INSTANCE.with(Clone::clone)
 }
 
 async fn found(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
