@@ -1,6 +1,7 @@
 //! Tells the program which commit it was built from, and puts the page into it where that is asked for.
 
-include!("../core/build/commit.rs");
+use parallax_build::emit_commit;
+
 include!("build/page.rs");
 
 fn main() {
