@@ -1,7 +1,7 @@
 //! Lists `src/suite/workloads` into the registry and `../tuning` into the shipped tunings, so that adding a workload, or
 //! a tuning for a class of devices, edits no list.
 
-include!("build/table.rs");
+use parallax_build::{list_folder, write_out};
 
 fn main() {
     let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo"));
@@ -16,7 +16,10 @@ fn main() {
     write_out("workloads.rs", &(modules + &table));
 
     let mut tunings = String::from("static TUNINGS: &[(&str, &str)] = &[\n");
-    for (stem, path) in list_folder(&root.join("../tuning"), "toml") {
+    // A package has the folder inside; so has a checkout, by a link, which not every system knows.
+    let inside = root.join("tuning");
+    let folder = if inside.is_dir() { inside } else { root.join("../tuning") };
+    for (stem, path) in list_folder(&folder, "toml") {
         tunings += &format!("    ({stem:?}, include_str!({path:?})),\n");
     }
     write_out("tunings.rs", &(tunings + "];\n"));

@@ -1,6 +1,6 @@
 //! Embeds the folder `kernels`, so that adding a kernel text edits no list.
 
-include!("../core/build/kernels.rs");
+use parallax_build::embed_kernels;
 
 fn main() {
     embed_kernels(&["wgsl"]);

@@ -1,6 +1,6 @@
 //! Tells the page which commit it was built from.
 
-include!("../core/build/commit.rs");
+use parallax_build::emit_commit;
 
 fn main() {
     emit_commit();

@@ -31,8 +31,9 @@ Examples:
 
 /// Of `report`.
 pub const REPORT: &str = "\
-Example:
-  parallax report run.json --format html --output run.html";
+Examples:
+  parallax report run.json --format html --output run.html
+  parallax run --json | parallax report - --format csv";
 
 /// Of `eval`.
 pub const EVAL: &str = "\

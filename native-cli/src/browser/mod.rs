@@ -3,9 +3,11 @@
 //! The page runs by itself and posts every event, so a browser that dies takes no finished record with it.
 
 mod launch;
+mod page;
 mod server;
 
 pub use launch::{flags, is_root};
+pub use page::Page;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -30,7 +32,7 @@ pub struct BrowserOptions {
     pub software: bool,
     /// Ask for nothing beyond what a visitor has, so that timestamps are rounded (unless a flag of `flags` lifts that).
     pub rounded_clock: bool,
-    /// The built page; otherwise `PARALLAX_PAGE`, otherwise `dist` in the usual places.
+    /// Folder of the built page; otherwise `PARALLAX_PAGE`, otherwise the program's own, otherwise `dist` in the usual places.
     pub page: Option<PathBuf>,
 }
 
@@ -100,9 +102,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// A case may overrun its share of the budget so many times; the runner's stop rule sees to that.
 const OVERRUN: f64 = 3.0;
 
-/// The folder of the page that a run would show.
-pub fn page(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
-    server::find_page(options.page.as_deref())
+/// The page that a run would show.
+pub fn page(options: &BrowserOptions) -> Result<Page, BrowserError> {
+    page::find(options.page.as_deref())
 }
 
 /// The browser that a run would start.
@@ -167,7 +169,7 @@ pub fn run(
 pub fn serve(page: Option<&Path>, port: u16, begun: impl FnOnce(&str)) -> Result<(), BrowserError> {
     // Nobody waits for events here, and a page that posts one is told so.
     let (sender, _) = mpsc::channel();
-    let server = server::Server::start(server::find_page(page)?, port, sender)?;
+    let server = server::Server::start(page::find(page)?, port, sender)?;
     begun(&server.address());
     loop {
         std::thread::park();

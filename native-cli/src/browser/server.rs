@@ -1,7 +1,6 @@
 //! A small web server for one page on this machine, and the place where the page posts its events.
 
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -17,7 +16,8 @@ use parallax_core::record::{Event, events};
 use tokio::sync::oneshot;
 use tower_http::services::ServeDir;
 
-use super::{BrowserError, PAGE};
+use super::BrowserError;
+use super::page::{self, Page};
 
 /// Where the page posts its events.
 pub const EVENTS: &str = "/api/events";
@@ -37,8 +37,7 @@ pub struct Server {
 
 /// What every answer is made from.
 struct Site {
-    /// The folder of the built page.
-    page: PathBuf,
+    page: Page,
     /// Host and port under which the page knows us.
     authority: String,
     events: Sender<Event>,
@@ -46,7 +45,7 @@ struct Site {
 
 impl Server {
     /// Serve `page` on a port of the loopback interface, any free one for 0, and pass posted events on.
-    pub fn start(page: PathBuf, port: u16, events: Sender<Event>) -> Result<Server, BrowserError> {
+    pub fn start(page: Page, port: u16, events: Sender<Event>) -> Result<Server, BrowserError> {
         let failed = |e: std::io::Error| BrowserError::Serve(e.to_string());
         let listener = TcpListener::bind(("127.0.0.1", port)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -75,11 +74,16 @@ impl Server {
 }
 
 fn router(site: Site) -> Router {
-    Router::new()
-        .route(EVENTS, post(take).layer(DefaultBodyLimit::max(LARGEST_EVENT)))
-        .fallback_service(ServeDir::new(&site.page))
-        .layer(middleware::from_fn(with_headers))
-        .with_state(Arc::new(site))
+    let router = Router::new().route(EVENTS, post(take).layer(DefaultBodyLimit::max(LARGEST_EVENT)));
+    match &site.page {
+        Page::Folder(folder) => router.fallback_service(ServeDir::new(folder)),
+        Page::Own(files) => {
+            let files = *files;
+            router.fallback(move |request: Request| async move { page::answer(files, &request) })
+        }
+    }
+    .layer(middleware::from_fn(with_headers))
+    .with_state(Arc::new(site))
 }
 
 /// Take events in, a line each, from our own page only: any site in any browser can reach the loopback interface.
@@ -135,26 +139,6 @@ async fn with_headers(request: Request, next: Next) -> Response {
     reply
 }
 
-/// The folder of the built page.
-pub fn find_page(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
-    let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(PAGE).map(PathBuf::from));
-    let places = match named {
-        Some(folder) => vec![folder],
-        None => {
-            let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("dist")));
-            let at_build = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../dist"));
-            beside.into_iter().chain([PathBuf::from("dist"), at_build]).collect()
-        }
-    };
-    match places.iter().find(|folder| folder.join("index.html").is_file()) {
-        Some(folder) => Ok(folder.clone()),
-        None => {
-            let looked = places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
-            Err(BrowserError::NoPage { looked })
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,12 +147,20 @@ mod tests {
 
     /// Status line and everything after it.
     fn talk(server: &Server, request: &str) -> String {
+        let (head, body) = talk_in_bytes(server, request);
+        head + &String::from_utf8(body).expect("text")
+    }
+
+    /// Everything before the body, and the body.
+    fn talk_in_bytes(server: &Server, request: &str) -> (String, Vec<u8>) {
         let mut stream = TcpStream::connect(&server.authority).expect("connected");
         stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("set");
         stream.write_all(request.replace("HOST", &server.authority).as_bytes()).expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("answered");
-        answer
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("answered");
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
+        let body = answer.split_off(end + 4);
+        (String::from_utf8(answer).expect("text"), body)
     }
 
     #[test]
@@ -179,7 +171,7 @@ mod tests {
             std::fs::write(folder.path().join(name), text).expect("written");
         }
         let (sender, _events) = std::sync::mpsc::channel();
-        let server = Server::start(folder.path().to_owned(), 0, sender).expect("started");
+        let server = Server::start(Page::Folder(folder.path().to_owned()), 0, sender).expect("started");
         let get =
             |path: &str| talk(&server, &format!("GET {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n"));
         let index = get("/?budget=2");
@@ -219,11 +211,40 @@ mod tests {
         std::fs::remove_file(outside).expect("removed");
     }
 
+    /// `hello` by gzip.
+    const HELLO: &[u8] =
+        &[31, 139, 8, 0, 0, 0, 0, 0, 0, 255, 203, 72, 205, 201, 201, 7, 0, 134, 166, 16, 54, 5, 0, 0, 0];
+
+    #[test]
+    fn the_programs_own_page_is_served_as_a_folder_would_be() {
+        let files: page::Files = &[("index.html", HELLO), ("parts/a.wasm", HELLO), ("open-trace.html", HELLO)];
+        let (sender, _events) = std::sync::mpsc::channel();
+        let server = Server::start(Page::Own(files), 0, sender).expect("started");
+        let ask = |method: &str, path: &str, headers: &str| {
+            let line = format!("{method} {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n{headers}\r\n");
+            talk_in_bytes(&server, &line)
+        };
+        let (head, body) = ask("GET", "/?budget=2", "");
+        assert!(head.starts_with("HTTP/1.1 200") && body == b"hello", "{head}");
+        for header in ["opener-policy: same-origin", "embedder-policy: require-corp", "no-store", "text/html"] {
+            assert!(head.contains(header), "{header} in {head}");
+        }
+        let (head, body) = ask("GET", "/parts/a.wasm", "Accept-Encoding: br, gzip;q=0.5\r\n");
+        assert!(head.contains("content-encoding: gzip") && head.contains("application/wasm"), "{head}");
+        assert_eq!(body, HELLO);
+        assert!(!ask("GET", "/open-trace.html", "").0.contains("opener-policy"));
+        for (method, path, status) in
+            [("GET", "/absent", "404"), ("GET", "/../index.html", "404"), ("DELETE", "/index.html", "405")]
+        {
+            assert!(ask(method, path, "").0.starts_with(&format!("HTTP/1.1 {status}")), "{method} {path}");
+        }
+    }
+
     #[test]
     fn events_are_taken_from_our_page_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let (sender, events) = std::sync::mpsc::channel();
-        let server = Server::start(folder.path().to_owned(), 0, sender).expect("started");
+        let server = Server::start(Page::Folder(folder.path().to_owned()), 0, sender).expect("started");
         let post = |path: &str, headers: &str, body: &str| {
             let length = body.len();
             talk(

@@ -24,7 +24,7 @@ const TAX: &str = "The portability tax";
 /// `compare`.
 #[derive(Debug, Args)]
 pub struct Compare {
-    /// Run files
+    /// Run files; `-` is standard input
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     /// The run that the others are held against [default: the first]

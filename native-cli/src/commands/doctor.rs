@@ -103,7 +103,7 @@ fn gather(args: &Doctor, start_browser: bool) -> Facts {
     // Before anything of ours is on them.
     let (boards, load) = (sensors::boards(), load());
     let options = browser_options(&args.device);
-    let page = browser::page(&options).map(|page| page.display().to_string()).map_err(|e| reason(&e.to_string()));
+    let page = browser::page(&options).map(|page| page.to_string()).map_err(|e| reason(&e.to_string()));
     let executable = browser::executable(&options).map_err(|e| reason(&e.to_string()));
     let in_page = (start_browser && page.is_ok() && executable.is_ok()).then(|| in_page(&options));
     Facts {

@@ -12,7 +12,7 @@ use crate::table;
 /// `report`.
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Run files
+    /// Run files; `-` is standard input
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]

@@ -1,9 +1,10 @@
 //! Run files in, tables and pages out: what `compare` and `report` share.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use parallax_core::record::Run;
 
@@ -66,12 +67,27 @@ pub fn emit(written: &Written, read: &[PathBuf], text: &str) -> anyhow::Result<(
     Ok(())
 }
 
+/// Stands for standard input among files.
+const STDIN: &str = "-";
+
+fn contents(path: &Path) -> std::io::Result<Vec<u8>> {
+    if path != Path::new(STDIN) {
+        return std::fs::read(path);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// Read run files. Their names are the targets while those tell them apart, then the files' stems, then the paths.
 pub fn read(files: &[PathBuf]) -> anyhow::Result<Vec<(String, Run)>> {
+    if files.iter().filter(|path| *path == Path::new(STDIN)).count() > 1 {
+        bail!("standard input (`{STDIN}`) can be read only once");
+    }
     let mut runs = Vec::new();
     for path in files {
         // Lossy, because a file that was cut off may end within a letter.
-        let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let bytes = contents(path).with_context(|| format!("cannot read {}", path.display()))?;
         runs.push(Run::parse(&String::from_utf8_lossy(&bytes)).with_context(|| path.display().to_string())?);
     }
     let stem =

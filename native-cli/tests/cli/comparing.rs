@@ -202,3 +202,21 @@ fn a_file_with_impossible_numbers_is_refused_by_name() {
         mistake(dir.path(), &["report", "bad.json", "--format", "html"], &["bad.json", part]);
     }
 }
+
+#[test]
+fn a_run_may_come_from_standard_input() {
+    let dir = folder();
+    let old = recorded(dir.path(), "old.json", "cpu", "a device", 1.0);
+    let new = recorded(dir.path(), "new.json", "cpu", "a device", 2.0);
+    let piped = |args: &[&str]| {
+        let input = std::fs::File::open(dir.path().join(&new)).expect("a file");
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_parallax"));
+        let output = command.args(args).current_dir(dir.path()).stdin(input).output().expect("the program starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    assert_eq!(piped(&["report", "-", "--format", "csv"]), piped(&["report", &new, "--format", "csv"]));
+    let compared = String::from_utf8(piped(&["compare", &old, "-"])).expect("UTF-8");
+    assert!(compared.contains("slower"), "{compared}");
+    mistake(dir.path(), &["compare", "-", "-"], &["standard input (`-`) can be read only once"]);
+}

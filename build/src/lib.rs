@@ -1,0 +1,65 @@
+//! What the build scripts share: folders that become tables, and the commit.
+
+/// Every entry of `folder` that is a file with extension `ext`, or a folder, as (stem, absolute path),
+/// sorted by stem so that the result does not depend on the file system.
+pub fn list_folder(folder: &std::path::Path, ext: &str) -> Vec<(String, std::path::PathBuf)> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("cannot list {}: {e}", folder.display()));
+    let mut found: Vec<_> = entries
+        .map(|entry| entry.expect("readable folder entry").path())
+        .filter(|path| path.is_dir() || path.extension().is_some_and(|x| x == ext))
+        .map(|path| {
+            let stem = path.file_stem().expect("named").to_string_lossy().into_owned();
+            (stem, path.canonicalize().expect("existing path"))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// Write `text` to `name` in the build script's output folder.
+pub fn write_out(name: &str, text: &str) {
+    let dir = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    std::fs::write(std::path::Path::new(&dir).join(name), text).expect("writable OUT_DIR");
+}
+
+/// Write `kernels.rs`: `FILES`, the name and text of each file with one of these extensions below `kernels/`, as in
+/// `matmul/tiled.cu`.
+pub fn embed_kernels(extensions: &[&str]) {
+    let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("kernels");
+    let mut files = Vec::new();
+    for extension in extensions {
+        for (folder, path) in list_folder(&root, extension) {
+            let found = match path.is_dir() {
+                true => {
+                    list_folder(&path, extension).into_iter().map(|(n, file)| (format!("{folder}/{n}"), file)).collect()
+                }
+                false => vec![(folder, path)],
+            };
+            files.extend(found.into_iter().map(|(name, file)| (format!("{name}.{extension}"), file)));
+        }
+    }
+    files.sort();
+    let mut table = String::from("static FILES: &[(&str, &str)] = &[\n");
+    for (name, file) in files {
+        table += &format!("    ({name:?}, include_str!({file:?})),\n");
+    }
+    table += "];\n";
+    write_out("kernels.rs", &table);
+}
+
+/// Set `PARALLAX_COMMIT` for the crate: short hash, `-dirty` when tracked files differ, empty outside a checkout.
+pub fn emit_commit() {
+    let git = |args: &[&str]| {
+        let output = std::process::Command::new("git").args(args).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_default();
+    let dirty = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|s| !s.is_empty());
+    println!("cargo::rustc-env=PARALLAX_COMMIT={commit}{}", if dirty { "-dirty" } else { "" });
+    // HEAD's log is written on every commit and checkout.
+    if let Some(dir) = git(&["rev-parse", "--absolute-git-dir"]) {
+        println!("cargo::rerun-if-changed={dir}/logs/HEAD");
+    }
+    println!("cargo::rerun-if-changed=build.rs");
+}
