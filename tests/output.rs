@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
+use parallax::console::Painted;
+use parallax::table;
 use parallax_core::compare::{Options, compare};
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode};
@@ -174,15 +176,22 @@ fn foreign_broken_and_newer_files_are_told_apart() {
     assert!(matches!(Run::parse(r#"{"schema":"parallax.run","version":1}"#), Err(ReadError::Malformed(_))));
 }
 
+/// A table as it is at the widths of terminals.
+fn at_each_width(name: &str, table: impl Fn(usize) -> Painted) {
+    for width in [60, 80, 120] {
+        assert_snapshot!(format!("{name}.{width}.txt"), table(width).plain());
+    }
+}
+
 #[test]
 fn tables_keep_their_form() {
     let base = run("mock", steady);
-    assert_snapshot!("run.txt", parallax::table::run(&base));
-    assert_snapshot!("verify.txt", parallax::table::checks(&base));
+    at_each_width("run", |width| table::run(&base, width));
+    at_each_width("verify", |width| table::checks(&base, width));
     assert_snapshot!("run.md", parallax_core::report::table(&base).markdown());
     let runs = [("one".to_owned(), base), ("two".to_owned(), run("mock", slower))];
     let compared = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
-    assert_snapshot!("compare.txt", parallax::table::text(&compared));
+    at_each_width("compare", |width| table::text(&compared, width));
     assert_snapshot!("compare.md", compared.markdown());
 }
 
@@ -193,12 +202,35 @@ fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
         &parallax_core::compare::tax::tax(&runs, None, false, parallax_core::compare::tax::Pairing::Same)
             .expect("one GPU"),
     );
-    assert_snapshot!("tax.txt", parallax::table::text(&tax));
+    at_each_width("tax", |width| table::text(&tax, width));
     assert_snapshot!("tax.md", tax.markdown());
     let aa =
         a_a_table(&parallax_core::compare::aa::a_a(&[run("mock", steady), run("mock", steady), run("mock", slower)]));
-    assert_snapshot!("aa.txt", parallax::table::text(&aa));
+    at_each_width("aa", |width| table::text(&aa, width));
     assert_snapshot!("aa.md", aa.markdown());
+}
+
+/// Everything recorded fits, and every case can still be read.
+#[test]
+fn tables_of_recorded_results_fit_the_terminal() {
+    for path in recorded() {
+        let Ok(run) = Run::parse(&std::fs::read_to_string(&path).expect("readable")) else { continue };
+        for room in [40, 60, 80, 120] {
+            let shown = table::run(&run, room).plain();
+            let name = format!("{} in {room} columns", path.display());
+            for line in shown.lines() {
+                assert!(line.chars().count() <= room, "{name}: {line}");
+                assert_eq!(line, line.trim_end(), "{name}");
+            }
+            // The first column alone: what stands before the first gap.
+            let rows = shown.lines().skip_while(|line| !line.starts_with('─'));
+            let bare: String = rows.filter_map(|line| line.trim_start().split("  ").next()).collect();
+            for record in run.records.iter().filter(|r| parallax_core::report::has_row(r)) {
+                let (problem, _) = record.case.rsplit_once('/').expect("a variant");
+                assert!(bare.contains(problem), "{name}: {problem} is not in {bare}");
+            }
+        }
+    }
 }
 
 #[test]

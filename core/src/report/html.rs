@@ -146,19 +146,21 @@ fn without_heading(run: &Run) -> Table {
 }
 
 fn table(table: &Table) -> Markup {
+    let right = |i: usize| table.columns[i].right;
+    let notes = table.all_notes();
     html! {
         @for line in &table.heading { p { (line) } }
         div.wide tabindex="0" {
             table {
-                thead { tr { @for (i, column) in table.columns.iter().enumerate() { th.right[i >= table.right_from] { (column) } } } }
+                thead { tr { @for (i, column) in table.columns.iter().enumerate() { th.right[right(i)] { (column.title) } } } }
                 tbody {
                     @for row in &table.rows {
-                        tr { @for (i, cell) in row.iter().enumerate() { td.right[i >= table.right_from] { (cell) } } }
+                        tr { @for (i, cell) in row.iter().enumerate() { td.right[right(i)] { (cell.text) } } }
                     }
                 }
             }
         }
-        @if !table.notes.is_empty() { ul.soft { @for note in &table.notes { li { (note) } } } }
+        @if !notes.is_empty() { ul.soft { @for note in &notes { li { (note) } } } }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Records to tables: what a person reads.
 
-use super::escape;
+use super::grid::{Cell, Column, Rank, Table, Tone};
 use crate::record::roofline::Ceilings;
 use crate::record::{Outcome, Record, Run};
 use crate::suite::Rate;
@@ -79,12 +79,34 @@ pub fn row(record: &Record, run: &Run) -> Row {
     }
 }
 
-/// Column titles of a run's table, in the order of [`cells`].
-pub const COLUMNS: [&str; 8] = ["case", "variant", "median", "95 %", "rate", "of ceiling", "verdict", "clock"];
+/// The columns of a run's table, in the order of [`cells`].
+fn columns() -> Vec<Column> {
+    vec![
+        Column::text("case"),
+        Column::label("variant"),
+        Column::figure("median", Rank::Essential),
+        Column::figure("95 %", Rank::Useful),
+        Column::figure("rate", Rank::Extra),
+        Column::figure("of ceiling", Rank::Extra),
+        Column::figure("verdict", Rank::Essential),
+        Column { folds: true, ..Column::figure("clock", Rank::Extra) },
+    ]
+}
 
-/// The cells of a row, in the order of [`COLUMNS`]; the note is for a line of its own.
-pub fn cells(row: &Row) -> [&str; 8] {
-    [&row.problem, &row.variant, &row.median, &row.interval, &row.rate, &row.ceiling, &row.verdict, &row.clock]
+/// Where the verdict stands among the columns.
+const VERDICT: usize = 6;
+
+/// The cells of a row, in the order of [`columns`]; the note is for a line of its own.
+fn cells(row: &Row) -> Vec<Cell> {
+    let texts =
+        [&row.problem, &row.variant, &row.median, &row.interval, &row.rate, &row.ceiling, &row.verdict, &row.clock];
+    let mut cells: Vec<Cell> = texts.into_iter().map(Cell::from).collect();
+    cells[VERDICT].tone = match row.verdict.as_str() {
+        "pass" => Tone::Good,
+        "unresolved" => Tone::Doubtful,
+        _ => Tone::Bad,
+    };
+    cells
 }
 
 /// How many records ended in each way, as one sentence.
@@ -136,42 +158,21 @@ pub fn has_row(record: &Record) -> bool {
     !matches!(record.outcome, Outcome::Skipped { .. })
 }
 
-/// A table ready to print, as text, Markdown or HTML alike.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Table {
-    /// Lines above it.
-    pub heading: Vec<String>,
-    /// Titles of the columns.
-    pub columns: Vec<String>,
-    /// Columns from this one on are aligned to the right.
-    pub right_from: usize,
-    /// A row per line, as many cells as columns.
-    pub rows: Vec<Vec<String>>,
-    /// Lines below it.
-    pub notes: Vec<String>,
-}
-
-impl Table {
-    /// The table in Markdown; lines above become paragraphs, lines below a list.
-    pub fn markdown(&self) -> String {
-        let heading: String = self.heading.iter().map(|line| format!("{}\n\n", markdown_text(line))).collect();
-        let columns: Vec<&str> = self.columns.iter().map(String::as_str).collect();
-        let table = markdown(&columns, self.rows.iter().cloned());
-        let notes: String = self.notes.iter().map(|line| format!("- {}\n", markdown_text(line))).collect();
-        let gap = if notes.is_empty() { "" } else { "\n" };
-        format!("{heading}{table}{gap}{notes}")
-    }
+/// Records as planned, which keeps variants together; they came in the order in which they were measured.
+pub(crate) fn as_planned(run: &Run) -> Vec<&Record> {
+    let place: std::collections::HashMap<&str, usize> =
+        run.planned.iter().enumerate().map(|(i, case)| (case.as_str(), i)).collect();
+    let mut records: Vec<&Record> = run.records.iter().collect();
+    records.sort_by_key(|r| place.get(r.case.as_str()).copied().unwrap_or(usize::MAX));
+    records
 }
 
 /// A run as a table: where it ran, a line per case, and the reasons of everything that did not plainly pass. What was
 /// skipped has a line per reason.
 pub fn table(run: &Run) -> Table {
-    // As planned, which keeps variants together; records came in the order in which they were measured.
-    let place: std::collections::HashMap<&str, usize> =
-        run.planned.iter().enumerate().map(|(i, case)| (case.as_str(), i)).collect();
-    let mut records: Vec<&Record> = run.records.iter().collect();
-    records.sort_by_key(|r| place.get(r.case.as_str()).copied().unwrap_or(usize::MAX));
-    let rows: Vec<Row> = records.into_iter().filter(|r| has_row(r)).map(|record| row(record, run)).collect();
+    let mut records = as_planned(run);
+    records.retain(|r| has_row(r));
+    let rows: Vec<Row> = records.iter().map(|record| row(record, run)).collect();
     let reasons = rows.iter().filter(|r| !r.note.is_empty());
     let mut notes: Vec<String> = reasons.map(|r| format!("{}/{}: {}", r.problem, r.variant, r.note)).collect();
     notes.extend(skipped(run));
@@ -183,9 +184,9 @@ pub fn table(run: &Run) -> Table {
     }
     Table {
         heading: heading(run),
-        columns: COLUMNS.map(str::to_owned).to_vec(),
-        right_from: 2,
-        rows: rows.iter().map(|r| cells(r).map(str::to_owned).to_vec()).collect(),
+        columns: columns(),
+        rows: rows.iter().map(cells).collect(),
+        remarks: Vec::new(),
         notes,
     }
 }
@@ -250,23 +251,6 @@ pub fn ceilings(ceilings: &Ceilings) -> Vec<Ceiling> {
 fn ceilings_line(measured: &Ceilings) -> Option<String> {
     let parts: Vec<String> = ceilings(measured).into_iter().map(|c| format!("{} {}", c.name, c.value)).collect();
     (!parts.is_empty()).then(|| format!("ceilings: {}", parts.join(", ")))
-}
-
-/// A Markdown table. Cells cannot break out of it: bars, line breaks and the start of tags are escaped.
-pub fn markdown(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let escaped = |cell: &str| markdown_text(cell).replace('|', "\\|");
-    let mut text = line(columns.iter().map(|c| escaped(c)).collect());
-    text += &line(columns.iter().map(|_| "---".to_owned()).collect());
-    for row in rows {
-        text += &line(row.iter().map(|cell| escaped(cell)).collect());
-    }
-    text
-}
-
-/// Text on one line that is no HTML.
-fn markdown_text(text: &str) -> String {
-    escape(text).replace('<', "&lt;")
 }
 
 /// The device in one line.

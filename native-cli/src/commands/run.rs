@@ -7,7 +7,8 @@ use parallax_core::measure::runner::Mode;
 
 use crate::args::Common;
 use crate::commands::a_a;
-use crate::commands::measuring::{each_target, finish, say};
+use crate::commands::measuring::{each_target, finish, say, show};
+use crate::console::width;
 use crate::output::{Output, writable_folder};
 use crate::table;
 
@@ -36,7 +37,7 @@ fn once(common: &Common) -> anyhow::Result<ExitCode> {
     let mut written = Vec::new();
     let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip };
     let measured = each_target(common, &common.spec()?, Mode::Measure, &out, |done| {
-        say(common, &table::run(&done.run));
+        show(common, &table::run(&done.run, width()));
         say(common, &done.trace_line());
         written.push(done.paths());
     })?;

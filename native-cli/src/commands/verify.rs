@@ -6,7 +6,8 @@ use anyhow::Context;
 use parallax_core::measure::runner::Mode;
 
 use crate::args::Common;
-use crate::commands::measuring::{each_target, finish, say};
+use crate::commands::measuring::{each_target, finish, show};
+use crate::console::width;
 use crate::output::Output;
 use crate::table;
 
@@ -15,7 +16,8 @@ pub fn verify(common: &Common) -> anyhow::Result<ExitCode> {
     // Verdicts are for the eye; the files that a session keeps are not part of the bargain here.
     let scratch = tempfile::tempdir().context("no folder for temporary files")?;
     let out = Output { folder: scratch.path().to_owned(), gzip: false };
-    let measured =
-        each_target(common, &common.spec()?, Mode::Verify, &out, |done| say(common, &table::checks(&done.run)))?;
+    let measured = each_target(common, &common.spec()?, Mode::Verify, &out, |done| {
+        show(common, &table::checks(&done.run, width()))
+    })?;
     finish(common, measured)
 }
