@@ -34,9 +34,12 @@ pub fn plain(columns: &[&str], right_from: usize, rows: impl Iterator<Item = Vec
     text(&Table { columns, rows, ..Table::default() }, width)
 }
 
-/// A run: where it ran, a line per case, and the reasons of everything that is not plainly right.
+/// A run: where it ran, a line per case, the reasons of everything that is not plainly right, and what it comes to.
 pub fn run(run: &Run, width: usize) -> Painted {
-    text(&report::table(run), width)
+    let table = text(&report::table(run), width);
+    let summary = report::summary(run);
+    let summary = (!summary.is_empty()).then(|| lines(summary, width));
+    below_each_other(std::iter::once(table).chain(summary))
 }
 
 /// What `verify` found: the comparison of each case, and what was skipped by reason.

@@ -109,6 +109,13 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
+impl Remark {
+    /// A remark, if it is about anything.
+    pub fn some(text: String, marks: Vec<Mark>) -> Option<Remark> {
+        (!marks.is_empty()).then_some(Remark { text, marks })
+    }
+}
+
 impl Table {
     /// The lines below the table where its cells cannot be marked: every remark names what it is about.
     pub fn all_notes(&self) -> Vec<String> {

@@ -8,6 +8,7 @@ mod grid;
 pub mod html;
 mod scores;
 pub mod sheet;
+mod summary;
 mod table;
 mod tax;
 
@@ -16,5 +17,6 @@ pub use comparison::*;
 pub use escape::*;
 pub use grid::*;
 pub use scores::*;
+pub use summary::*;
 pub use table::*;
 pub use tax::*;

@@ -1,6 +1,6 @@
 //! Records to tables: what a person reads.
 
-use super::grid::{Cell, Column, Rank, Table, Tone};
+use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
 use crate::record::roofline::Ceilings;
 use crate::record::{Outcome, Record, Run};
 use crate::suite::Rate;
@@ -97,11 +97,12 @@ fn columns() -> Vec<Column> {
 const VERDICT: usize = 6;
 
 /// The cells of a row, in the order of [`columns`]; the note is for a line of its own.
-fn cells(row: &Row) -> Vec<Cell> {
+fn cells(row: &Row, short: bool) -> Vec<Cell> {
     let texts =
         [&row.problem, &row.variant, &row.median, &row.interval, &row.rate, &row.ceiling, &row.verdict, &row.clock];
     let mut cells: Vec<Cell> = texts.into_iter().map(Cell::from).collect();
     cells[VERDICT].tone = match row.verdict.as_str() {
+        "pass" if short => Tone::Doubtful,
         "pass" => Tone::Good,
         "unresolved" => Tone::Doubtful,
         _ => Tone::Bad,
@@ -182,11 +183,15 @@ pub fn table(run: &Run) -> Table {
         let missing: Vec<&str> = run.missing().collect();
         notes.push(format!("ended early: {why}; not reached: {}", missing.join(", ")));
     }
+    let short: Vec<bool> = records.iter().map(|r| super::short_of_precision(r, run)).collect();
+    let marks = records.iter().enumerate().filter(|(i, _)| short[*i]);
+    let marks = marks.map(|(row, record)| Mark { row, column: VERDICT, name: record.case.clone() });
+    let aim = format!("short of the precision asked for, ± {}", percent(super::aim(run)));
     Table {
         heading: heading(run),
         columns: columns(),
-        rows: rows.iter().map(cells).collect(),
-        remarks: Vec::new(),
+        rows: rows.iter().zip(&short).map(|(row, short)| cells(row, *short)).collect(),
+        remarks: Remark::some(aim, marks.collect()).into_iter().collect(),
         notes,
     }
 }
