@@ -13,7 +13,7 @@ use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Spec, plan};
 use parallax_core::record::stats::Summary;
 use parallax_core::record::{Event, ReadError, Record, Run, Suite, json_schema};
-use parallax_core::report::{a_a_table, comparison_table, tax_table};
+use parallax_core::report::{a_a_table, compared_runs, comparison_table, tax_table};
 use parallax_core::testing::mock::{Fault, Mock, Script, caps};
 use serde_json::Value;
 
@@ -190,6 +190,7 @@ fn tables_keep_their_form() {
     at_each_width("verify", |width| table::checks(&base, width));
     assert_snapshot!("run.md", parallax_core::report::table(&base).markdown());
     let runs = [("one".to_owned(), base), ("two".to_owned(), run("mock", slower))];
+    at_each_width("compared_runs", |width| table::text(&compared_runs(&runs), width));
     let compared = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
     at_each_width("compare", |width| table::text(&compared, width));
     assert_snapshot!("compare.md", compared.markdown());

@@ -1,9 +1,11 @@
 //! A comparison as a table.
 
+use super::html::date;
 use super::{Cell, Column, Mark, Rank, Remark, Table, Tone};
 use crate::compare::identity::normalised;
 use crate::compare::verdict::{Ratio, Verdict, digits};
 use crate::compare::{Comparison, Pair};
+use crate::record::Run;
 use crate::units::percent;
 
 /// Whether a run was on another device than the base.
@@ -11,6 +13,39 @@ fn elsewhere(comparison: &Comparison, run: usize) -> bool {
     let name = |i: usize| normalised(&comparison.runs[i].device);
     name(run) != name(comparison.base)
 }
+
+/// What was compared: a line per run, and a warning for everything that makes them differ besides the code.
+pub fn compared_runs(runs: &[(String, Run)]) -> Table {
+    let driver = |run: &Run| format!("{} {}", run.device().api, run.device().driver).trim().to_owned();
+    let row = |(name, run): &(String, Run)| {
+        let commit = if run.suite.commit.is_empty() { "unknown" } else { &run.suite.commit };
+        let begun = date(run.started).unwrap_or_else(|| "unknown".to_owned());
+        vec![name.clone(), run.target.clone(), run.device().name.clone(), driver(run), commit.to_owned(), begun]
+    };
+    let row = |run| row(run).into_iter().map(Cell::from).collect();
+    let columns = ["target", "device", "driver", "commit", "begun"].map(Column::label);
+    let differ = |of: &dyn Fn(&Run) -> String| runs.iter().any(|(_, run)| of(run) != of(&runs[0].1));
+    // The same target elsewhere: that different targets have different drivers goes without saying.
+    let one_target = !differ(&|run| run.target.clone());
+    let begun = || runs.iter().map(|(_, run)| run.started);
+    let apart = begun().max().zip(begun().min()).map_or(0, |(last, first)| (last - first) / DAY);
+    let warnings = [
+        differ(&|run| normalised(&run.device().name)).then(|| "the devices differ".to_owned()),
+        (one_target && differ(&driver)).then(|| "the drivers differ".to_owned()),
+        (apart > 0).then(|| format!("the runs began {apart} {} apart", if apart == 1 { "day" } else { "days" })),
+    ];
+    let warnings: Vec<String> = warnings.into_iter().flatten().collect();
+    let warning = || format!("warning: {}: not all of a difference need be the code's", warnings.join(", "));
+    Table {
+        columns: std::iter::once(Column::text("run")).chain(columns).collect(),
+        rows: runs.iter().map(row).collect(),
+        notes: (!warnings.is_empty()).then(warning).into_iter().collect(),
+        ..Table::default()
+    }
+}
+
+/// Seconds of a day.
+const DAY: u64 = 86_400;
 
 /// A line per pair. Utilisations stand beside the times when devices differ and both sides of some pair have one.
 pub fn comparison_table(comparison: &Comparison) -> Table {
@@ -128,7 +163,6 @@ fn alone(comparison: &Comparison) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::compare::{Options, compare};
-    use crate::record::Run;
     use crate::record::stats::Summary;
     use crate::testing::fixtures::{measured, run, spread};
 
@@ -158,5 +192,31 @@ mod tests {
         ];
         assert_eq!(told, want);
         assert!(table.all_notes().contains(&format!("{}: {}", want[1].0, CASES[1])), "{:?}", table.all_notes());
+    }
+
+    #[test]
+    fn runs_that_differ_in_more_than_code_are_warned_about() {
+        type Change = fn(&mut Run);
+        let cases: [(Change, &str); 6] = [
+            (|run| run.started += 3600, ""),
+            (|run| run.devices[0].name = "x".to_owned(), ""),
+            (|run| run.devices[0].name = "NVIDIA Y".to_owned(), "the devices differ"),
+            (|run| run.devices[0].driver = "2".to_owned(), "the drivers differ"),
+            (|run| run.started += 3 * DAY, "the runs began 3 days apart"),
+            (
+                |run| {
+                    run.target = "wgpu".to_owned();
+                    run.devices[0].driver = "2".to_owned();
+                },
+                "",
+            ),
+        ];
+        for (change, want) in cases {
+            let mut runs = both();
+            change(&mut runs[1].1);
+            let notes = compared_runs(&runs).notes.join("\n");
+            assert_eq!(notes.is_empty(), want.is_empty(), "{notes}");
+            assert!(notes.contains(want), "{notes} lacks {want}");
+        }
     }
 }

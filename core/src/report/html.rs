@@ -87,7 +87,8 @@ fn head(i: usize, name: &str, run: &Run) -> Markup {
     }
 }
 
-fn date(seconds: u64) -> Option<String> {
+/// When, in UTC; `None` where nobody said.
+pub(super) fn date(seconds: u64) -> Option<String> {
     let at = jiff::Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?;
     (seconds > 0).then(|| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
 }

@@ -83,7 +83,10 @@ fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> 
     let scores = report::compared_scores(comparison);
     let tables = || std::iter::once(report::comparison_table(comparison)).chain(scores.clone());
     Ok(match format {
-        Format::Text => Made::Tables(table::below_each_other(tables().map(|t| table::text(&t, width())))),
+        Format::Text => {
+            let tables = std::iter::once(report::compared_runs(runs)).chain(tables());
+            Made::Tables(table::below_each_other(tables.map(|t| table::text(&t, width()))))
+        }
         Format::Markdown => Made::Text(tables().map(|t| t.markdown()).collect::<Vec<_>>().join("\n")),
         Format::Csv => Made::Text(sheet::csv(&sheet::rows(runs, Some(comparison)))),
         Format::Json => Made::Text(serde_json::to_string(comparison)? + "\n"),
