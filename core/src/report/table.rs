@@ -1,6 +1,7 @@
 //! Records to tables: what a person reads.
 
 use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
+use crate::device::Clock;
 use crate::record::roofline::Ceilings;
 use crate::record::{Outcome, Record, Run};
 use crate::suite::Rate;
@@ -266,13 +267,37 @@ pub fn device_line(run: &Run) -> String {
     format!("{} ({}{driver}{software}) as target {}", device.name, device.api, run.target)
 }
 
-/// The clock in one line, with the error that its step puts on a single reading.
+/// The clocks in one line, each with its step, which is the error of a single reading.
 pub fn clock_line(run: &Run) -> String {
     let note = run.clock.note.as_deref().map(|n| format!(" ({n})")).unwrap_or_default();
-    format!(
-        "{} clock, steps of {}; host clock, steps of {}{note}",
-        run.clock.clock.label(),
-        run.clock.step,
-        run.clock.host_step
-    )
+    let told = |name: &str, step: Nanos| format!("{name} clock, steps of {step}");
+    let host = told(Clock::Host.label(), run.clock.host_step);
+    match run.clock.clock {
+        Clock::Host => format!("{host}{note}"),
+        other => format!("{}; {host}{note}", told(other.label(), run.clock.step)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::run;
+
+    #[test]
+    fn a_clock_is_told_once() {
+        let mut run = run("cuda", "X", &[]);
+        for (clock, want) in [
+            (Clock::GpuTimestamps, "gpu clock, steps of 2.00 ns; host clock, steps of 30.0 ns (a note)"),
+            (Clock::Host, "host clock, steps of 30.0 ns (a note)"),
+        ] {
+            run.clock = crate::device::ClockInfo {
+                clock,
+                step: if clock == Clock::Host { Nanos(30.0) } else { Nanos(2.0) },
+                host_step: Nanos(30.0),
+                note: Some("a note".to_owned()),
+                ..run.clock
+            };
+            assert_eq!(clock_line(&run), want);
+        }
+    }
 }

@@ -3,16 +3,17 @@
 use std::process::ExitCode;
 
 use crate::args::Common;
-use parallax_core::report::escape;
 
 use crate::browser;
 use crate::console;
-use crate::console::outln;
+use crate::console::width;
+use crate::table;
 use crate::targets::{Opened, TARGETS};
 
 /// Print every target.
 pub fn devices(common: &Common) -> anyhow::Result<ExitCode> {
     let mut found = Vec::new();
+    let mut rows = Vec::new();
     for target in TARGETS {
         let described = match (target.open)(&common.device) {
             Ok(Opened::Here(profiler)) => {
@@ -22,10 +23,10 @@ pub fn devices(common: &Common) -> anyhow::Result<ExitCode> {
                 }
                 let types = device.caps.dtypes.iter().map(|d| d.name()).collect::<Vec<_>>().join(" ");
                 format!(
-                    "{} ({}, {:?}; {types}; {} clock, steps of {})",
+                    "{} ({}, {}), computes with {types}; {} clock, steps of {}",
                     device.name,
                     device.api,
-                    device.kind,
+                    device.kind.name(),
                     clock.clock.label(),
                     clock.step
                 )
@@ -41,19 +42,20 @@ pub fn devices(common: &Common) -> anyhow::Result<ExitCode> {
                 if common.json {
                     found.push(serde_json::json!({"target": target.name, "unavailable": why}));
                 }
-                format!("not here: {why}")
+                format!("not available: {why}")
             }
         };
         if !common.json {
-            outln!("{:>8}  {}", target.name, escape(&described));
+            rows.push(vec![target.name.to_owned(), described]);
         }
     }
     if common.json {
         console::raw(&serde_json::to_string(&found)?);
     } else {
         for (i, (name, kind)) in pollster::block_on(parallax_shaders::adapters()).iter().enumerate() {
-            outln!("{:>8}  --adapter {i}: {} ({kind:?})", "", escape(name));
+            rows.push(vec![format!("wgpu --adapter {i}"), format!("{name} ({})", kind.name())]);
         }
+        console::show(&table::plain(&["target", "device"], 2, rows.into_iter(), width()));
     }
     Ok(ExitCode::SUCCESS)
 }
