@@ -12,7 +12,7 @@ use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Spec, plan};
 use parallax_core::record::stats::Summary;
-use parallax_core::record::{Event, ReadError, Record, Run, Suite, json_schema};
+use parallax_core::record::{Event, Outcome, ReadError, Record, Run, StopReason, Suite, json_schema};
 use parallax_core::report::{a_a_table, compared_runs, comparison_table, tax_table};
 use parallax_core::testing::mock::{Fault, Mock, Script, caps};
 use serde_json::Value;
@@ -209,6 +209,36 @@ fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
         a_a_table(&parallax_core::compare::aa::a_a(&[run("mock", steady), run("mock", steady), run("mock", slower)]));
     at_each_width("aa", |width| table::text(&aa, width));
     assert_snapshot!("aa.md", aa.markdown());
+}
+
+/// Variants that compete, figures that are not known well enough, and a pair that a coarse clock cannot tell apart.
+#[test]
+fn what_is_not_plain_is_marked_and_summed_up() {
+    let of = |flash: f64, clock_error: f64| {
+        let base = run("mock", steady);
+        let known = base.records.iter().find(|r| r.case.ends_with("causal/f32/flash")).expect("it ran");
+        let record = |(variant, median, width): (&str, f64, f64)| {
+            let mut record = known.clone();
+            record.case = known.case.replace("flash", variant);
+            record.parts.variant = variant.to_owned();
+            let Outcome::Pass(measured) = &mut record.outcome else { panic!("{} passed", known.case) };
+            let timing = measured.timing.as_mut().expect("timed");
+            // In an order that is not sorted, and evenly spread.
+            timing.samples = (0..40).map(|i| median * (1.0 + width * (f64::from(i * 7 % 40) / 20.0 - 1.0))).collect();
+            timing.summary = Summary::of(&timing.samples).expect("samples");
+            timing.clock_error = clock_error;
+            timing.stopped = StopReason::Budget;
+            record
+        };
+        let variants =
+            [("naive", 4e5, 0.002), ("flash", flash, 0.002), ("manual", 1.6e5, 0.06), ("vendor", 9.99e4, 0.002)];
+        let records: Vec<Record> = variants.into_iter().map(record).collect();
+        Run { planned: records.iter().map(|r| r.case.clone()).collect(), records, ..base }
+    };
+    let runs = [("before".to_owned(), of(1e5, 0.0)), ("after".to_owned(), of(1.03e5, 0.04))];
+    at_each_width("summary", |width| table::run(&runs[0].1, width));
+    let compared = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
+    at_each_width("footnotes", |width| table::text(&compared, width));
 }
 
 /// Everything recorded fits, and every case can still be read.

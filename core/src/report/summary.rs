@@ -69,26 +69,28 @@ fn ranked(run: &Run, records: Vec<&Record>) -> Option<String> {
 /// How many figures are known less well than was asked for, and what would help.
 fn precision(run: &Run) -> Option<String> {
     let timed: Vec<&Timing> = run.records.iter().filter_map(Record::timing).collect();
-    let missed: Vec<&&Timing> = timed.iter().filter(|t| t.summary.precision() > aim(run)).collect();
+    let missed: Vec<&Timing> = timed.iter().copied().filter(|t| t.summary.precision() > aim(run)).collect();
     if missed.is_empty() {
         return None;
     }
     let what = format!("{} of {} missed the precision asked for, ± {}", missed.len(), timed.len(), percent(aim(run)));
-    if missed.iter().all(|t| t.stopped == StopReason::Samples) {
-        return Some(format!("{what}: they took as many samples as a case may have, so only a quieter device helps"));
+    let (full, open): (Vec<&Timing>, Vec<&Timing>) = missed.iter().partition(|t| t.stopped == StopReason::Samples);
+    let most = "as many samples as a case may have, so only a quieter device helps";
+    if open.is_empty() {
+        return Some(format!("{what}: they took {most}"));
     }
-    let budget = missed.iter().map(|t| times_as_long(t, aim(run))).fold(1.0, f64::max) * run.spec.budget;
-    let few = missed.iter().filter(|t| !t.summary.precision().is_finite()).count();
-    Some(match few {
-        0 => format!("{what}: `--budget {}` would reach it, if the noise stays as it is", seconds(budget)),
-        _ => {
-            let few = if few == missed.len() { "all".to_owned() } else { few.to_string() };
-            format!(
-                "{what}, {few} of them with too few samples for any interval: `--budget {}` at least",
-                seconds(budget)
-            )
-        }
-    })
+    let budget = open.iter().map(|t| times_as_long(t, aim(run))).fold(1.0, f64::max) * run.spec.budget;
+    let few = open.iter().filter(|t| !t.summary.precision().is_finite()).count();
+    let few_of_them = if few == missed.len() { "all".to_owned() } else { few.to_string() };
+    let remedy = match few {
+        0 => format!(": `--budget {}` would reach it, if the noise stays as it is", seconds(budget)),
+        _ => format!(
+            ", {few_of_them} of them with too few samples for any interval: `--budget {}` at least",
+            seconds(budget)
+        ),
+    };
+    let but = if full.is_empty() { String::new() } else { format!("; {} took {most}", full.len()) };
+    Some(format!("{what}{remedy}{but}"))
 }
 
 /// Samples below which stretches of time cannot be told apart, so that even a quiet device's interval is wide.
@@ -223,9 +225,13 @@ mod tests {
             said.contains("all of them with too few samples") && said.contains("`--budget 180` at least"),
             "{said}"
         );
-        let mut many = of(&[("a", 100.0, 0.4)]);
-        measured(&mut many, &case).timing.as_mut().expect("timed").stopped = StopReason::Samples;
-        assert!(precision(&many).expect("noise").contains("only a quieter device helps"));
+        let mut many = of(&[("a", 100.0, 0.4), ("b", 100.0, 0.4)]);
+        for (case, budget) in [(case, true), (format!("{PROBLEM}/b"), false)] {
+            measured(&mut many, &case).timing.as_mut().expect("timed").stopped = StopReason::Samples;
+            let said = precision(&many).expect("noise");
+            assert!(said.contains("only a quieter device helps"), "{said}");
+            assert_eq!(said.contains("`--budget"), budget, "{said}");
+        }
     }
 
     #[test]
