@@ -5,13 +5,15 @@
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
+use parallax::console::Painted;
+use parallax::table;
 use parallax_core::compare::{Options, compare};
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Spec, plan};
 use parallax_core::record::stats::Summary;
-use parallax_core::record::{Event, ReadError, Record, Run, Suite, json_schema};
-use parallax_core::report::{a_a_table, comparison_table, tax_table};
+use parallax_core::record::{Event, Outcome, ReadError, Record, Run, StopReason, Suite, json_schema};
+use parallax_core::report::{a_a_table, compared_runs, comparison_table, tax_table};
 use parallax_core::testing::mock::{Fault, Mock, Script, caps};
 use serde_json::Value;
 
@@ -174,15 +176,23 @@ fn foreign_broken_and_newer_files_are_told_apart() {
     assert!(matches!(Run::parse(r#"{"schema":"parallax.run","version":1}"#), Err(ReadError::Malformed(_))));
 }
 
+/// A table as it is at the widths of terminals.
+fn at_each_width(name: &str, table: impl Fn(usize) -> Painted) {
+    for width in [60, 80, 120] {
+        assert_snapshot!(format!("{name}.{width}.txt"), table(width).plain());
+    }
+}
+
 #[test]
 fn tables_keep_their_form() {
     let base = run("mock", steady);
-    assert_snapshot!("run.txt", parallax::table::run(&base));
-    assert_snapshot!("verify.txt", parallax::table::checks(&base));
+    at_each_width("run", |width| table::run(&base, width));
+    at_each_width("verify", |width| table::checks(&base, width));
     assert_snapshot!("run.md", parallax_core::report::table(&base).markdown());
     let runs = [("one".to_owned(), base), ("two".to_owned(), run("mock", slower))];
+    at_each_width("compared_runs", |width| table::text(&compared_runs(&runs), width));
     let compared = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
-    assert_snapshot!("compare.txt", parallax::table::text(&compared));
+    at_each_width("compare", |width| table::text(&compared, width));
     assert_snapshot!("compare.md", compared.markdown());
 }
 
@@ -193,12 +203,65 @@ fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
         &parallax_core::compare::tax::tax(&runs, None, false, parallax_core::compare::tax::Pairing::Same)
             .expect("one GPU"),
     );
-    assert_snapshot!("tax.txt", parallax::table::text(&tax));
+    at_each_width("tax", |width| table::text(&tax, width));
     assert_snapshot!("tax.md", tax.markdown());
     let aa =
         a_a_table(&parallax_core::compare::aa::a_a(&[run("mock", steady), run("mock", steady), run("mock", slower)]));
-    assert_snapshot!("aa.txt", parallax::table::text(&aa));
+    at_each_width("aa", |width| table::text(&aa, width));
     assert_snapshot!("aa.md", aa.markdown());
+}
+
+/// Variants that compete, figures that are not known well enough, and a pair that a coarse clock cannot tell apart.
+#[test]
+fn what_is_not_plain_is_marked_and_summed_up() {
+    let of = |flash: f64, clock_error: f64| {
+        let base = run("mock", steady);
+        let known = base.records.iter().find(|r| r.case.ends_with("causal/f32/flash")).expect("it ran");
+        let record = |(variant, median, width): (&str, f64, f64)| {
+            let mut record = known.clone();
+            record.case = known.case.replace("flash", variant);
+            record.parts.variant = variant.to_owned();
+            let Outcome::Pass(measured) = &mut record.outcome else { panic!("{} passed", known.case) };
+            let timing = measured.timing.as_mut().expect("timed");
+            // In an order that is not sorted, and evenly spread.
+            timing.samples = (0..40).map(|i| median * (1.0 + width * (f64::from(i * 7 % 40) / 20.0 - 1.0))).collect();
+            timing.summary = Summary::of(&timing.samples).expect("samples");
+            timing.clock_error = clock_error;
+            timing.stopped = StopReason::Budget;
+            record
+        };
+        let variants =
+            [("naive", 4e5, 0.002), ("flash", flash, 0.002), ("manual", 1.6e5, 0.06), ("vendor", 9.99e4, 0.002)];
+        let records: Vec<Record> = variants.into_iter().map(record).collect();
+        Run { planned: records.iter().map(|r| r.case.clone()).collect(), records, ..base }
+    };
+    let runs = [("before".to_owned(), of(1e5, 0.0)), ("after".to_owned(), of(1.03e5, 0.04))];
+    at_each_width("summary", |width| table::run(&runs[0].1, width));
+    let compared = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
+    at_each_width("footnotes", |width| table::text(&compared, width));
+}
+
+/// Everything recorded fits, and every case can still be read.
+#[test]
+fn tables_of_recorded_results_fit_the_terminal() {
+    for path in recorded() {
+        let Ok(run) = Run::parse(&std::fs::read_to_string(&path).expect("readable")) else { continue };
+        for room in [40, 60, 80, 120] {
+            let shown = table::run(&run, room).plain();
+            let name = format!("{} in {room} columns", path.display());
+            for line in shown.lines() {
+                assert!(line.chars().count() <= room, "{name}: {line}");
+                assert_eq!(line, line.trim_end(), "{name}");
+            }
+            // The first column alone: what stands before the first gap.
+            let rows = shown.lines().skip_while(|line| !line.starts_with('─'));
+            let bare: String = rows.filter_map(|line| line.trim_start().split("  ").next()).collect();
+            for record in run.records.iter().filter(|r| parallax_core::report::has_row(r)) {
+                let (problem, _) = record.case.rsplit_once('/').expect("a variant");
+                assert!(bare.contains(problem), "{name}: {problem} is not in {bare}");
+            }
+        }
+    }
 }
 
 #[test]

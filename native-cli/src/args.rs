@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::ScheduleError;
 
@@ -35,6 +35,9 @@ pub struct Cli {
     /// What to do; `run` when left out.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Who sees colours; auto is a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_name = "WHEN", default_value_t)]
+    pub color: ColorChoice,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub run: RunArgs,

@@ -57,7 +57,7 @@ impl Card {
         let told = [&self.identity.pci, &self.identity.uuid].into_iter().flatten();
         let told: String = told.map(|part| format!(", {part}")).collect();
         let doubt = if self.doubt { " (one card as far as names tell)" } else { "" };
-        format!("{} ({:?}{told}): {}{doubt}", self.name, self.kind, self.targets().join(", "))
+        format!("{} ({}{told}): {}{doubt}", self.name, self.kind.name(), self.targets().join(", "))
     }
 }
 
@@ -268,7 +268,7 @@ mod tests {
             assert_eq!(choose(&cards, wanted), Ok(&cards[number]), "{wanted}");
         }
         for (wanted, said) in [
-            ("7", "there are: 0: NVIDIA H200 (Discrete, 0000:65:00.0, GPU-aa11): cuda, wgpu; 1:"),
+            ("7", "there are: 0: NVIDIA H200 (GPU with its own memory, 0000:65:00.0, GPU-aa11): cuda, wgpu; 1:"),
             ("Voodoo 2", "no device matches `Voodoo 2`"),
             ("", "no device matches ``"),
             ("h200", "several devices: 0: NVIDIA H200"),

@@ -3,11 +3,15 @@
 //! A reader that goes away (`| head -1`) has had enough, and that is no failure: the rest of the text is dropped, files
 //! are still written, and the exit code is the one that it would have been. Any other failure, such as a full disk, is
 //! told when the program ends, with exit code 2.
+//!
+//! Colours are in the text until it leaves the program here: what is no terminal, and whoever asked for none, gets none.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 use std::sync::OnceLock;
 
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
 use anyhow::anyhow;
 use parallax_core::report::escape_lines;
 
@@ -25,6 +29,64 @@ macro_rules! errln {
 }
 
 pub(crate) use {errln, outln};
+
+/// Lines for people whose control characters are colours and nothing else. Only `table` makes them, of what it escaped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Painted(String);
+
+impl Painted {
+    /// Of text that was escaped before it was coloured.
+    pub(crate) fn of_escaped(text: String) -> Painted {
+        Painted(text)
+    }
+
+    /// Whether there is nothing to show.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// With other lines below.
+    pub fn above(self, below: &Painted) -> Painted {
+        Painted(format!("{}\n{}", self.0, below.0))
+    }
+
+    /// The text alone.
+    pub fn plain(&self) -> String {
+        strip_str(&self.0).to_string()
+    }
+
+    /// The text with its colours.
+    pub fn coloured(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Who sees colours, from here on; where nobody says it, a terminal does, unless `NO_COLOR` is set.
+pub fn colour(choice: clap::ColorChoice) {
+    let choice = match choice {
+        clap::ColorChoice::Auto => ColorChoice::Auto,
+        clap::ColorChoice::Always => ColorChoice::Always,
+        clap::ColorChoice::Never => ColorChoice::Never,
+    };
+    choice.write_global();
+}
+
+/// How many columns standard output has: what `COLUMNS` says, or the terminal, or as many as every terminal has.
+pub fn width() -> usize {
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|n| *n > 0);
+    let terminal = || Some(usize::from(terminal_size::terminal_size()?.0.0));
+    said.or_else(terminal).unwrap_or(80)
+}
+
+/// Painted lines on standard output.
+pub fn show(lines: &Painted) {
+    attempt(|| writeln!(AutoStream::auto(std::io::stdout()), "{}", lines.0));
+}
+
+/// Painted lines on standard error.
+pub fn show_beside(lines: &Painted) {
+    let _ = writeln!(AutoStream::auto(std::io::stderr()), "{}", lines.0);
+}
 
 /// Standard output gets this as it is.
 pub fn bytes(bytes: &[u8]) {

@@ -66,10 +66,10 @@ impl Finished {
         paths.map(|path| path.display().to_string()).collect::<Vec<_>>().join("\n")
     }
 
-    /// The size of the trace in words.
+    /// What became of the trace, in words.
     pub fn trace_line(&self) -> String {
         match &self.trace {
-            Some((_, size)) => format!("the trace has {size}"),
+            Some((_, size)) => format!("the trace takes {size}"),
             None => "the trace could not be kept".to_owned(),
         }
     }

@@ -1,62 +1,103 @@
-//! Tables on the terminal.
+//! Tables on the terminal: as many columns as there is room for, in colours that say what cells mean.
 
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
-use parallax_core::record::Run;
+mod layout;
+mod wrap;
+
+use comfy_table::{Cell, CellAlignment, Color, ContentArrangement, LineStyle, presets};
+use parallax_core::record::{Record, Run};
 use parallax_core::report;
-use parallax_core::report::escape;
+use parallax_core::report::{Column, Rank, Table, Tone, escape};
 
-/// Cells and lines that stay what they are, whatever a device is called.
-fn escaped(texts: Vec<String>) -> Vec<String> {
-    texts.into_iter().map(|text| escape(&text).into_owned()).collect()
+use crate::console::Painted;
+use layout::{Shown, ShownCell};
+use wrap::wrap;
+
+/// Lines for people: made of what is escaped, and broken to fit.
+pub fn lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>, width: usize) -> Painted {
+    let broken: Vec<String> = lines.into_iter().map(|line| wrap(&escape(line.as_ref()), width, 2)).collect();
+    Painted::of_escaped(broken.join("\n"))
 }
 
-fn table(columns: &[String], right_from: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING.header_separator(LineStyle::new('─', '─', '─', '─')));
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(escaped(columns.to_vec()));
-    for (i, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, 1));
-        if i >= right_from {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
+/// Tables with a blank line between them.
+pub fn below_each_other(tables: impl Iterator<Item = Painted>) -> Painted {
+    tables.reduce(|all, table| all.above(&Painted::default()).above(&table)).unwrap_or_default()
 }
 
-/// A table of plain cells; columns from `right_from` on are aligned to the right.
-pub fn plain(columns: &[&str], right_from: usize, rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let columns: Vec<String> = columns.iter().map(|c| (*c).to_owned()).collect();
-    let mut table = table(&columns, right_from);
-    table.add_rows(rows.into_iter().map(escaped));
-    table.to_string()
+/// A table of plain cells; the first column stays, and those from `right_from` on are figures.
+pub fn plain(columns: &[&str], right_from: usize, rows: impl Iterator<Item = Vec<String>>, width: usize) -> Painted {
+    let column = |(i, title): (usize, &&str)| match i >= right_from {
+        true => Column::figure(title, if i == right_from { Rank::Essential } else { Rank::Useful }),
+        false => Column::text(title),
+    };
+    let columns = columns.iter().enumerate().map(column).collect();
+    let rows = rows.map(|row| row.into_iter().map(Into::into).collect()).collect();
+    text(&Table { columns, rows, ..Table::default() }, width)
 }
 
-/// A run: where it ran, a line per case, and the reasons of everything that is not plainly right.
-pub fn run(run: &Run) -> String {
-    text(&report::table(run))
+/// A run: where it ran, a line per case, the reasons of everything that is not plainly right, and what it comes to.
+pub fn run(run: &Run, width: usize) -> Painted {
+    let table = text(&report::table(run), width);
+    let summary = report::summary(run);
+    let summary = (!summary.is_empty()).then(|| lines(summary, width));
+    below_each_other(std::iter::once(table).chain(summary))
 }
 
 /// What `verify` found: the comparison of each case, and what was skipped by reason.
-pub fn checks(run: &Run) -> String {
-    let mut table = table(&["case", "verdict", "comparison with the reference"].map(str::to_owned), 3);
-    for record in run.records.iter().filter(|r| report::has_row(r)) {
-        let said = match record.measured() {
-            Some(measured) => measured.check.sentence(),
-            None => report::row(record, run).note,
-        };
-        table.add_row(escaped(vec![record.case.clone(), record.verdict().to_owned(), said]));
-    }
-    let below = report::skipped(run).into_iter().chain([report::tally(run)]);
-    let heading = escape(&report::device_line(run)).into_owned();
-    let below = below.map(|line| escape(&line).into_owned());
-    [heading, table.to_string()].into_iter().chain(below).collect::<Vec<_>>().join("\n")
+pub fn checks(run: &Run, width: usize) -> Painted {
+    let row = |record: &Record| {
+        let said = record.measured().map_or_else(|| report::row(record, run).note, |m| m.check.sentence());
+        let tone = if record.measured().is_some() { Tone::Good } else { Tone::Bad };
+        let verdict = report::Cell { tone, ..record.verdict().into() };
+        vec![record.case.as_str().into(), verdict, said.into()]
+    };
+    let comparison = Column { rank: Rank::Useful, ..Column::text("comparison with the reference") };
+    let table = Table {
+        heading: vec![report::device_line(run)],
+        columns: vec![Column::text("case"), Column::text("verdict"), comparison],
+        rows: run.records.iter().filter(|r| report::has_row(r)).map(row).collect(),
+        notes: report::skipped(run).into_iter().chain([report::tally(run)]).collect(),
+        ..Table::default()
+    };
+    text(&table, width)
 }
 
 /// Any table with the lines above and below it.
-pub fn text(content: &report::Table) -> String {
-    let mut table = table(&content.columns, content.right_from);
-    table.add_rows(content.rows.iter().cloned().map(escaped));
-    let [heading, notes] = [&content.heading, &content.notes].map(|lines| escaped(lines.clone()));
-    heading.into_iter().chain([table.to_string()]).chain(notes).collect::<Vec<_>>().join("\n")
+pub fn text(content: &Table, width: usize) -> Painted {
+    let Shown { constant, columns, rows, footnotes } = layout::fit(content, width);
+    let above = lines(content.heading.iter().chain(&constant), width);
+    let grid = if rows.is_empty() { Painted::default() } else { drawn(&columns, &rows) };
+    let below = lines(footnotes.iter().chain(&content.notes), width);
+    let parts = [above, grid, below].into_iter().filter(|part| !part.is_empty());
+    parts.reduce(|all, part| all.above(&part)).unwrap_or_default()
+}
+
+/// The grid itself, whose cells are escaped and broken already.
+fn drawn(columns: &[(String, bool)], rows: &[Vec<ShownCell>]) -> Painted {
+    let mut table = comfy_table::Table::new();
+    table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─')));
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    // Who may see colours is decided where text leaves the program.
+    table.enforce_styling().style_text_only();
+    table.set_header(columns.iter().map(|(title, _)| title));
+    for row in rows {
+        table.add_row(row.iter().map(painted));
+    }
+    let last = columns.len() - 1;
+    for (i, (column, (_, right))) in table.column_iter_mut().zip(columns).enumerate() {
+        column.set_padding((0, if i == last { 0 } else { layout::GAP as u16 }));
+        if *right {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    Painted::of_escaped(table.trim_fmt())
+}
+
+fn painted(cell: &ShownCell) -> Cell {
+    let colour = match cell.tone {
+        Tone::Plain => return Cell::new(&cell.text),
+        Tone::Good => Color::DarkGreen,
+        Tone::Bad => Color::DarkRed,
+        Tone::Doubtful => Color::DarkYellow,
+    };
+    Cell::new(&cell.text).fg(colour)
 }

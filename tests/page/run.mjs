@@ -138,7 +138,7 @@ const tests = {
     assert.ok(heard.some((h) => /^Measuring 3 cases in rounds: /.test(h)), heard.join("\n"));
 
     const baseline = await page.innerText("#baseline");
-    assert.match(baseline, /An empty submission is known to be done after [\d.]+ [nµm]?s/);
+    assert.match(baseline, /Waiting for an empty submission takes [\d.]+ [nµm]?s/);
     assert.match(baseline, /^memory\s+[\d.]+ [kMGT]?B\/s\s+at [\d.]+ [kMGT]?B/m);
     assert.match(baseline, /^f32\s+[\d.]+ [kMGT]?FLOP\/s/m);
     assert.match(baseline, /^upload\s+[\d.]+ [kMGT]?B\/s/m);

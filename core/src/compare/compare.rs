@@ -236,7 +236,7 @@ mod tests {
     use crate::plan::Cache;
     use crate::record::Better;
     use crate::record::roofline::{Analysis, Bound};
-    use crate::report::comparison_table;
+    use crate::report::{Cell, comparison_table};
     use crate::testing::fixtures::{drift, measured, run, score, spread};
     use crate::units::Nanos;
 
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(comparison.pairs.len(), 1);
         assert_eq!(comparison.unpaired.len(), 2);
         assert_eq!(comparison.unpaired[0].reason, "caches are hot here and cold in b");
-        let notes = comparison_table(&comparison).notes.join("\n");
+        let notes = comparison_table(&comparison).all_notes().join("\n");
         assert!(notes.contains(CASE) && notes.contains("cold here and hot in a"), "{notes}");
         for (_, run) in &mut runs {
             run.records.retain(|r| r.case == CASE);
@@ -293,7 +293,7 @@ mod tests {
                 measured(run, CASE).timing.as_mut().expect("timed").launch = launch;
             }
             let comparison = compare(&runs, &Options::default()).expect("pairs");
-            (comparison_table(&comparison).notes.join("\n"), comparison.ratio(1, CASE).expect("a pair").verdict)
+            (comparison_table(&comparison).all_notes().join("\n"), comparison.ratio(1, CASE).expect("a pair").verdict)
         };
         let (notes, verdict) = pair(Some(Launching::Stream), Some(Launching::Graph));
         assert!(notes.contains("b: launched otherwise: graph against stream in the base"), "{notes}");
@@ -315,7 +315,7 @@ mod tests {
         let comparison = compare(&runs, &Options::default()).expect("pairs");
         let of = |i: usize| comparison.ratio(i, CASE).expect("a ratio");
         assert_eq!((of(1).verdict, of(2).verdict), (Verdict::Same, Verdict::Slower));
-        assert!(comparison_table(&comparison).notes.iter().any(|n| n.contains("own speed differed")));
+        assert!(comparison_table(&comparison).all_notes().iter().any(|n| n.contains("own speed differed")));
     }
 
     #[test]
@@ -334,8 +334,9 @@ mod tests {
             });
         }
         let table = comparison_table(&compare(&runs, &Options::default()).expect("pairs"));
-        assert_eq!(table.columns[5..], ["a: of ceiling", "b: of ceiling"]);
-        assert_eq!(table.rows[0][5..], ["50.0 %", "87.5 %"]);
+        let titles: Vec<&str> = table.columns[5..].iter().map(|c| c.title.as_str()).collect();
+        assert_eq!(titles, ["a: of ceiling", "b: of ceiling"]);
+        assert_eq!(table.rows[0][5..], ["50.0 %", "87.5 %"].map(Cell::from));
         runs[1].1.devices[0].name = "X".to_owned();
         assert_eq!(
             comparison_table(&compare(&runs, &Options::default()).expect("pairs")).columns.len(),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::scores::ScorePair;
-use crate::compare::verdict::{Ratio, Verdict};
+use crate::compare::verdict::{Ratio, Verdict, digits};
 use crate::record::roofline::Bound;
 use crate::units::{Nanos, percent};
 
@@ -108,10 +108,64 @@ impl Comparison {
         self.pairs.iter().find(|p| p.case == case)?.ratios.get(run)?.as_ref()
     }
 
-    /// Verdicts counted, as a sentence.
+    /// Verdicts counted, as a sentence that names what is slower, the worst first.
     pub fn tally(&self) -> String {
-        let all = [Verdict::Same, Verdict::Faster, Verdict::Slower, Verdict::Undecided];
-        let counted = all.map(|v| format!("{} {}", self.count(v), v.name()));
+        let all = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Undecided];
+        let counted = all.map(|verdict| {
+            let named = if verdict == Verdict::Slower { self.slower() } else { String::new() };
+            format!("{} {}{named}", self.count(verdict), verdict.name())
+        });
         format!("{} (resolution {} or coarser where noted)", counted.join(", "), percent(self.resolution))
+    }
+
+    /// The slower cases in parentheses, and of many only the worst; empty where there are none.
+    fn slower(&self) -> String {
+        let mut slower: Vec<_> = self.ratios().filter(|(_, _, ratio)| ratio.verdict == Verdict::Slower).collect();
+        slower.sort_by(|a, b| b.2.value.total_cmp(&a.2.value));
+        let name = |(run, case, ratio): &(usize, &str, &Ratio)| {
+            let of = if self.runs.len() > 2 { format!(" in {}", self.runs[*run].name) } else { String::new() };
+            format!("{case} {}×{of}", digits(ratio.value))
+        };
+        let mut named: Vec<String> = slower.iter().take(NAMED).map(name).collect();
+        if slower.len() > NAMED {
+            named.push(format!("and {} more", slower.len() - NAMED));
+        }
+        if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
+    }
+}
+
+/// As many slower cases are named in a sentence.
+const NAMED: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use crate::compare::{Options, compare};
+    use crate::testing::fixtures::{run, spread};
+
+    #[test]
+    fn the_tally_names_what_is_slower_and_of_many_the_worst() {
+        let tally = |times: &[f64]| {
+            let cases: Vec<String> = (0..times.len()).map(|i| format!("a/fwd/b1/f32/{i}")).collect();
+            let of = |by: &dyn Fn(usize) -> f64| {
+                let timed = |(i, case): (usize, &String)| (case.clone(), spread(100.0 * by(i), 0.002, 40));
+                let timed: Vec<(String, Vec<f64>)> = cases.iter().enumerate().map(timed).collect();
+                let timed: Vec<(&str, Vec<f64>)> = timed.iter().map(|(case, t)| (case.as_str(), t.clone())).collect();
+                run("cuda", "X", &timed)
+            };
+            let runs = [("a".to_owned(), of(&|_| 1.0)), ("b".to_owned(), of(&|i| times[i]))];
+            let said = compare(&runs, &Options::default()).expect("pairs").tally();
+            said.split_once(" (resolution").expect("it says how fine").0.to_owned()
+        };
+        for (times, want) in [
+            (&[0.5, 1.0, 1.0][..], "1 faster, 0 slower, 2 same, 0 undecided"),
+            (&[0.5, 1.0, 1.08], "1 faster, 1 slower (a/fwd/b1/f32/2 1.080×), 1 same, 0 undecided"),
+            (
+                &[1.1, 1.4, 1.2, 1.3, 1.5],
+                "0 faster, 5 slower (a/fwd/b1/f32/4 1.500×, a/fwd/b1/f32/1 1.400×, a/fwd/b1/f32/3 1.300×, and 2 more), \
+                 0 same, 0 undecided",
+            ),
+        ] {
+            assert_eq!(tally(times), want);
+        }
     }
 }

@@ -436,7 +436,7 @@ mod tests {
         let found = tax(&runs, None, false, Pairing::Same).expect("one GPU");
         assert_eq!(found.cases[0].calls[1].expect("timed").whole(), None);
         assert!(found.cases[0].words.ends_with("not measured: dispatch, completion, readback"), "{:?}", found.cases[0]);
-        assert!(tax_table(&found).rows[1].contains(&"–".to_owned()));
+        assert!(tax_table(&found).rows[1].contains(&"–".into()));
     }
 
     #[test]
@@ -455,7 +455,7 @@ mod tests {
         assert_eq!((best.cases.len(), ratio(&best).round()), (1, 6.0));
         assert_eq!(best.cases[0].variants, [Some("flash_mma".to_owned()), Some("flash".to_owned())]);
         let shown = tax_table(&best);
-        assert!(shown.rows[0][1].contains("flash_mma") && shown.notes[0].contains("best with best"), "{shown:?}");
+        assert!(shown.rows[0][1].text.contains("flash_mma") && shown.notes[0].contains("best with best"), "{shown:?}");
         assert!(tax_table(&like).notes[0].contains("like with like"));
         assert_eq!((like.notes.len(), best.notes.len()), (0, 0), "these files know the new names");
 

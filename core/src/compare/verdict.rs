@@ -165,14 +165,18 @@ impl Resolution {
     }
 
     /// Why it is coarser than asked for, if it is.
+    pub fn why(&self) -> Option<&'static str> {
+        match self.source {
+            Source::Asked => None,
+            Source::Clock => Some("the clocks' errors add up to that"),
+            Source::Launch => Some("the gaps between launches differ by that from run to run"),
+            Source::Drift => Some("the device's own speed differed by that within or between the runs"),
+        }
+    }
+
+    /// The same with how coarse it is.
     pub fn note(&self) -> Option<String> {
-        let why = match self.source {
-            Source::Asked => return None,
-            Source::Clock => "the clocks' errors add up to that",
-            Source::Launch => "the gaps between launches differ by that from run to run",
-            Source::Drift => "the device's own speed differed by that within or between the runs",
-        };
-        Some(format!("resolution {}: {why}", percent(self.value)))
+        self.why().map(|why| format!("resolution {}: {why}", percent(self.value)))
     }
 }
 

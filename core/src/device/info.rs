@@ -63,6 +63,18 @@ impl DeviceKind {
     pub fn is_emulated(self) -> bool {
         matches!(self, DeviceKind::Software | DeviceKind::Cpu)
     }
+
+    /// What it is, in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Discrete => "GPU with its own memory",
+            DeviceKind::Integrated => "GPU in the host's memory",
+            DeviceKind::Virtual => "virtual GPU",
+            DeviceKind::Software => "software",
+            DeviceKind::Cpu => "processor",
+            DeviceKind::Unknown => "device of a kind that is not told",
+        }
+    }
 }
 
 /// Which clock took a time.

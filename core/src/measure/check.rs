@@ -277,6 +277,9 @@ impl CheckResult {
     pub fn sentence(&self) -> String {
         match &self.mismatch {
             None if self.compared == 0 => "nothing was compared".to_owned(),
+            None if self.worst_error == 0.0 => {
+                format!("{} of {} elements compared, all exactly right", self.compared, self.elements)
+            }
             None => format!(
                 "{} of {} elements compared, worst error {:.2e} ({:.0} % of its bound)",
                 self.compared,

@@ -34,15 +34,41 @@ pub struct CrossCheck {
 /// The self-test in one line, with the error that clocks put on a figure.
 pub fn sentence(test: &TimerTest) -> String {
     let mut parts = Vec::new();
-    if let Some(c) = test.completion {
-        parts.push(format!("an empty submission is known to be done after {}", c.median));
+    // A host that computes by itself hands nothing over, and waits for nothing.
+    if let Some(c) = test.completion.filter(|c| c.median.0 > 0.0) {
+        parts.push(format!("waiting for an empty submission takes {}", c.median));
     }
     if let Some(r) = test.readback {
-        parts.push(format!("a few bytes are read back in {}", r.median));
+        parts.push(format!("reading a few bytes back takes {}", r.median));
     }
     if let (Some(check), None) = (test.cross_check, &test.demoted) {
         let apart = (check.device.0 - check.host.0).abs() / check.host.0.abs().max(1.0);
         parts.push(format!("device and host clock agree within {}", percent(apart)));
     }
     parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_self_test_is_told_as_far_as_there_is_something_to_tell() {
+        let takes = |time: f64| Summary::of(&[time; 9]);
+        let check = CrossCheck { device: Nanos(1001.0), host: Nanos(1000.0), allowed: Nanos(9.0) };
+        for (completion, cross_check, want) in [
+            (
+                takes(1400.0),
+                Some(check),
+                "waiting for an empty submission takes 1.40 µs; reading a few bytes back takes 7.00 µs; device and host \
+                 clock agree within 0.10 %",
+            ),
+            (takes(0.0), None, "reading a few bytes back takes 7.00 µs"),
+            (None, None, "reading a few bytes back takes 7.00 µs"),
+        ] {
+            let test = TimerTest { completion, readback: takes(7000.0), cross_check, demoted: None };
+            assert_eq!(sentence(&test), want);
+        }
+        assert_eq!(sentence(&TimerTest::default()), "");
+    }
 }

@@ -1,18 +1,28 @@
 //! A machine against itself, as a table.
 
-use super::Table;
+use super::{Column, Rank, Table};
 use crate::compare::aa::{AaCase, AaTable, Counts};
 use crate::units::percent;
 
 /// A line per case, and what it comes to.
 pub fn a_a_table(found: &AaTable) -> Table {
-    let columns = ["case", "pairs", "same", "faster", "slower", "undecided", "MDE", "worst difference"];
+    use Rank::{Essential, Extra, Useful};
+    let figures = [
+        ("pairs", Extra),
+        ("same", Useful),
+        ("faster", Essential),
+        ("slower", Essential),
+        ("undecided", Useful),
+        ("MDE", Essential),
+        ("worst difference", Extra),
+    ];
+    let figures = figures.map(|(title, rank)| Column::figure(title, rank));
     let row = |case: &AaCase| {
         let Counts { same, faster, slower, undecided } = case.counts;
         let mut row = vec![case.case.clone()];
         row.extend([case.counts.pairs(), same, faster, slower, undecided].map(|n| n.to_string()));
         row.extend([case.detectable.map_or_else(|| "–".to_owned(), percent), percent(case.worst)]);
-        row
+        row.into_iter().map(Into::into).collect()
     };
     let (wrong, pairs) = (found.total.wrong(), found.total.pairs());
     let mut notes = vec![
@@ -30,9 +40,9 @@ pub fn a_a_table(found: &AaTable) -> Table {
     }
     Table {
         heading: vec![format!("{} runs against themselves, resolution {}", found.runs, percent(found.resolution))],
-        columns: columns.map(str::to_owned).to_vec(),
-        right_from: 1,
+        columns: std::iter::once(Column::text("case")).chain(figures).collect(),
         rows: found.cases.iter().map(row).collect(),
+        remarks: Vec::new(),
         notes,
     }
 }

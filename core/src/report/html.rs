@@ -87,7 +87,8 @@ fn head(i: usize, name: &str, run: &Run) -> Markup {
     }
 }
 
-fn date(seconds: u64) -> Option<String> {
+/// When, in UTC; `None` where nobody said.
+pub(super) fn date(seconds: u64) -> Option<String> {
     let at = jiff::Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?;
     (seconds > 0).then(|| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
 }
@@ -146,19 +147,21 @@ fn without_heading(run: &Run) -> Table {
 }
 
 fn table(table: &Table) -> Markup {
+    let right = |i: usize| table.columns[i].right;
+    let notes = table.all_notes();
     html! {
         @for line in &table.heading { p { (line) } }
         div.wide tabindex="0" {
             table {
-                thead { tr { @for (i, column) in table.columns.iter().enumerate() { th.right[i >= table.right_from] { (column) } } } }
+                thead { tr { @for (i, column) in table.columns.iter().enumerate() { th.right[right(i)] { (column.title) } } } }
                 tbody {
                     @for row in &table.rows {
-                        tr { @for (i, cell) in row.iter().enumerate() { td.right[i >= table.right_from] { (cell) } } }
+                        tr { @for (i, cell) in row.iter().enumerate() { td.right[right(i)] { (cell.text) } } }
                     }
                 }
             }
         }
-        @if !table.notes.is_empty() { ul.soft { @for note in &table.notes { li { (note) } } } }
+        @if !notes.is_empty() { ul.soft { @for note in &notes { li { (note) } } } }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::compare::{Comparison, scores::ScorePair};
 use crate::record::Run;
-use crate::report::Table;
+use crate::report::{Cell, Column, Rank, Table};
 use crate::units::{four_digits, percent};
 
 /// The scores of a run, a line each.
@@ -20,11 +20,11 @@ pub fn compared_scores(comparison: &Comparison) -> Option<Table> {
     }
     let (base, runs) = (comparison.base, &comparison.runs);
     let others: Vec<usize> = (0..runs.len()).filter(|i| *i != base).collect();
-    let mut columns = ["case", "score", "better"].map(str::to_owned).to_vec();
-    columns.extend(runs.iter().map(|r| r.name.clone()));
+    let mut columns = vec![Column::text("case"), Column::label("score"), Column::label("better")];
+    columns.extend(runs.iter().map(|r| Column::figure(&r.name, Rank::Useful)));
     for i in &others {
-        columns.push(format!("{} − {}", runs[*i].name, runs[base].name));
-        columns.push("MDE".to_owned());
+        columns.push(Column::figure(&format!("{} − {}", runs[*i].name, runs[base].name), Rank::Essential));
+        columns.push(Column::figure("MDE", Rank::Extra));
     }
     let dash = || "–".to_owned();
     let row = |pair: &ScorePair| {
@@ -35,7 +35,7 @@ pub fn compared_scores(comparison: &Comparison) -> Option<Table> {
             row.push(difference.map_or_else(dash, ToString::to_string));
             row.push(difference.map_or_else(dash, |d| four_digits(d.minimum_detectable_effect)));
         }
-        row
+        row.into_iter().map(Cell::from).collect()
     };
     let mut notes = vec![
         "differences are scores less the base's score, with an interval".to_owned(),
@@ -50,11 +50,5 @@ pub fn compared_scores(comparison: &Comparison) -> Option<Table> {
             notes.extend(told.map(|note| format!("{}: {}: {}: {note}", runs[i].name, pair.case, pair.name)));
         }
     }
-    Some(Table {
-        heading: Vec::new(),
-        columns,
-        right_from: 3,
-        rows: comparison.scores.iter().map(row).collect(),
-        notes,
-    })
+    Some(Table { columns, rows: comparison.scores.iter().map(row).collect(), notes, ..Table::default() })
 }

@@ -1,8 +1,9 @@
 //! Records to tables: what a person reads.
 
-use super::escape;
+use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
+use crate::device::Clock;
 use crate::record::roofline::Ceilings;
-use crate::record::{Outcome, Record, Run};
+use crate::record::{Outcome, Record, Run, StopReason};
 use crate::suite::Rate;
 use crate::units::{Nanos, percent, scaled};
 
@@ -79,12 +80,35 @@ pub fn row(record: &Record, run: &Run) -> Row {
     }
 }
 
-/// Column titles of a run's table, in the order of [`cells`].
-pub const COLUMNS: [&str; 8] = ["case", "variant", "median", "95 %", "rate", "of ceiling", "verdict", "clock"];
+/// The columns of a run's table, in the order of [`cells`].
+fn columns() -> Vec<Column> {
+    vec![
+        Column::text("case"),
+        Column::label("variant"),
+        Column::figure("median", Rank::Essential),
+        Column::figure("95 %", Rank::Useful),
+        Column::figure("rate", Rank::Extra),
+        Column::figure("of ceiling", Rank::Extra),
+        Column::figure("verdict", Rank::Essential),
+        Column { folds: true, ..Column::figure("clock", Rank::Extra) },
+    ]
+}
 
-/// The cells of a row, in the order of [`COLUMNS`]; the note is for a line of its own.
-pub fn cells(row: &Row) -> [&str; 8] {
-    [&row.problem, &row.variant, &row.median, &row.interval, &row.rate, &row.ceiling, &row.verdict, &row.clock]
+/// Where the verdict stands among the columns.
+const VERDICT: usize = 6;
+
+/// The cells of a row, in the order of [`columns`]; the note is for a line of its own.
+fn cells(row: &Row, short: bool) -> Vec<Cell> {
+    let texts =
+        [&row.problem, &row.variant, &row.median, &row.interval, &row.rate, &row.ceiling, &row.verdict, &row.clock];
+    let mut cells: Vec<Cell> = texts.into_iter().map(Cell::from).collect();
+    cells[VERDICT].tone = match row.verdict.as_str() {
+        "pass" if short => Tone::Doubtful,
+        "pass" => Tone::Good,
+        "unresolved" => Tone::Doubtful,
+        _ => Tone::Bad,
+    };
+    cells
 }
 
 /// How many records ended in each way, as one sentence.
@@ -136,42 +160,21 @@ pub fn has_row(record: &Record) -> bool {
     !matches!(record.outcome, Outcome::Skipped { .. })
 }
 
-/// A table ready to print, as text, Markdown or HTML alike.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Table {
-    /// Lines above it.
-    pub heading: Vec<String>,
-    /// Titles of the columns.
-    pub columns: Vec<String>,
-    /// Columns from this one on are aligned to the right.
-    pub right_from: usize,
-    /// A row per line, as many cells as columns.
-    pub rows: Vec<Vec<String>>,
-    /// Lines below it.
-    pub notes: Vec<String>,
-}
-
-impl Table {
-    /// The table in Markdown; lines above become paragraphs, lines below a list.
-    pub fn markdown(&self) -> String {
-        let heading: String = self.heading.iter().map(|line| format!("{}\n\n", markdown_text(line))).collect();
-        let columns: Vec<&str> = self.columns.iter().map(String::as_str).collect();
-        let table = markdown(&columns, self.rows.iter().cloned());
-        let notes: String = self.notes.iter().map(|line| format!("- {}\n", markdown_text(line))).collect();
-        let gap = if notes.is_empty() { "" } else { "\n" };
-        format!("{heading}{table}{gap}{notes}")
-    }
+/// Records as planned, which keeps variants together; they came in the order in which they were measured.
+pub(crate) fn as_planned(run: &Run) -> Vec<&Record> {
+    let place: std::collections::HashMap<&str, usize> =
+        run.planned.iter().enumerate().map(|(i, case)| (case.as_str(), i)).collect();
+    let mut records: Vec<&Record> = run.records.iter().collect();
+    records.sort_by_key(|r| place.get(r.case.as_str()).copied().unwrap_or(usize::MAX));
+    records
 }
 
 /// A run as a table: where it ran, a line per case, and the reasons of everything that did not plainly pass. What was
 /// skipped has a line per reason.
 pub fn table(run: &Run) -> Table {
-    // As planned, which keeps variants together; records came in the order in which they were measured.
-    let place: std::collections::HashMap<&str, usize> =
-        run.planned.iter().enumerate().map(|(i, case)| (case.as_str(), i)).collect();
-    let mut records: Vec<&Record> = run.records.iter().collect();
-    records.sort_by_key(|r| place.get(r.case.as_str()).copied().unwrap_or(usize::MAX));
-    let rows: Vec<Row> = records.into_iter().filter(|r| has_row(r)).map(|record| row(record, run)).collect();
+    let mut records = as_planned(run);
+    records.retain(|r| has_row(r));
+    let rows: Vec<Row> = records.iter().map(|record| row(record, run)).collect();
     let reasons = rows.iter().filter(|r| !r.note.is_empty());
     let mut notes: Vec<String> = reasons.map(|r| format!("{}/{}: {}", r.problem, r.variant, r.note)).collect();
     notes.extend(skipped(run));
@@ -179,15 +182,31 @@ pub fn table(run: &Run) -> Table {
     notes.push(tally(run));
     if let Some(why) = &run.interrupted {
         let missing: Vec<&str> = run.missing().collect();
-        notes.push(format!("ended early: {why}; not reached: {}", missing.join(", ")));
+        let not_reached =
+            if missing.is_empty() { String::new() } else { format!("; not reached: {}", missing.join(", ")) };
+        notes.push(format!("ended early: {why}{not_reached}"));
+        notes.extend(cut_off(run));
     }
+    let short: Vec<bool> = records.iter().map(|r| super::short_of_precision(r, run)).collect();
+    let marks = records.iter().enumerate().filter(|(i, _)| short[*i]);
+    let marks = marks.map(|(row, record)| Mark { row, column: VERDICT, name: record.case.clone() });
+    let aim = format!("short of the precision asked for, ± {}", percent(super::aim(run)));
     Table {
         heading: heading(run),
-        columns: COLUMNS.map(str::to_owned).to_vec(),
-        right_from: 2,
-        rows: rows.iter().map(|r| cells(r).map(str::to_owned).to_vec()).collect(),
+        columns: columns(),
+        rows: rows.iter().zip(&short).map(|(row, short)| cells(row, *short)).collect(),
+        remarks: Remark::some(aim, marks.collect()).into_iter().collect(),
         notes,
     }
+}
+
+/// What is to be said of cases whose samples a killed run has left.
+fn cut_off(run: &Run) -> Option<String> {
+    let killed = |r: &&Record| r.timing().is_some_and(|timing| timing.stopped == StopReason::Killed);
+    let cases = run.records.iter().filter(killed).count();
+    (cases > 0).then(|| {
+        format!("{cases} cut off with the run, and not checked a second time; `parallax run --resume FILE` measures them anew")
+    })
 }
 
 /// Device, clocks, ceilings: what stands above every table of a run.
@@ -252,23 +271,6 @@ fn ceilings_line(measured: &Ceilings) -> Option<String> {
     (!parts.is_empty()).then(|| format!("ceilings: {}", parts.join(", ")))
 }
 
-/// A Markdown table. Cells cannot break out of it: bars, line breaks and the start of tags are escaped.
-pub fn markdown(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let escaped = |cell: &str| markdown_text(cell).replace('|', "\\|");
-    let mut text = line(columns.iter().map(|c| escaped(c)).collect());
-    text += &line(columns.iter().map(|_| "---".to_owned()).collect());
-    for row in rows {
-        text += &line(row.iter().map(|cell| escaped(cell)).collect());
-    }
-    text
-}
-
-/// Text on one line that is no HTML.
-fn markdown_text(text: &str) -> String {
-    escape(text).replace('<', "&lt;")
-}
-
 /// The device in one line.
 pub fn device_line(run: &Run) -> String {
     let device = run.device();
@@ -277,13 +279,37 @@ pub fn device_line(run: &Run) -> String {
     format!("{} ({}{driver}{software}) as target {}", device.name, device.api, run.target)
 }
 
-/// The clock in one line, with the error that its step puts on a single reading.
+/// The clocks in one line, each with its step, which is the error of a single reading.
 pub fn clock_line(run: &Run) -> String {
     let note = run.clock.note.as_deref().map(|n| format!(" ({n})")).unwrap_or_default();
-    format!(
-        "{} clock, steps of {}; host clock, steps of {}{note}",
-        run.clock.clock.label(),
-        run.clock.step,
-        run.clock.host_step
-    )
+    let told = |name: &str, step: Nanos| format!("{name} clock, steps of {step}");
+    let host = told(Clock::Host.label(), run.clock.host_step);
+    match run.clock.clock {
+        Clock::Host => format!("{host}{note}"),
+        other => format!("{}; {host}{note}", told(other.label(), run.clock.step)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::run;
+
+    #[test]
+    fn a_clock_is_told_once() {
+        let mut run = run("cuda", "X", &[]);
+        for (clock, want) in [
+            (Clock::GpuTimestamps, "gpu clock, steps of 2.00 ns; host clock, steps of 30.0 ns (a note)"),
+            (Clock::Host, "host clock, steps of 30.0 ns (a note)"),
+        ] {
+            run.clock = crate::device::ClockInfo {
+                clock,
+                step: if clock == Clock::Host { Nanos(30.0) } else { Nanos(2.0) },
+                host_step: Nanos(30.0),
+                note: Some("a note".to_owned()),
+                ..run.clock
+            };
+            assert_eq!(clock_line(&run), want);
+        }
+    }
 }

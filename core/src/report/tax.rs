@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Table;
+use super::{Column, Rank, Table};
 use crate::compare::tax::{Call, Pairing, Tax, TaxRun};
 use crate::compare::verdict::digits;
 use crate::units::Nanos;
@@ -64,9 +64,17 @@ pub fn tax_rows(tax: &Tax) -> Vec<TaxRow> {
 /// A line per case and run, then where the extra time goes, case by case.
 pub fn tax_table(tax: &Tax) -> Table {
     let base = &tax.runs[tax.base].name;
-    let columns = ["case", "target", "kernel", "of it dispatch", "completion", "readback", "one call"];
-    let mut columns = columns.map(str::to_owned).to_vec();
-    columns.extend([format!("kernel ÷ {base}"), format!("call ÷ {base}")]);
+    use Rank::{Essential, Extra, Useful};
+    let mut columns = vec![Column::text("case"), Column::label("target")];
+    let times = [
+        ("kernel", Useful),
+        ("of it dispatch", Extra),
+        ("completion", Extra),
+        ("readback", Extra),
+        ("one call", Useful),
+    ];
+    columns.extend(times.map(|(title, rank)| Column::figure(title, rank)));
+    columns.extend(["kernel", "call"].map(|what| Column::figure(&format!("{what} ÷ {base}"), Essential)));
     let time = |t: Option<f64>| t.map_or_else(|| "–".to_owned(), |t| Nanos(t).to_string());
     let ratio = |r: Option<f64>| r.map_or_else(|| "–".to_owned(), |r| format!("{}×", digits(r)));
     let row = |r: TaxRow| {
@@ -75,7 +83,7 @@ pub fn tax_table(tax: &Tax) -> Table {
             vec![r.case, r.variant.map_or_else(|| r.run.clone(), |variant| format!("{}: {variant}", r.run))];
         cells.extend(times.map(time));
         cells.extend([ratio(r.kernel_ratio), ratio(r.call_ratio)]);
-        cells
+        cells.into_iter().map(Into::into).collect()
     };
     let pairing = match tax.pairing {
         Pairing::Same => "like with like: the same variant on every target",
@@ -88,7 +96,7 @@ pub fn tax_table(tax: &Tax) -> Table {
     ];
     notes.extend(tax.notes.iter().cloned());
     notes.extend(tax.cases.iter().map(|c| format!("{}: {}", c.case, c.words)));
-    Table { heading: Vec::new(), columns, right_from: 2, rows: tax_rows(tax).into_iter().map(row).collect(), notes }
+    Table { columns, rows: tax_rows(tax).into_iter().map(row).collect(), notes, ..Table::default() }
 }
 
 /// Geometric means over the cases, as a sentence.

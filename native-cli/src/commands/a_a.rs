@@ -9,8 +9,8 @@ use parallax_core::measure::runner::Mode;
 use parallax_core::report;
 
 use crate::args::Common;
-use crate::commands::measuring::{Measured, each_target, finish, say};
-use crate::console::errln;
+use crate::commands::measuring::{Measured, each_target, finish, say, show};
+use crate::console::{errln, width};
 use crate::files::write_text;
 use crate::interrupts::interrupted;
 use crate::output::{Output, writable_folder};
@@ -41,7 +41,7 @@ pub fn a_a(common: &Common, runs: usize) -> anyhow::Result<ExitCode> {
         let judged = judge(runs);
         let mut shown = report::a_a_table(&judged);
         shown.heading.insert(0, report::device_line(&runs[0]));
-        say(common, &table::text(&shown));
+        show(common, &table::text(&shown, width()));
         let path = common.out.join(format!("a-a-{target}.md"));
         write_text(&path, &shown.markdown())?;
         say(common, &format!("written: {}", path.display()));

@@ -12,8 +12,8 @@ use parallax_core::compare::{Comparison, Gate, Options};
 use parallax_core::record::Run;
 use parallax_core::report::{self, html, sheet};
 
-use crate::commands::run_files::{Format, Written, emit, read};
-use crate::console::{errln, outln};
+use crate::commands::run_files::{Format, Made, Written, emit, read};
+use crate::console::{errln, outln, width};
 use crate::table;
 
 /// Heading of what makes the exit code 1.
@@ -90,25 +90,28 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> anyhow::Result<String> {
+fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> anyhow::Result<Made> {
     let scores = report::compared_scores(comparison);
     let tables = || std::iter::once(report::comparison_table(comparison)).chain(scores.clone());
     Ok(match format {
-        Format::Text => tables().map(|t| table::text(&t) + "\n").collect::<Vec<_>>().join("\n"),
-        Format::Markdown => tables().map(|t| t.markdown()).collect::<Vec<_>>().join("\n"),
-        Format::Csv => sheet::csv(&sheet::rows(runs, Some(comparison))),
-        Format::Json => serde_json::to_string(comparison)? + "\n",
-        Format::Html => html::page(runs, Some(comparison), None),
+        Format::Text => {
+            let tables = std::iter::once(report::compared_runs(runs)).chain(tables());
+            Made::Tables(table::below_each_other(tables.map(|t| table::text(&t, width()))))
+        }
+        Format::Markdown => Made::Text(tables().map(|t| t.markdown()).collect::<Vec<_>>().join("\n")),
+        Format::Csv => Made::Text(sheet::csv(&sheet::rows(runs, Some(comparison)))),
+        Format::Json => Made::Text(serde_json::to_string(comparison)? + "\n"),
+        Format::Html => Made::Text(html::page(runs, Some(comparison), None)),
     })
 }
 
-fn taxed(tax: &Tax, runs: &[(String, Run)], format: Format) -> anyhow::Result<String> {
+fn taxed(tax: &Tax, runs: &[(String, Run)], format: Format) -> anyhow::Result<Made> {
     Ok(match format {
-        Format::Text => table::text(&report::tax_table(tax)) + "\n",
-        Format::Markdown => report::tax_table(tax).markdown(),
-        Format::Csv => sheet::csv(&report::tax_rows(tax)),
-        Format::Json => serde_json::to_string(tax)? + "\n",
-        Format::Html => html::page(runs, None, Some(tax)),
+        Format::Text => Made::Tables(table::text(&report::tax_table(tax), width())),
+        Format::Markdown => Made::Text(report::tax_table(tax).markdown()),
+        Format::Csv => Made::Text(sheet::csv(&report::tax_rows(tax))),
+        Format::Json => Made::Text(serde_json::to_string(tax)? + "\n"),
+        Format::Html => Made::Text(html::page(runs, None, Some(tax))),
     })
 }
 

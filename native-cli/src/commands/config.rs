@@ -4,7 +4,6 @@ use clap::Args;
 use serde_json::json;
 
 use crate::console;
-use crate::console::outln;
 use crate::settings::{Origin, Settings};
 use crate::table;
 
@@ -38,6 +37,7 @@ pub fn config(args: &ConfigArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let shown = |values: Vec<String>| if values.is_empty() { "–".to_owned() } else { values.join(" ") };
-    outln!("{}", table::plain(&["setting", "value", "from"], 3, rows.map(|(n, v, f)| vec![n.to_owned(), shown(v), f])));
+    let rows = rows.map(|(name, values, from)| vec![name.to_owned(), shown(values), from]);
+    console::show(&table::plain(&["setting", "value", "from"], 3, rows, console::width()));
     Ok(())
 }

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use parallax_core::report::escape;
 
 use crate::args::Device;
 use crate::browser;
 use crate::cards::cards;
 use crate::console;
-use crate::console::outln;
+use crate::console::width;
+use crate::table;
 use crate::targets::{Opened, TARGETS};
 
 /// `devices`.
@@ -26,6 +26,7 @@ pub struct Devices {
 /// Print every target.
 pub fn devices(args: &Devices) -> anyhow::Result<ExitCode> {
     let mut found = Vec::new();
+    let mut rows = Vec::new();
     for target in TARGETS {
         let described = match (target.open)(&args.device) {
             Ok(Opened::Here(profiler)) => {
@@ -35,10 +36,10 @@ pub fn devices(args: &Devices) -> anyhow::Result<ExitCode> {
                 }
                 let types = device.caps.dtypes.iter().map(|d| d.name()).collect::<Vec<_>>().join(" ");
                 format!(
-                    "{} ({}, {:?}; {types}; {} clock, steps of {})",
+                    "{} ({}, {}), computes with {types}; {} clock, steps of {}",
                     device.name,
                     device.api,
-                    device.kind,
+                    device.kind.name(),
                     clock.clock.label(),
                     clock.step
                 )
@@ -54,21 +55,23 @@ pub fn devices(args: &Devices) -> anyhow::Result<ExitCode> {
                 if args.json {
                     found.push(serde_json::json!({"target": target.name, "unavailable": why}));
                 }
-                format!("not here: {why}")
+                format!("not available: {why}")
             }
         };
         if !args.json {
-            outln!("{:>8}  {}", target.name, escape(&described));
+            rows.push(vec![target.name.to_owned(), described]);
         }
     }
     for (number, card) in cards().iter().enumerate() {
         match args.json {
             true => found.push(serde_json::json!({"number": number, "card": card, "targets": card.targets()})),
-            false => outln!("{:>8}  --device {number}: {}", "", escape(&card.words())),
+            false => rows.push(vec![format!("--device {number}"), card.words()]),
         }
     }
     if args.json {
         console::raw(&serde_json::to_string(&found)?);
+    } else {
+        console::show(&table::plain(&["target", "device"], 2, rows.into_iter(), width()));
     }
     Ok(ExitCode::SUCCESS)
 }

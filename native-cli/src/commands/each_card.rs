@@ -12,8 +12,8 @@ use parallax_core::report;
 
 use crate::args::Common;
 use crate::cards::{Card, cards};
-use crate::commands::measuring::{Measured, each_target, finish, say};
-use crate::console::errln;
+use crate::commands::measuring::{Measured, each_target, finish, say, show};
+use crate::console::{errln, width};
 use crate::interrupts::interrupted;
 use crate::output::Output;
 use crate::table;
@@ -35,7 +35,7 @@ pub fn each_card(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<E
         let mut common = common.clone();
         common.device.native.device = Some(number.to_string());
         let measured = each_target(&common, spec, Mode::Measure, out, |done| {
-            say(&common, &table::run(&done.run));
+            show(&common, &table::run(&done.run, width()));
             say(&common, &done.paths());
         })?;
         names.extend(measured.runs.iter().map(|_| format!("device {number}")));
@@ -48,7 +48,7 @@ pub fn each_card(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<E
         let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
         say(common, &format!("\ntarget {}, each device against the first:", runs[0].1.target));
         match compare(runs, &Options { base: 0, resolution }) {
-            Ok(comparison) => say(common, &table::text(&report::comparison_table(&comparison))),
+            Ok(comparison) => show(common, &table::text(&report::comparison_table(&comparison), width())),
             Err(why) => say(common, &why.to_string()),
         }
     }

@@ -91,7 +91,7 @@ pub fn list(args: &List) -> anyhow::Result<ExitCode> {
             }));
             continue;
         }
-        outln!("target {name}: {} cases, {} skips", cases.len(), skips.len());
+        outln!("target {name}: {} cases, {} skipped", cases.len(), skips.len());
         for Listed { case, actual, memory } in &cases {
             let actual = actual.as_ref().map(|a| format!("  (runs as {a})")).unwrap_or_default();
             outln!("  {case}{}{actual}", memory.map(|m| format!("  {m}")).unwrap_or_default());

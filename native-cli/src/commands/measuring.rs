@@ -9,7 +9,7 @@ use parallax_core::record::{Outcome, Record, Run};
 
 use crate::args::Common;
 use crate::console;
-use crate::console::{errln, outln};
+use crate::console::{Painted, errln, outln};
 use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::output::{Finished, Output};
 use crate::session::session;
@@ -18,6 +18,11 @@ use crate::targets::choose;
 /// People's text goes to stdout, unless stdout is for machines.
 pub fn say(common: &Common, text: &str) {
     if common.json { errln!("{text}") } else { outln!("{text}") }
+}
+
+/// The same for tables.
+pub fn show(common: &Common, lines: &Painted) {
+    if common.json { console::show_beside(lines) } else { console::show(lines) }
 }
 
 /// What came of the targets.

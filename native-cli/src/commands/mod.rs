@@ -25,9 +25,11 @@ pub mod verify;
 use std::process::ExitCode;
 
 use crate::args::{Cli, Command};
+use crate::console;
 
 /// Do what was asked. Errors are the user's to mend, and end with exit code 2.
 pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
+    console::colour(cli.color);
     let done = |()| ExitCode::SUCCESS;
     match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(args) => run::run(&args),

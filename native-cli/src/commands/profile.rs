@@ -9,12 +9,12 @@ use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::Schedule;
 use parallax_core::record::{Record, Run};
 use parallax_core::report::advice::{Component, advice, components};
-use parallax_core::report::escape;
 use parallax_core::units::percent;
 use parallax_core::{report, suite};
 
 use crate::args::Common;
-use crate::commands::measuring::{each_target, finish, say};
+use crate::commands::measuring::{each_target, finish, say, show};
+use crate::console::{Painted, width};
 use crate::output::{Output, writable_folder};
 use crate::table;
 
@@ -39,7 +39,7 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     let mut written = Vec::new();
     let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, resumed: None };
     let measured = each_target(common, &spec, Mode::TakeApart, &out, |done| {
-        say(common, &tables(&done.run));
+        show(common, &tables(&done.run, width()));
         written.push(done.paths());
     })?;
     say(common, &format!("\nwritten:\n{}", written.join("\n")));
@@ -67,19 +67,18 @@ fn spec(args: &Profile) -> anyhow::Result<Spec> {
 }
 
 /// Every case of a run, taken apart.
-fn tables(run: &Run) -> String {
-    let mut text: String = report::heading(run).iter().map(|line| format!("{}\n", escape(line))).collect();
+fn tables(run: &Run, width: usize) -> Painted {
+    let mut text = table::lines(report::heading(run), width);
     for record in &run.records {
-        text += &format!("\n{}\n", escape(&heading(record, run)));
         let parts = components(record, run);
+        text = text.above(&Painted::default()).above(&table::lines([heading(record, run)], width));
         if !parts.is_empty() {
-            text += &format!("{}\n", table::plain(&COLUMNS, 1, parts.iter().map(cells)));
+            text = text.above(&table::plain(&COLUMNS, 1, parts.iter().map(cells), width));
         }
-        if let Some(worst) = bottleneck(&parts) {
-            text += &format!("bottleneck: {}\n", escape(&worst));
-        }
-        if let Some(said) = advice(record, run) {
-            text += &format!("recommendation: {}\n", escape(&said));
+        let worst = bottleneck(&parts).map(|worst| format!("bottleneck: {worst}"));
+        let said = advice(record, run).map(|said| format!("recommendation: {said}"));
+        for line in worst.into_iter().chain(said) {
+            text = text.above(&table::lines([line], width));
         }
     }
     text

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use parallax_core::record::Run;
 use parallax_core::report::{self as tables, html, sheet};
 
-use crate::commands::run_files::{Format, Written, emit, read};
+use crate::commands::run_files::{Format, Made, Written, emit, read};
+use crate::console::width;
 use crate::table;
 
 /// `report`.
@@ -23,13 +23,15 @@ pub struct Report {
 /// Show runs as they are.
 pub fn report(args: &Report) -> anyhow::Result<()> {
     let runs = read(&args.files)?;
-    let each = |one: fn(&Run) -> String, gap: &str| runs.iter().map(|(_, run)| one(run)).collect::<Vec<_>>().join(gap);
-    let text = match args.written.format() {
-        Format::Text => each(table::run, "\n\n") + "\n",
-        Format::Markdown => each(|run| tables::table(run).markdown(), "\n"),
-        Format::Csv => sheet::csv(&sheet::rows(&runs, None)),
-        Format::Json => serde_json::to_string(&sheet::rows(&runs, None))? + "\n",
-        Format::Html => html::page(&runs, None, None),
+    let made = match args.written.format() {
+        Format::Text => Made::Tables(table::below_each_other(runs.iter().map(|(_, run)| table::run(run, width())))),
+        Format::Markdown => {
+            let tables: Vec<String> = runs.iter().map(|(_, run)| tables::table(run).markdown()).collect();
+            Made::Text(tables.join("\n"))
+        }
+        Format::Csv => Made::Text(sheet::csv(&sheet::rows(&runs, None))),
+        Format::Json => Made::Text(serde_json::to_string(&sheet::rows(&runs, None))? + "\n"),
+        Format::Html => Made::Text(html::page(&runs, None, None)),
     };
-    emit(&args.written, &args.files, &text)
+    emit(&args.written, &args.files, &made)
 }

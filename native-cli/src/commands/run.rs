@@ -11,9 +11,9 @@ use parallax_core::plan::Spec;
 use crate::args::{Common, RESULTS};
 use crate::commands::a_a;
 use crate::commands::each_card::{ALL, each_card};
-use crate::commands::measuring::{each_target, finish, say};
+use crate::commands::measuring::{each_target, finish, say, show};
 use crate::commands::run_files::read;
-use crate::console::errln;
+use crate::console::{errln, width};
 use crate::output::{Output, writable_folder};
 use crate::table;
 
@@ -80,7 +80,7 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
 fn once(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> {
     let mut written = Vec::new();
     let measured = each_target(common, spec, Mode::Measure, out, |done| {
-        say(common, &table::run(&done.run));
+        show(common, &table::run(&done.run, width()));
         say(common, &done.trace_line());
         written.push(done.paths());
     })?;

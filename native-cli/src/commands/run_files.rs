@@ -9,6 +9,7 @@ use clap::Args;
 use parallax_core::record::Run;
 
 use crate::args::RESULTS;
+use crate::console::Painted;
 use crate::{console, files};
 
 /// How and where `compare` and `report` write.
@@ -55,14 +56,27 @@ impl Written {
     }
 }
 
+/// What `compare` and `report` make of run files.
+pub enum Made {
+    /// For people; colours do not go into files.
+    Tables(Painted),
+    /// In a format of its own.
+    Text(String),
+}
+
 /// Write what was made of these run files where it was asked for.
-pub fn emit(written: &Written, read: &[PathBuf], text: &str) -> anyhow::Result<()> {
-    match &written.output {
-        Some(path) => {
+pub fn emit(written: &Written, read: &[PathBuf], made: &Made) -> anyhow::Result<()> {
+    match (&written.output, made) {
+        (Some(path), made) => {
+            let text = match made {
+                Made::Tables(tables) => tables.plain() + "\n",
+                Made::Text(text) => text.clone(),
+            };
             files::not_an_input(path, read.iter().map(PathBuf::as_path))?;
-            files::write_text(path, text)?;
+            files::write_text(path, &text)?;
         }
-        None => console::bytes(text.as_bytes()),
+        (None, Made::Tables(tables)) => console::show(tables),
+        (None, Made::Text(text)) => console::bytes(text.as_bytes()),
     }
     Ok(())
 }

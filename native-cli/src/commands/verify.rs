@@ -7,7 +7,8 @@ use clap::Args;
 use parallax_core::measure::runner::Mode;
 
 use crate::args::{Common, DEVICES, Device, RESULTS};
-use crate::commands::measuring::{each_target, finish, say};
+use crate::commands::measuring::{each_target, finish, show};
+use crate::console::width;
 use crate::output::Output;
 use crate::settings::{CHECKING, Settings};
 use crate::table;
@@ -41,7 +42,8 @@ pub fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
     // Verdicts are for the eye; the files that a session keeps are not part of the bargain here.
     let scratch = tempfile::tempdir().context("no folder for temporary files")?;
     let out = Output { folder: scratch.path().to_owned(), gzip: false, resumed: None };
-    let measured =
-        each_target(common, &common.spec()?, Mode::Verify, &out, |done| say(common, &table::checks(&done.run)))?;
+    let measured = each_target(common, &common.spec()?, Mode::Verify, &out, |done| {
+        show(common, &table::checks(&done.run, width()))
+    })?;
     finish(common, measured)
 }

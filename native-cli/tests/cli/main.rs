@@ -11,6 +11,7 @@ mod interrupting;
 mod measuring;
 mod mistakes;
 mod settings;
+mod tables;
 mod texts;
 #[cfg(unix)]
 mod writing;
@@ -20,8 +21,20 @@ use std::process::{Command, Output};
 
 use npyz::WriterBuilder;
 
+/// The program on so wide a terminal that nothing is broken.
 fn parallax(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_parallax")).args(args).current_dir(folder).output().expect("the program starts")
+    parallax_with(folder, args, &[WIDE])
+}
+
+const WIDE: (&str, &str) = ("COLUMNS", "200");
+
+/// The program with these variables and no others that change how it looks.
+fn parallax_with(folder: &Path, args: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
+    for usual in ["COLUMNS", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+        command.env_remove(usual);
+    }
+    command.args(args).envs(variables.iter().copied()).current_dir(folder).output().expect("the program starts")
 }
 
 fn folder() -> tempfile::TempDir {

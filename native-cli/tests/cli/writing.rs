@@ -8,12 +8,13 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::comparing::recorded;
-use crate::{TINY, folder, mistake, parallax, save};
+use crate::{TINY, WIDE, folder, mistake, parallax, save};
 
 /// The same program in a shell, which can redirect and limit.
 fn shell(folder: &Path, script: &str) -> Output {
     let script = script.replace("PARALLAX", &format!("'{}'", env!("CARGO_BIN_EXE_parallax")));
-    Command::new("sh").args(["-c", &script]).current_dir(folder).output().expect("a shell")
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).envs([WIDE]).current_dir(folder).output().expect("a shell")
 }
 
 fn text(bytes: &[u8]) -> String {

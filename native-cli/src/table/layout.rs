@@ -1,0 +1,277 @@
+//! What of a table fits into so many columns of a terminal.
+//!
+//! What every row says alike goes above the table. If the rest is too wide, titles are broken, then columns that are
+//! nice to have go, then cells take their short forms, then cases are broken over several lines, then what is useful goes,
+//! and at last labels move into the first column. What is essential stays, and sticks out where nothing else helps.
+
+use parallax_core::report::{Rank, Table, Tone, escape};
+
+use super::wrap::{narrowest, width, wrap};
+
+/// Blanks between two columns.
+pub const GAP: usize = 2;
+
+/// Blanks before the second and later lines of a cell.
+const INDENT: usize = 2;
+
+/// What is left of a table.
+pub struct Shown {
+    /// What every row says, and what none does.
+    pub constant: Vec<String>,
+    /// Titles, and whether their columns are aligned to the right.
+    pub columns: Vec<(String, bool)>,
+    /// A cell for each of the columns.
+    pub rows: Vec<Vec<ShownCell>>,
+    /// What marks stand for.
+    pub footnotes: Vec<String>,
+}
+
+/// A cell, escaped and broken.
+#[derive(Clone)]
+pub struct ShownCell {
+    /// Its lines.
+    pub text: String,
+    /// What it means.
+    pub tone: Tone,
+}
+
+/// A column on its way to the terminal.
+struct Column {
+    title: String,
+    right: bool,
+    rank: Rank,
+    label: bool,
+    cells: Vec<Cell>,
+    /// How wide it may be.
+    limit: usize,
+}
+
+struct Cell {
+    text: String,
+    short: Option<String>,
+    tone: Tone,
+    /// Marks of its footnotes.
+    marks: String,
+}
+
+impl Column {
+    fn of(table: &Table, i: usize) -> Column {
+        let column = &table.columns[i];
+        let cell = |(row, cells): (usize, &Vec<parallax_core::report::Cell>)| Cell {
+            text: escape(&cells[i].text).into_owned(),
+            short: cells[i].short.as_ref().map(|short| escape(short).into_owned()),
+            tone: cells[i].tone,
+            marks: marks(table, row, i),
+        };
+        let cells = table.rows.iter().enumerate().map(cell).collect();
+        let title = escape(&column.title).into_owned();
+        let (right, rank, label) = (column.right, column.rank, column.folds && !column.right);
+        let mut column = Column { title, right, rank, label, cells, limit: 0 };
+        column.limit = column.natural();
+        column
+    }
+
+    fn contents(&self) -> usize {
+        self.cells.iter().map(|cell| width(&cell.text)).max().unwrap_or(0)
+    }
+
+    fn natural(&self) -> usize {
+        width(&self.title).max(self.contents())
+    }
+
+    /// The fewest columns that it can take; figures are never broken.
+    fn floor(&self) -> usize {
+        let cells = match self.right {
+            true => self.contents(),
+            false => self.cells.iter().map(|cell| narrowest(&cell.text, INDENT)).max().unwrap_or(0),
+        };
+        cells.max(narrowest(&self.title, 0))
+    }
+
+    fn marked(&self) -> usize {
+        self.cells.iter().map(|cell| width(&cell.marks)).max().unwrap_or(0)
+    }
+
+    /// What every row says, if that is the same.
+    fn constant(&self) -> Option<&str> {
+        let (first, others) = self.cells.split_first()?;
+        let same = |cell: &Cell| cell.text == first.text;
+        (!others.is_empty() && others.iter().all(same) && self.marked() == 0).then_some(&first.text)
+    }
+}
+
+/// Raised digits, which stand beside figures without being taken for a part of them.
+fn mark(footnote: usize) -> String {
+    const RAISED: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+    (footnote + 1).to_string().bytes().map(|digit| RAISED[usize::from(digit - b'0')]).collect()
+}
+
+fn marks(table: &Table, row: usize, column: usize) -> String {
+    let about = |i: &usize| table.remarks[*i].marks.iter().any(|m| (m.row, m.column) == (row, column));
+    (0..table.remarks.len()).filter(about).map(mark).collect::<Vec<_>>().join(" ")
+}
+
+/// Columns that all of them take, with their marks.
+fn total(columns: &[Column]) -> usize {
+    let marks = |column: &Column| if column.marked() > 0 { GAP + column.marked() } else { 0 };
+    let each = columns.iter().map(|column| column.limit + marks(column) + GAP);
+    each.sum::<usize>().saturating_sub(GAP)
+}
+
+/// Remove the last column of a rank; whether there was one.
+fn remove_last(columns: &mut Vec<Column>, rank: Rank) -> bool {
+    let at = columns.iter().rposition(|column| column.rank == rank);
+    at.map(|at| columns.remove(at)).is_some()
+}
+
+/// Move every label into the first column, behind what stands there.
+fn join_labels(columns: &mut Vec<Column>) {
+    let (labels, others): (Vec<Column>, Vec<Column>) = columns.drain(..).partition(|column| column.label);
+    *columns = others;
+    for label in labels {
+        let Some(first) = columns.first_mut() else { return };
+        first.title += &format!(" {}", label.title);
+        for (cell, moved) in first.cells.iter_mut().zip(label.cells) {
+            cell.text += &format!(" {}", moved.text);
+        }
+    }
+}
+
+/// Make columns narrower, the widest first, as far as they can be and need to.
+fn narrow(columns: &mut [Column], room: usize) {
+    while total(columns) > room {
+        let broken = columns.iter_mut().filter(|column| column.limit > column.floor());
+        match broken.max_by_key(|column| column.limit) {
+            Some(widest) => widest.limit -= 1,
+            None => return,
+        }
+    }
+}
+
+/// What of a table is shown in so many columns.
+pub fn fit(table: &Table, room: usize) -> Shown {
+    let mut columns: Vec<Column> = Vec::new();
+    let (mut everywhere, mut nowhere) = (Vec::new(), Vec::new());
+    for (i, said) in table.columns.iter().enumerate() {
+        let column = Column::of(table, i);
+        match column.constant() {
+            Some("–") => nowhere.push(column.title),
+            Some(text) if said.folds => everywhere.push(format!("{} {text}", column.title)),
+            _ => columns.push(column),
+        }
+    }
+    let titles_broken = |columns: &mut Vec<Column>| {
+        for column in columns {
+            column.limit = column.contents().max(narrowest(&column.title, 0));
+        }
+    };
+    if total(&columns) > room {
+        titles_broken(&mut columns);
+    }
+    while total(&columns) > room && remove_last(&mut columns, Rank::Extra) {}
+    if total(&columns) > room {
+        for cell in columns.iter_mut().flat_map(|column| &mut column.cells) {
+            cell.text = cell.short.take().unwrap_or_else(|| std::mem::take(&mut cell.text));
+        }
+        titles_broken(&mut columns);
+    }
+    narrow(&mut columns, room);
+    while total(&columns) > room && remove_last(&mut columns, Rank::Useful) {
+        titles_broken(&mut columns);
+        narrow(&mut columns, room);
+    }
+    if total(&columns) > room {
+        join_labels(&mut columns);
+        titles_broken(&mut columns);
+        narrow(&mut columns, room);
+    }
+    Shown {
+        constant: [("in every row", everywhere), ("in no row", nowhere)]
+            .into_iter()
+            .filter(|(_, what)| !what.is_empty())
+            .map(|(rows, what)| format!("{rows}: {}", what.join(", ")))
+            .collect(),
+        rows: (0..table.rows.len()).map(|row| columns.iter().flat_map(|column| cells(column, row)).collect()).collect(),
+        columns: columns.iter().flat_map(titles).collect(),
+        footnotes: table.remarks.iter().enumerate().map(|(i, r)| format!("{} {}", mark(i), r.text)).collect(),
+    }
+}
+
+/// The title of a column, and one of its marks.
+fn titles(column: &Column) -> impl Iterator<Item = (String, bool)> + use<> {
+    let title = (wrap(&column.title, column.limit, 0), column.right);
+    std::iter::once(title).chain((column.marked() > 0).then(|| (String::new(), false)))
+}
+
+fn cells(column: &Column, row: usize) -> impl Iterator<Item = ShownCell> + use<> {
+    let cell = &column.cells[row];
+    let text = if column.right { cell.text.clone() } else { wrap(&cell.text, column.limit, INDENT) };
+    let marks = (column.marked() > 0).then(|| ShownCell { text: cell.marks.clone(), tone: Tone::Plain });
+    std::iter::once(ShownCell { text, tone: cell.tone }).chain(marks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_core::report::{Cell, Column, Mark, Remark};
+
+    /// Two cases with everything that a table can have.
+    fn table() -> Table {
+        let short = |text: &str, short: &str| Cell { short: Some(short.to_owned()), ..text.into() };
+        let row = |case: &str, variant: &str, judged: Cell| {
+            vec![case.into(), variant.into(), "2 µs".into(), judged, "gpu".into(), "–".into(), "1 %".into()]
+        };
+        let clock = Column { folds: true, ..Column::figure("clock", Rank::Extra) };
+        Table {
+            columns: vec![
+                Column::text("case"),
+                Column::label("variant"),
+                Column::figure("median", Rank::Useful),
+                Column::figure("ratio", Rank::Essential),
+                clock,
+                Column::figure("rate", Rank::Useful),
+                Column::figure("MDE", Rank::Extra),
+            ],
+            rows: vec![
+                row("copy/fwd/n16/f32", "vec4", short("1.1× [1, 2] same", "1.1× same")),
+                row("copy/bwd/n16/f32", "x", short("2× [1, 3] open", "2× open")),
+            ],
+            remarks: [(0, "coarse"), (1, "wide")]
+                .map(|(first, text)| {
+                    let mark = |row| Mark { row, column: 3, name: String::new() };
+                    Remark { text: text.to_owned(), marks: (first..2).map(mark).collect() }
+                })
+                .to_vec(),
+            ..Table::default()
+        }
+    }
+
+    #[test]
+    fn the_least_goes_first_and_what_is_essential_stays() {
+        for (room, titles, first_row) in [
+            (90, "case variant median ratio  MDE", "copy/fwd/n16/f32 vec4 2 µs 1.1× [1, 2] same ¹ 1 %"),
+            (58, "case variant median ratio ", "copy/fwd/n16/f32 vec4 2 µs 1.1× [1, 2] same ¹"),
+            (50, "case variant median ratio ", "copy/fwd/n16/f32 vec4 2 µs 1.1× same ¹"),
+            (46, "case variant median ratio ", "copy/fwd/n16/|  f32 vec4 2 µs 1.1× same ¹"),
+            (34, "case variant ratio ", "copy/fwd/|  n16/f32 vec4 1.1× same ¹"),
+            (24, "case|variant ratio ", "copy/|  fwd/|  n16/|  f32|  vec4 1.1× same ¹"),
+        ] {
+            let shown = fit(&table(), room);
+            let joined = |texts: Vec<String>| texts.join(" ").replace('\n', "|");
+            assert_eq!(joined(shown.columns.into_iter().map(|(title, _)| title).collect()), titles, "{room}");
+            assert_eq!(joined(shown.rows[0].iter().map(|cell| cell.text.clone()).collect()), first_row, "{room}");
+            assert_eq!(shown.constant, ["in every row: clock gpu", "in no row: rate"], "{room}");
+            assert_eq!(shown.footnotes, ["¹ coarse", "² wide"]);
+            assert!(shown.rows[1].iter().any(|cell| cell.text == "¹ ²"));
+        }
+    }
+
+    #[test]
+    fn one_row_keeps_its_words() {
+        let mut table = table();
+        table.rows.truncate(1);
+        table.remarks.clear();
+        let shown = fit(&table, 120);
+        assert_eq!((shown.columns.len(), shown.constant.len()), (7, 0));
+    }
+}

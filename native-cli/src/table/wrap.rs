@@ -1,0 +1,82 @@
+//! Text broken into lines: between words, and within what is no word, such as a case or a path, after `/` and `,`.
+
+use unicode_width::UnicodeWidthStr;
+
+/// Where text that has no blanks may be broken. Nothing is added, so that the pieces put together are the text.
+const JOINTS: [char; 2] = ['/', ','];
+
+/// A figure and its unit stay together.
+const TOGETHER: [(&str, &str); 2] = [(" %", "\u{a0}%"), ("± ", "±\u{a0}")];
+
+/// Text on lines of at most so many columns, the second and later ones indented beyond the first. What cannot be broken stays whole and
+/// sticks out: cut, it could be taken for something else.
+pub fn wrap(text: &str, width: usize, indent: usize) -> String {
+    let indent = indent + text.len() - text.trim_start_matches(' ').len();
+    let mut lines: Vec<String> = vec![String::new()];
+    let mut used = 0;
+    let mut put = |piece: &str| {
+        if used > 0 && used + piece.trim_end().width() > width {
+            lines.push(" ".repeat(indent));
+            used = indent;
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(piece);
+        }
+        used += piece.width();
+    };
+    let joined = TOGETHER.iter().fold(text.to_owned(), |text, (apart, together)| text.replace(apart, together));
+    for word in joined.split_inclusive(' ') {
+        match word.trim_end().width() + indent <= width {
+            true => put(word),
+            false => word.split_inclusive(JOINTS).for_each(&mut put),
+        }
+    }
+    let text = lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
+    TOGETHER.iter().fold(text, |text, (apart, together)| text.replace(together, apart))
+}
+
+/// Columns that text takes: those of its widest line.
+pub fn width(text: &str) -> usize {
+    text.lines().map(UnicodeWidthStr::width).max().unwrap_or(0)
+}
+
+/// The fewest columns that text can be broken to.
+pub fn narrowest(text: &str, indent: usize) -> usize {
+    width(&wrap(text, 1, indent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_within_cases() {
+        const CASE: &str = "depthwise_conv2d/fwd/n8,c8,h128,k3,p1,nchw/f32";
+        for (text, columns, want) in [
+            ("a sentence of words", 80, "a sentence of words"),
+            ("a sentence of words", 12, "a sentence\n  of words"),
+            (CASE, 46, CASE),
+            (CASE, 28, "depthwise_conv2d/fwd/n8,c8,\n  h128,k3,p1,nchw/f32"),
+            (CASE, 1, "depthwise_conv2d/\n  fwd/\n  n8,\n  c8,\n  h128,\n  k3,\n  p1,\n  nchw/\n  f32"),
+            ("  a sentence of words", 12, "  a sentence\n    of words"),
+            ("a precision of ± 1.00 %: it", 19, "a precision of\n  ± 1.00 %: it"),
+            ("显卡 显卡", 5, "显卡\n  显卡"),
+            ("", 5, ""),
+        ] {
+            assert_eq!(wrap(text, columns, 2), want);
+        }
+        assert_eq!((narrowest(CASE, 2), width(CASE)), (17, 46));
+    }
+
+    #[test]
+    fn nothing_is_lost_or_added() {
+        let text =
+            "after: resolution 1.08 %: matmul/fwd/m1024,n1024,k1024/f16/mma, matmul/fwd/m1024,n1024,k1024/bf16/mma";
+        for columns in 1..120 {
+            let broken = wrap(text, columns, 2);
+            let bare = |text: &str| text.replace([' ', '\n'], "");
+            assert_eq!(bare(&broken), bare(text), "{columns}");
+            assert!(width(&broken) <= columns.max(narrowest(text, 2)), "{columns}: {broken}");
+        }
+    }
+}
