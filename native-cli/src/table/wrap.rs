@@ -5,8 +5,8 @@ use unicode_width::UnicodeWidthStr;
 /// Where text that has no blanks may be broken. Nothing is added, so that the pieces put together are the text.
 const JOINTS: [char; 2] = ['/', ','];
 
-/// A figure and its unit stay together.
-const TOGETHER: [(&str, &str); 2] = [(" %", "\u{a0}%"), ("± ", "±\u{a0}")];
+/// A figure and its unit stay together, and so do a flag that is to be copied and its value.
+const TOGETHER: [(&str, &str); 3] = [(" %", "\u{a0}%"), ("± ", "±\u{a0}"), ("--budget ", "--budget\u{a0}")];
 
 /// Text on lines of at most so many columns, the second and later ones indented beyond the first. What cannot be broken stays whole and
 /// sticks out: cut, it could be taken for something else.
@@ -60,6 +60,7 @@ mod tests {
             (CASE, 1, "depthwise_conv2d/\n  fwd/\n  n8,\n  c8,\n  h128,\n  k3,\n  p1,\n  nchw/\n  f32"),
             ("  a sentence of words", 12, "  a sentence\n    of words"),
             ("a precision of ± 1.00 %: it", 19, "a precision of\n  ± 1.00 %: it"),
+            ("missed: `--budget 180` would", 18, "missed:\n  `--budget 180`\n  would"),
             ("显卡 显卡", 5, "显卡\n  显卡"),
             ("", 5, ""),
         ] {
