@@ -57,7 +57,7 @@ pub struct Run {
     /// records once its file is read.
     #[serde(skip)]
     pub sampling: Vec<Record>,
-    /// Why the run ended early, if it did; [`UNFINISHED`](super::UNFINISHED) while it goes on.
+    /// Why the run ended early, if it did; while it goes on, that its file is not closed.
     pub interrupted: Option<String>,
     /// Where the run's own time went.
     #[serde(default)]
