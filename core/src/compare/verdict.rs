@@ -15,7 +15,8 @@
 //!
 //! On a GPU the same holds of a case whose samples scatter by more than a difference must have to count (interquartile range
 //! over median): its time is not the device's but that of whoever feeds it, such as a host that launches short kernels, and
-//! that goes faster or slower for a whole run.
+//! that goes faster or slower for a whole run. What two runs of it differ by can be as much as its samples differ within one,
+//! so the interval of the ratio is wider by the range of either side's samples once more.
 //!
 //! # Resolution
 //!
@@ -66,14 +67,16 @@ pub struct Grounds {
     pub unrest: f64,
 }
 
-/// The interval that a figure is taken for.
-fn interval(timing: &Timing, grounds: Grounds) -> (f64, f64) {
+/// The interval that a figure is taken for, and the factor by which another run of the same thing may differ from it.
+fn interval(timing: &Timing, grounds: Grounds) -> (f64, f64, f64) {
     if !grounds.emulated && timing.summary.spread <= grounds.asked.max(RESOLUTION) {
-        return (timing.summary.low.0, timing.summary.high.0);
+        return (timing.summary.low.0, timing.summary.high.0, 1.0);
     }
     let mut sorted = timing.samples.clone();
     sorted.sort_by(f64::total_cmp);
-    (quantile(&sorted, 0.05), quantile(&sorted, 0.95))
+    let (low, high) = (quantile(&sorted, 0.05), quantile(&sorted, 0.95));
+    // What an emulated device's runs differ by, its reference kernel shows.
+    (low, high, if grounds.emulated { 1.0 } else { high / low })
 }
 
 /// What can be said of two figures.
@@ -271,18 +274,24 @@ impl Ratio {
             notes.push(format!("{fewest} of the {FEWEST} samples that an interval takes"));
             return undecided(notes);
         }
-        let ((a_low, a_high), (b_low, b_high)) = (interval(base, grounds), interval(other, grounds));
+        let ((a_low, a_high, a_runs), (b_low, b_high, b_runs)) = (interval(base, grounds), interval(other, grounds));
         if !(a_low > 0.0 && b_low > 0.0 && a_high.is_finite() && b_high.is_finite()) {
             notes.push("an interval reaches down to no time at all".to_owned());
             return undecided(notes);
         }
-        let wider = if grounds.emulated { 1.0 + grounds.unrest } else { 1.0 };
+        let wider = if grounds.emulated { 1.0 + grounds.unrest } else { a_runs * b_runs };
         let (low, high) = (b_low / a_high / wider, b_high / a_low * wider);
         let detectable = detectable(value, low, high, resolution.value);
         let verdict = Verdict::of(low, high, resolution.value);
         if verdict == Verdict::Undecided {
             notes.push(match wider - 1.0 > resolution.value {
-                true => format!("the device's own speed varied by {} in these runs", percent(wider - 1.0)),
+                true if grounds.emulated => {
+                    format!("the device's own speed varied by {} in these runs", percent(wider - 1.0))
+                }
+                true => {
+                    "its samples scatter: the host that feeds the device sets its pace, which differs from run to run"
+                        .to_owned()
+                }
                 false => "the interval reaches across the edge of what counts as a difference".to_owned(),
             });
         }
@@ -355,7 +364,15 @@ mod tests {
         let slow = run(&[6908.0, 7145.0, 7350.0, 7401.0, 7600.0, 7700.0, 9046.0, 9400.0, 9751.0, 10313.0]);
         let grounds = Grounds { asked: RESOLUTION, launch: 0.075, ..Grounds::default() };
         assert!(slow.summary.low.0 > 1.075 * quick.summary.high.0, "the medians alone would say slower");
-        assert_eq!(Ratio::of(&quick, &slow, grounds).verdict, Verdict::Undecided);
+        let got = Ratio::of(&quick, &slow, grounds);
+        assert!(
+            got.verdict == Verdict::Undecided && got.notes.iter().any(|n| n.contains("its samples scatter")),
+            "{got:?}"
+        );
+        // Short runs, each within one pace of the host, whose samples do not meet.
+        let brief = |middle: f64| timing(&spread(middle, 0.07, 12));
+        assert_eq!(Ratio::of(&brief(6300.0), &brief(7900.0), grounds).verdict, Verdict::Undecided);
+        assert_eq!(Ratio::of(&brief(6300.0), &brief(12_600.0), grounds).verdict, Verdict::Slower, "twice is twice");
     }
 
     #[test]
