@@ -35,6 +35,9 @@ use crate::record::stats::{Summary, quantile};
 use crate::record::{Drift, Record, Run, Timing};
 use crate::units::percent;
 
+/// With at least so many samples, two lie beyond either end of their middle 90 %.
+const FEW: usize = 40;
+
 /// Resolution when none is asked for.
 pub const RESOLUTION: f64 = 0.01;
 
@@ -74,7 +77,9 @@ fn interval(timing: &Timing, grounds: Grounds) -> (f64, f64, f64) {
     }
     let mut sorted = timing.samples.clone();
     sorted.sort_by(f64::total_cmp);
-    let (low, high) = (quantile(&sorted, 0.05), quantile(&sorted, 0.95));
+    // Of few samples, hardly one lies outside the middle 90 %: all of them count.
+    let tail = if sorted.len() < FEW { 0.0 } else { 0.05 };
+    let (low, high) = (quantile(&sorted, tail), quantile(&sorted, 1.0 - tail));
     // What an emulated device's runs differ by, its reference kernel shows.
     (low, high, if grounds.emulated { 1.0 } else { high / low })
 }
