@@ -6,6 +6,7 @@ use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand
 use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::ScheduleError;
 
+use crate::commands::baseline::Baseline;
 use crate::commands::compare::Compare;
 use crate::commands::completions::Completions;
 use crate::commands::config::ConfigArgs;
@@ -86,6 +87,8 @@ pub enum Command {
     /// Hold run files against a base: faster, slower, same, undecided
     #[command(after_help = help::COMPARE)]
     Compare(Compare),
+    /// Keep runs under names, to compare later ones with
+    Baseline(Baseline),
     /// Show run files as tables, or as a page with plots
     #[command(after_help = help::REPORT)]
     Report(Report),
@@ -130,9 +133,15 @@ pub struct Common {
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "results", help_heading = RESULTS)]
     pub out: PathBuf,
-    /// Print machine-readable JSON on stdout, everything else on stderr
+    /// Print the runs as a JSON array on stdout, the rest on stderr
     #[arg(long, help_heading = RESULTS)]
     pub json: bool,
+    /// Print what happens as it happens, a JSON object a line
+    ///
+    /// The events that a run file has while the run goes on (`begin`, `baseline`, `sampling`, `samples`, `drift`, `record`,
+    /// `spent`, `end`), and `started` and `progress` beside them. Everything else goes to stderr.
+    #[arg(long, help_heading = RESULTS, conflicts_with = "json", hide_short_help = true)]
+    pub json_lines: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub device: Device,
@@ -215,6 +224,11 @@ impl From<&Native> for Device {
 }
 
 impl Common {
+    /// Whether stdout is for programs.
+    pub fn for_machines(&self) -> bool {
+        self.json || self.json_lines
+    }
+
     /// The settings in force: flags over the settings file over defaults.
     pub fn spec(&self) -> Result<Spec, SettingsError> {
         let spec = self.settings.in_force()?.spec;

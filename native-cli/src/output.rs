@@ -9,8 +9,8 @@ use parallax_core::device::{Span, SpanKind};
 use parallax_core::record::{Event, Outcome, Run, UNFINISHED};
 use parallax_core::units::Bytes;
 
-use crate::files;
 use crate::trace_file::TraceFile;
+use crate::{console, files};
 
 /// Create a folder and make sure that it can be written, before anything is measured.
 pub fn writable_folder(folder: &Path) -> anyhow::Result<()> {
@@ -27,6 +27,8 @@ pub struct Output {
     pub folder: PathBuf,
     /// Whether traces are compressed.
     pub gzip: bool,
+    /// Whether events are printed as they come.
+    pub lines: bool,
     /// The file and the run to go on with, in place of new ones.
     pub resumed: Option<(PathBuf, Run)>,
 }
@@ -45,6 +47,8 @@ pub struct RunFile {
     trace: Option<TraceFile<File>>,
     trace_path: PathBuf,
     failure: Option<anyhow::Error>,
+    /// Whether events are printed as they come.
+    aloud: bool,
 }
 
 /// Everything about a run that is over.
@@ -95,9 +99,18 @@ impl RunFile {
         let trace = TraceFile::begin(trace, output.gzip, &run).with_context(|| cannot(&trace_path))?;
         let line = Event::Begin { run: Box::new(run.clone()) }.line();
         files::write_text(path, &line)?;
+        say_aloud(output, &line);
         let file = File::options().write(true).open(path).with_context(|| cannot(path))?;
         let lines = Lines { file, length: line.len() as u64 };
-        Ok(RunFile { run, path: path.to_owned(), lines, trace: Some(trace), trace_path, failure: None })
+        Ok(RunFile {
+            run,
+            path: path.to_owned(),
+            lines,
+            trace: Some(trace),
+            trace_path,
+            failure: None,
+            aloud: output.lines,
+        })
     }
 
     fn create(output: &Output, run: Run) -> anyhow::Result<RunFile> {
@@ -108,13 +121,15 @@ impl RunFile {
         let begun = TraceFile::begin(free.trace, output.gzip, &run).with_context(|| cannot(&free.trace_path));
         let begun = begun.and_then(|trace| {
             let mut lines = Lines { file: free.json, length: 0 };
-            lines.append(&Event::Begin { run: Box::new(run.clone()) }.line()).with_context(|| cannot(&free.path))?;
+            let line = Event::Begin { run: Box::new(run.clone()) }.line();
+            lines.append(&line).with_context(|| cannot(&free.path))?;
+            say_aloud(output, &line);
             Ok((trace, lines))
         });
         match begun {
             Ok((trace, lines)) => {
                 let (path, trace_path) = (free.path, free.trace_path);
-                Ok(RunFile { run, path, lines, trace: Some(trace), trace_path, failure: None })
+                Ok(RunFile { run, path, lines, trace: Some(trace), trace_path, failure: None, aloud: output.lines })
             }
             Err(error) => {
                 // Nothing was measured yet, and files without contents would only be in the way.
@@ -132,6 +147,9 @@ impl RunFile {
     /// Take in an event. A record is in the file when this returns. `tell` gets what the user should know before it is
     /// done.
     pub fn apply(&mut self, mut event: Event, mut tell: impl FnMut(&str)) {
+        if self.aloud {
+            console::raw(event.line().trim_end());
+        }
         if let Event::Record { record } = &mut event {
             if let Some(trace) = &mut self.trace
                 && let Err(error) = trace.push(&self.run, record, &mut tell)
@@ -210,6 +228,13 @@ impl RunFile {
             let _ = std::fs::remove_file(&self.trace_path);
         }
         had
+    }
+}
+
+/// Print an event's line, if that was asked for.
+fn say_aloud(output: &Output, line: &str) {
+    if output.lines {
+        console::raw(line.trim_end());
     }
 }
 
@@ -320,7 +345,7 @@ mod tests {
     #[test]
     fn runs_that_begin_at_once_share_no_file() {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let output = Output { folder: folder.path().to_owned(), gzip: false, resumed: None };
+        let output = Output { folder: folder.path().to_owned(), gzip: false, lines: false, resumed: None };
         let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
         let run = Run::begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &Plan::default());
         // A trace whose run is gone keeps its name too.

@@ -12,6 +12,7 @@ use parallax_core::compare::{Comparison, Gate, Options};
 use parallax_core::record::Run;
 use parallax_core::report::{self, html, sheet};
 
+use crate::commands::baseline;
 use crate::commands::run_files::{Format, Made, Written, emit, read};
 use crate::console::{errln, outln, width};
 use crate::table;
@@ -25,8 +26,15 @@ const TAX: &str = "The portability tax";
 #[derive(Debug, Args)]
 pub struct Compare {
     /// Run files; `-` is standard input
-    #[arg(required = true)]
+    ///
+    /// When left out: the newest two of the folder for the results, the older one first; or with --baseline the newest.
     pub files: Vec<PathBuf>,
+    /// Hold them against a run that `parallax baseline save` kept
+    #[arg(long, value_name = "NAME", conflicts_with = "base")]
+    pub baseline: Option<String>,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
     /// The run that the others are held against [default: the first]
     ///
     /// Its number, counted from 1, or its name in the table. With --tax, the one nearest to the hardware when left out.
@@ -65,18 +73,19 @@ pub struct Compare {
 pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let asked = args.resolution.as_deref().map(|text| share("--resolution", text)).transpose()?;
     let limit = args.fail_if_slower.as_deref().map(|text| share("--fail-if-slower", text)).transpose()?;
-    let runs = read(&args.files)?;
+    let files = files(args)?;
+    let runs = read(&files)?;
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
     let base = args.base.as_deref().map(|wanted| compare::find_base(&names, wanted)).transpose()?;
     if args.tax {
         let pairing = if args.best { Pairing::Best } else { Pairing::Same };
         let tax = tax(&runs, base, args.same_gpu, pairing)?;
-        emit(&args.written, &args.files, &taxed(&tax, &runs, args.written.format())?)?;
+        emit(&args.written, &files, &taxed(&tax, &runs, args.written.format())?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let resolution = asked.unwrap_or_else(|| usual_resolution(runs.iter().map(|(_, run)| run)));
     let comparison = compare::compare(&runs, &Options { base: base.unwrap_or(0), resolution })?;
-    emit(&args.written, &args.files, &compared(&comparison, &runs, args.written.format())?)?;
+    emit(&args.written, &files, &compared(&comparison, &runs, args.written.format())?)?;
     let gate = Gate { slower: limit, undecided: args.fail_if_undecided };
     if gate == Gate::default() {
         return Ok(ExitCode::SUCCESS);
@@ -113,6 +122,27 @@ fn taxed(tax: &Tax, runs: &[(String, Run)], format: Format) -> anyhow::Result<Ma
         Format::Json => Made::Text(serde_json::to_string(tax)? + "\n"),
         Format::Html => Made::Text(html::page(runs, None, Some(tax))),
     })
+}
+
+/// The files to compare, the base first where a baseline is named.
+fn files(args: &Compare) -> anyhow::Result<Vec<PathBuf>> {
+    let kept = args.baseline.as_deref().map(|name| {
+        let path = baseline::path(&args.out, name)?;
+        match path.is_file() {
+            true => Ok(path),
+            false => bail!("there is no baseline `{name}`: `parallax baseline list` shows those that are kept"),
+        }
+    });
+    let kept: Option<PathBuf> = kept.transpose()?;
+    let others = match args.files.is_empty() {
+        false => args.files.clone(),
+        true => {
+            let found = baseline::newest(&args.out, if kept.is_some() { 1 } else { 2 })?;
+            found.iter().for_each(|path| errln!("compared: {}", path.display()));
+            found
+        }
+    };
+    Ok(kept.into_iter().chain(others).collect())
 }
 
 /// A share of a time, from `5%` or `0.05`.

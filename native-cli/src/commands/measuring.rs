@@ -17,12 +17,12 @@ use crate::targets::choose;
 
 /// People's text goes to stdout, unless stdout is for machines.
 pub fn say(common: &Common, text: &str) {
-    if common.json { errln!("{text}") } else { outln!("{text}") }
+    if common.for_machines() { errln!("{text}") } else { outln!("{text}") }
 }
 
 /// The same for tables.
 pub fn show(common: &Common, lines: &Painted) {
-    if common.json { console::show_beside(lines) } else { console::show(lines) }
+    if common.for_machines() { console::show_beside(lines) } else { console::show(lines) }
 }
 
 /// What came of the targets.
@@ -86,10 +86,7 @@ pub fn each_target(
 pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     let runs = &measured.runs;
     if common.json {
-        match &runs[..] {
-            [one] => console::raw(&serde_json::to_string(one)?),
-            many => console::raw(&serde_json::to_string(many)?),
-        }
+        console::raw(&serde_json::to_string(runs)?);
     }
     if let Some(failure) = measured.failure {
         return Err(failure);

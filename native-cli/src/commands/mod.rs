@@ -1,6 +1,7 @@
 //! What each command does: a file for each, with its own flags.
 
 pub mod a_a;
+pub mod baseline;
 pub mod compare;
 pub mod completions;
 pub mod config;
@@ -39,6 +40,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Devices(args) => devices::devices(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Compare(args) => compare::compare(&args),
+        Command::Baseline(args) => baseline::baseline(&args).map(done),
         Command::Report(args) => report::report(&args).map(done),
         Command::Eval(args) => eval::eval(&args).map(done),
         Command::Kernel(args) => kernel::kernel(&args).map(done),

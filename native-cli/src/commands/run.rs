@@ -45,7 +45,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         (None, Some(file)) => resume(common, file),
         (None, None) => {
             writable_folder(&common.out)?;
-            let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, resumed: None };
+            let out = Output {
+                folder: common.out.clone(),
+                gzip: common.trace.trace_gzip,
+                lines: common.json_lines,
+                resumed: None,
+            };
             let spec = common.spec()?;
             match common.device.native.device.as_deref() {
                 Some(ALL) => each_card(common, &spec, &out),
@@ -73,7 +78,7 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     let common = Common { target: Some(target), ..common.clone() };
     let spec = earlier.spec.clone();
     let resumed = Some((file.to_owned(), earlier));
-    let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, resumed };
+    let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, lines: common.json_lines, resumed };
     once(&common, &spec, &out)
 }
 

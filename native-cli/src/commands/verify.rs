@@ -41,7 +41,7 @@ pub fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
     };
     // Verdicts are for the eye; the files that a session keeps are not part of the bargain here.
     let scratch = tempfile::tempdir().context("no folder for temporary files")?;
-    let out = Output { folder: scratch.path().to_owned(), gzip: false, resumed: None };
+    let out = Output { folder: scratch.path().to_owned(), gzip: false, lines: false, resumed: None };
     let measured = each_target(common, &common.spec()?, Mode::Verify, &out, |done| {
         show(common, &table::checks(&done.run, width()))
     })?;

@@ -220,3 +220,45 @@ fn a_run_may_come_from_standard_input() {
     assert!(compared.contains("slower"), "{compared}");
     mistake(dir.path(), &["compare", "-", "-"], &["standard input (`-`) can be read only once"]);
 }
+
+/// Sets when a file was written, so that the newest is known.
+fn written(folder: &Path, name: &str, seconds: u64) {
+    let file = std::fs::File::options().write(true).open(folder.join(name)).expect("a file");
+    file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).expect("a time");
+}
+
+#[test]
+fn the_newest_runs_and_those_kept_under_a_name_need_no_path() {
+    let dir = folder();
+    let results = dir.path().join("results");
+    let said = |args: &[&str]| {
+        let output = parallax(dir.path(), args);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    mistake(dir.path(), &["compare"], &["there are 0 runs in results", "--out"]);
+    std::fs::create_dir(&results).expect("writable");
+    for (age, (name, factor)) in [("old.json", 3.0), ("base.json", 1.0), ("new.json", 1.1)].into_iter().enumerate() {
+        recorded(&results, name, "cpu", "X", factor);
+        written(&results, name, 1_000_000 + age as u64);
+    }
+    std::fs::write(results.join("new.trace.json"), "[]").expect("writable");
+    let (code, shown, told) = said(&["compare"]);
+    assert!(code == Some(0) && shown.contains("1.100×") && told.contains("new.json"), "{shown}{told}");
+
+    let (code, kept, _) = said(&["baseline", "save", "v1", "results/old.json"]);
+    assert!(code == Some(0) && kept.contains("kept as v1"), "{kept}");
+    let (code, shown, _) = said(&["compare", "--baseline", "v1"]);
+    assert!(code == Some(0) && shown.contains("0.367×"), "the newest against the baseline: {shown}");
+    let (_, shown, _) = said(&["compare", "--baseline", "v1", "results/base.json"]);
+    assert!(shown.contains("0.333×"), "{shown}");
+    let (code, _, _) = said(&["baseline", "save", "v1"]);
+    assert_eq!(code, Some(0), "the newest takes its place");
+    let (_, shown, _) = said(&["compare", "--baseline", "v1", "results/base.json"]);
+    assert!(shown.contains("0.909×"), "{shown}");
+    let (_, listed, _) = said(&["baseline", "list"]);
+    assert!(listed.contains("v1") && listed.contains("cpu"), "{listed}");
+    mistake(dir.path(), &["compare", "--baseline", "v2"], &["no baseline `v2`", "baseline list"]);
+    mistake(dir.path(), &["baseline", "save", "../v3"], &["cannot name a baseline"]);
+    mistake(dir.path(), &["baseline", "save", "v3", "nowhere.json"], &["nowhere.json"]);
+}

@@ -1,5 +1,7 @@
 //! Measuring, verifying and listing: what is shown and which files are written.
 
+use parallax_core::record::Event;
+
 use crate::{TINY, folder, parallax};
 
 #[test]
@@ -22,8 +24,15 @@ fn a_run_writes_its_json_and_its_trace() {
 
     let again =
         parallax(dir.path(), &["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--json", "--out", "out"]);
-    let run = parallax_core::record::Run::parse(&String::from_utf8_lossy(&again.stdout)).expect("JSON on stdout");
-    assert_eq!(run.records.len(), 1);
+    let runs: Vec<parallax_core::record::Run> = serde_json::from_slice(&again.stdout).expect("a JSON array on stdout");
+    assert_eq!((runs.len(), runs[0].records.len()), (1, 1));
+    // What it prints is read back as a file is.
+    std::fs::write(dir.path().join("printed.json"), &again.stdout).expect("writable");
+    let shown = parallax(dir.path(), &["report", "printed.json"]);
+    assert!(
+        shown.status.success()
+            && String::from_utf8_lossy(&shown.stdout).contains(TINY.rsplit_once('/').expect("a case").0)
+    );
     let mut jsons: Vec<String> = std::fs::read_dir(dir.path().join("out"))
         .expect("the folder")
         .map(|e| e.expect("readable").path().display().to_string())
@@ -36,6 +45,25 @@ fn a_run_writes_its_json_and_its_trace() {
     let json = parallax(dir.path(), &["compare", "--json", &jsons[0], &jsons[1]]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(json["pairs"][0]["case"], TINY);
+}
+
+#[test]
+fn events_are_printed_as_they_come_one_a_line() {
+    let dir = folder();
+    let args = ["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--ceilings", "off", "--json-lines"];
+    let output = parallax(dir.path(), &args);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let events: Vec<Event> =
+        parallax_core::record::events(&text).collect::<Result<_, _>>().expect("events and nothing else");
+    assert!(matches!(events.first(), Some(Event::Begin { .. })) && matches!(events.last(), Some(Event::End { .. })));
+    assert!(events.iter().any(|event| matches!(event, Event::Progress { .. })), "progress too");
+    // Folded, they are the run that is in its file.
+    let Event::Begin { run } = &events[0] else { unreachable!() };
+    let mut run = (**run).clone();
+    events.into_iter().for_each(|event| run.apply(event));
+    assert_eq!((run.interrupted.as_deref(), run.records.len(), run.missing().count()), (None, 1, 0));
+    let both = parallax(dir.path(), &[&args[..], &["--json"]].concat());
+    assert_eq!(both.status.code(), Some(2), "one or the other");
 }
 
 #[test]
