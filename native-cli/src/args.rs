@@ -136,11 +136,14 @@ pub struct Common {
     /// Print the runs as a JSON array on stdout, the rest on stderr
     #[arg(long, help_heading = RESULTS)]
     pub json: bool,
+    /// Print a row of CSV for each case on stdout, the rest on stderr
+    #[arg(long, help_heading = RESULTS, conflicts_with = "json", hide_short_help = true)]
+    pub csv: bool,
     /// Print what happens as it happens, a JSON object a line
     ///
     /// The events that a run file has while the run goes on (`begin`, `baseline`, `sampling`, `samples`, `drift`, `record`,
     /// `spent`, `end`), and `started` and `progress` beside them. Everything else goes to stderr.
-    #[arg(long, help_heading = RESULTS, conflicts_with = "json", hide_short_help = true)]
+    #[arg(long, help_heading = RESULTS, conflicts_with_all = ["json", "csv"], hide_short_help = true)]
     pub json_lines: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
@@ -226,7 +229,7 @@ impl From<&Native> for Device {
 impl Common {
     /// Whether stdout is for programs.
     pub fn for_machines(&self) -> bool {
-        self.json || self.json_lines
+        self.json || self.csv || self.json_lines
     }
 
     /// The settings in force: flags over the settings file over defaults.

@@ -73,6 +73,11 @@ fn here(
     let run = begin(target, &*profiler, spec, &plan);
     let progress = Progress::new(target);
     let mut file = RunFile::begin(out, run)?;
+    if mode != Mode::Verify {
+        let left =
+            plan.cases.iter().filter(|planned| file.run().records.iter().all(|r| r.case != planned.name())).count();
+        progress.say(&announcement(target, left, spec, left as f64 / plan.cases.len().max(1) as f64));
+    }
     let mut interrupted = None;
     for losses in 1.. {
         let so_far = SoFar::of(file.run());
@@ -107,6 +112,16 @@ fn here(
     progress.clear();
     file.apply(Event::End { interrupted, environment: BTreeMap::new() }, |_| {});
     Ok(file)
+}
+
+/// What a run will take, before it begins. How long checks take depends on the processor, and is not known.
+fn announcement(target: &str, cases: usize, spec: &Spec, share: f64) -> String {
+    let ceilings = if spec.ceilings { "compiling, checks and ceilings" } else { "compiling and checks" };
+    let plural = if cases == 1 { "" } else { "s" };
+    format!(
+        "{target}: {cases} case{plural}, up to {:.0} s of samples (--budget); {ceilings} come on top",
+        (spec.budget * share).ceil()
+    )
 }
 
 /// How much later a profiler was opened than the run began: its own time begins anew with each.

@@ -6,6 +6,7 @@ use anyhow::bail;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::Spec;
 use parallax_core::record::{Outcome, Record, Run};
+use parallax_core::report::sheet;
 
 use crate::args::Common;
 use crate::console;
@@ -87,6 +88,10 @@ pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     let runs = &measured.runs;
     if common.json {
         console::raw(&serde_json::to_string(runs)?);
+    }
+    if common.csv {
+        let named: Vec<(String, Run)> = runs.iter().map(|run| (run.target.clone(), run.clone())).collect();
+        console::bytes(sheet::csv(&sheet::rows(&named, None)).as_bytes());
     }
     if let Some(failure) = measured.failure {
         return Err(failure);

@@ -62,8 +62,19 @@ fn events_are_printed_as_they_come_one_a_line() {
     let mut run = (**run).clone();
     events.into_iter().for_each(|event| run.apply(event));
     assert_eq!((run.interrupted.as_deref(), run.records.len(), run.missing().count()), (None, 1, 0));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cpu: 1 case, up to 1 s of samples"));
     let both = parallax(dir.path(), &[&args[..], &["--json"]].concat());
     assert_eq!(both.status.code(), Some(2), "one or the other");
+}
+
+#[test]
+fn a_run_may_be_rows_for_a_spreadsheet() {
+    let dir = folder();
+    let args = ["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--ceilings", "off", "--csv"];
+    let output = parallax(dir.path(), &args);
+    let text = String::from_utf8(output.stdout).expect("text");
+    let rows: Vec<&str> = text.lines().collect();
+    assert!(rows.len() == 2 && rows[0].starts_with("case,") && rows[1].contains("attention"), "{text}");
 }
 
 #[test]

@@ -156,7 +156,9 @@ fn a_closed_pipe_ends_quietly() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    let said = text(&output.stderr);
+    // What the run will take, and how far it is; and no word of the reader.
+    assert!(output.status.success() && said.lines().all(|line| line.starts_with("cpu")), "{said}");
     assert_eq!(std::fs::read_dir(dir.path().join("out")).expect("a folder").count(), 2, "the run and its trace");
 }
 
