@@ -47,6 +47,9 @@ impl fmt::Display for Page {
     }
 }
 
+/// Where `./x page` puts it in the checkout that the program was built from.
+const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist");
+
 /// The page: in the folder that was named, in the program, or in the usual places.
 pub fn find(asked: Option<&Path>) -> Result<Page, BrowserError> {
     let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(PAGE).map(PathBuf::from));
@@ -55,17 +58,22 @@ pub fn find(asked: Option<&Path>) -> Result<Page, BrowserError> {
         (None, Some(files)) => return Ok(Page::Own(files)),
         (None, None) => {
             let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join("dist")));
-            let at_build = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../dist"));
-            beside.into_iter().chain([PathBuf::from("dist"), at_build]).collect()
+            beside.into_iter().chain([PathBuf::from("dist"), PathBuf::from(CHECKOUT)]).collect()
         }
     };
     match places.iter().find(|folder| folder.join("index.html").is_file()) {
         Some(folder) => Ok(Page::Folder(folder.clone())),
-        None => {
-            let looked = places.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
-            Err(BrowserError::NoPage { looked })
-        }
+        None => Err(BrowserError::NoPage { looked: in_words(&places) }),
     }
+}
+
+/// Where the page was looked for. Where the program was built concerns nobody but whoever built it there.
+fn in_words(places: &[PathBuf]) -> String {
+    let place = |folder: &PathBuf| match folder == Path::new(CHECKOUT) {
+        true => "`dist` of the checkout".to_owned(),
+        false => folder.display().to_string(),
+    };
+    places.iter().map(place).collect::<Vec<_>>().join(", ")
 }
 
 /// Answer a request for a file of the program's own page. Names have nothing that an address would have to escape.
@@ -94,4 +102,15 @@ pub fn answer(files: Files, request: &Request<Body>) -> Response {
 fn takes_gzip(headers: &HeaderMap) -> bool {
     let named = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     named.flat_map(|value| value.split(',')).any(|coding| coding.split(';').next().is_some_and(|c| c.trim() == "gzip"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_told_where_the_program_was_built() {
+        let places = ["beside/dist".into(), CHECKOUT.into()];
+        assert_eq!(in_words(&places), "beside/dist, `dist` of the checkout");
+    }
 }
