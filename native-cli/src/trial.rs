@@ -119,6 +119,7 @@ impl Awkward {
 pub fn ratio(base: &Timing, other: &Timing, launches: usize, profiler: &dyn Profiler) -> Ratio {
     let (kind, jitter) = (profiler.device().kind, profiler.clock().launch_jitter.0);
     let launch = jitter * launches as f64 / base.summary.median.0;
-    let grounds = Grounds { asked: resolution_on(kind), drift: 0.0, launch, emulated: kind.is_emulated(), unrest: 0.0 };
+    let unrest = kind.is_emulated().then_some(0.0);
+    let grounds = Grounds { asked: resolution_on(kind), drift: 0.0, launch, unrest };
     Ratio::of(base, other, grounds)
 }

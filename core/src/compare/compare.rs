@@ -149,9 +149,8 @@ pub(crate) fn judge(
     let launch = launch_resolution(&base_run.clock, base).max(launch_resolution(&other_run.clock, other));
     let emulated = [base_run, other_run].iter().any(|run| run.device().kind.is_emulated());
     (a.cache == b.cache).then(|| {
-        let unrest =
-            if emulated { unrest(&base_run.drift, &other_run.drift, one_kernel(base_run, other_run)) } else { 0.0 };
-        let ratio = Ratio::of(a, b, Grounds { asked, drift, launch, emulated, unrest });
+        let unrest = emulated.then(|| unrest(&base_run.drift, &other_run.drift, one_kernel(base_run, other_run)));
+        let ratio = Ratio::of(a, b, Grounds { asked, drift, launch, unrest });
         Ratio { notes: ratio.notes.iter().cloned().chain(launched_otherwise(a, b)).collect(), ..ratio }
     })
 }

@@ -64,15 +64,13 @@ pub struct Grounds {
     pub drift: f64,
     /// The share of the time that launches may differ by.
     pub launch: f64,
-    /// One of the devices is emulated.
-    pub emulated: bool,
-    /// What [`unrest`] says; it counts where a device is emulated.
-    pub unrest: f64,
+    /// Where one of the devices is emulated, what [`unrest`] says.
+    pub unrest: Option<f64>,
 }
 
 /// The interval that a figure is taken for, and the factor by which another run of the same thing may differ from it.
 fn interval(timing: &Timing, grounds: Grounds) -> (f64, f64, f64) {
-    if !grounds.emulated && timing.summary.spread <= grounds.asked.max(RESOLUTION) {
+    if grounds.unrest.is_none() && timing.summary.spread <= grounds.asked.max(RESOLUTION) {
         return (timing.summary.low.0, timing.summary.high.0, 1.0);
     }
     let mut sorted = timing.samples.clone();
@@ -81,7 +79,7 @@ fn interval(timing: &Timing, grounds: Grounds) -> (f64, f64, f64) {
     let tail = if sorted.len() < FEW { 0.0 } else { 0.05 };
     let (low, high) = (quantile(&sorted, tail), quantile(&sorted, 1.0 - tail));
     // What an emulated device's runs differ by, its reference kernel shows.
-    (low, high, if grounds.emulated { 1.0 } else { high / low })
+    (low, high, if grounds.unrest.is_some() { 1.0 } else { high / low })
 }
 
 /// What can be said of two figures.
@@ -284,13 +282,13 @@ impl Ratio {
             notes.push("an interval reaches down to no time at all".to_owned());
             return undecided(notes);
         }
-        let wider = if grounds.emulated { 1.0 + grounds.unrest } else { a_runs * b_runs };
+        let wider = grounds.unrest.map_or(a_runs * b_runs, |unrest| 1.0 + unrest);
         let (low, high) = (b_low / a_high / wider, b_high / a_low * wider);
         let detectable = detectable(value, low, high, resolution.value);
         let verdict = Verdict::of(low, high, resolution.value);
         if verdict == Verdict::Undecided {
             notes.push(match wider - 1.0 > resolution.value {
-                true if grounds.emulated => {
+                true if grounds.unrest.is_some() => {
                     format!("the device's own speed varied by {} in these runs", percent(wider - 1.0))
                 }
                 true => {
@@ -354,8 +352,9 @@ mod tests {
         let scale = |i: usize| if i.is_multiple_of(10) { 1.0 } else { 1.6 };
         let base = spread(1000.0, 0.02, 60);
         let other: Vec<f64> = base.iter().enumerate().map(|(i, t)| t * scale(i)).collect();
-        let judged = |other: &[f64], emulated| {
-            Ratio::of(&timing(&base), &timing(other), Grounds { asked: 0.05, emulated, ..Grounds::default() }).verdict
+        let judged = |other: &[f64], emulated: bool| {
+            let grounds = Grounds { asked: 0.05, unrest: emulated.then_some(0.0), ..Grounds::default() };
+            Ratio::of(&timing(&base), &timing(other), grounds).verdict
         };
         assert_eq!((judged(&other, false), judged(&other, true)), (Verdict::Slower, Verdict::Undecided));
         assert_eq!(judged(&spread(1600.0, 0.02, 60), true), Verdict::Slower, "what always holds is still seen");
@@ -384,9 +383,9 @@ mod tests {
     fn a_short_run_in_a_slow_stretch_of_an_emulated_device_decides_nothing() {
         // Ten samples within a moment, all of them while something else ran.
         let (quick, slow) = (spread(1000.0, 0.02, 10), spread(1700.0, 0.02, 10));
-        let judged = |before: &[f64], after: &[f64], emulated| {
-            let unrest = unrest(&drift(before), &drift(after), true);
-            let grounds = Grounds { asked: 0.05, emulated, unrest, ..Grounds::default() };
+        let judged = |before: &[f64], after: &[f64], emulated: bool| {
+            let unrest = emulated.then(|| unrest(&drift(before), &drift(after), true));
+            let grounds = Grounds { asked: 0.05, unrest, ..Grounds::default() };
             Ratio::of(&timing(&quick), &timing(&slow), grounds)
         };
         let (calm, stirred) = (spread(500.0, 0.01, 20), spread(850.0, 0.3, 20));
