@@ -191,8 +191,7 @@ impl Run {
 
     /// The same run, to go on with: without what was cut off, which is measured anew.
     pub fn reopened(mut self) -> Run {
-        let cut_off = |record: &Record| record.timing().is_some_and(|timing| timing.stopped == StopReason::Killed);
-        self.records.retain(|record| !cut_off(record));
+        self.records.retain(|record| !record.cut_off());
         self.interrupted = Some(UNFINISHED.to_owned());
         self
     }

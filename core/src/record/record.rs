@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::roofline::Analysis;
-use super::{CheckResult, Score, Timing};
+use super::{CheckResult, Score, StopReason, Timing};
 use crate::device::{Compiled, Launch, MemoryStats, Trace};
 use crate::suite::{Case, Cost, DType, Problem};
 use crate::units::Nanos;
@@ -175,6 +175,11 @@ impl Record {
     /// The timing, if there is one.
     pub fn timing(&self) -> Option<&Timing> {
         self.measured()?.timing.as_ref()
+    }
+
+    /// Whether it was cut off with its run: its samples were kept, and it was not checked a second time.
+    pub fn cut_off(&self) -> bool {
+        self.timing().is_some_and(|timing| timing.stopped == StopReason::Killed)
     }
 
     /// The scores, if there are any.

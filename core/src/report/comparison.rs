@@ -1,7 +1,7 @@
 //! A comparison as a table.
 
 use super::html::date;
-use super::{Cell, Column, Mark, Rank, Remark, Table, Tone};
+use super::{Cell, Column, Mark, Rank, Remark, Table, Tone, grouped};
 use crate::compare::identity::normalised;
 use crate::compare::verdict::{Ratio, Verdict, digits};
 use crate::compare::{Comparison, Pair};
@@ -148,15 +148,11 @@ fn remarks(comparison: &Comparison, column: impl Fn(usize) -> usize) -> Vec<Rema
 
 /// What has no pair, by reason.
 fn alone(comparison: &Comparison) -> Vec<String> {
-    let mut grouped: Vec<(String, Vec<&str>)> = Vec::new();
-    for alone in &comparison.unpaired {
-        let key = format!("only in {} ({})", comparison.runs[alone.run].name, alone.reason);
-        match grouped.iter_mut().find(|(k, _)| *k == key) {
-            Some((_, cases)) => cases.push(&alone.case),
-            None => grouped.push((key, vec![&alone.case])),
-        }
-    }
-    grouped.into_iter().map(|(what, cases)| format!("{what}: {}", cases.join(", "))).collect()
+    let alone = comparison.unpaired.iter().map(|alone| {
+        let where_and_why = format!("only in {} ({})", comparison.runs[alone.run].name, alone.reason);
+        (where_and_why, alone.case.as_str())
+    });
+    grouped(alone).into_iter().map(|(what, cases)| format!("{what}: {}", cases.join(", "))).collect()
 }
 
 #[cfg(test)]

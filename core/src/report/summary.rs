@@ -27,16 +27,10 @@ pub fn summary(run: &Run) -> Vec<String> {
 
 /// What is fastest of each problem that several variants solve, in the order of the table.
 fn fastest(run: &Run) -> Vec<String> {
-    let mut problems: Vec<(&str, Vec<&Record>)> = Vec::new();
-    for record in super::as_planned(run).into_iter().filter(|r| r.timing().is_some()) {
-        let Some((problem, _)) = record.case.rsplit_once('/') else { continue };
-        match problems.iter_mut().find(|(known, _)| *known == problem) {
-            Some((_, records)) => records.push(record),
-            None => problems.push((problem, vec![record])),
-        }
-    }
+    let timed = super::as_planned(run).into_iter().filter(|r| r.timing().is_some());
+    let problems = timed.filter_map(|record| Some((record.case.rsplit_once('/')?.0, record)));
     let ranked = |(problem, records)| Some(format!("  {problem}: {}", ranked(run, records)?));
-    let lines: Vec<String> = problems.into_iter().filter_map(ranked).collect();
+    let lines: Vec<String> = super::grouped(problems).into_iter().filter_map(ranked).collect();
     let title = (!lines.is_empty()).then(|| "fastest of each problem:".to_owned());
     title.into_iter().chain(lines).collect()
 }

@@ -3,7 +3,7 @@
 use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
 use crate::device::Clock;
 use crate::record::roofline::Ceilings;
-use crate::record::{Outcome, Record, Run, StopReason};
+use crate::record::{Outcome, Record, Run};
 use crate::suite::Rate;
 use crate::units::{Nanos, percent, scaled};
 
@@ -133,18 +133,11 @@ pub fn tally(run: &Run) -> String {
 
 /// Skips by reason, a line for each in the order in which the reasons first occur. A case alone with its reason is named.
 pub fn skips<'a>(skips: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (case, reason) in skips {
-        match groups.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, cases)) => cases.push(case),
-            None => groups.push((reason, vec![case])),
-        }
-    }
     let line = |(reason, cases): (&str, Vec<&str>)| match cases[..] {
         [case] => format!("1 skipped: {case}: {reason}"),
         _ => format!("{} skipped: {reason}", cases.len()),
     };
-    groups.into_iter().map(line).collect()
+    super::grouped(skips.into_iter().map(|(case, reason)| (reason, case))).into_iter().map(line).collect()
 }
 
 /// The skips among a run's records, by reason.
@@ -202,8 +195,7 @@ pub fn table(run: &Run) -> Table {
 
 /// What is to be said of cases whose samples a killed run has left.
 fn cut_off(run: &Run) -> Option<String> {
-    let killed = |r: &&Record| r.timing().is_some_and(|timing| timing.stopped == StopReason::Killed);
-    let cases = run.records.iter().filter(killed).count();
+    let cases = run.records.iter().filter(|record| record.cut_off()).count();
     (cases > 0).then(|| {
         format!("{cases} cut off with the run, and not checked a second time; `parallax run --resume FILE` measures them anew")
     })

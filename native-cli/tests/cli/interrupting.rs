@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use parallax_core::record::{Outcome, Record, Run, StopReason, Suite, UNFINISHED};
+use parallax_core::record::{Outcome, Run, StopReason, Suite, UNFINISHED};
 
 use crate::{TINY, folder, parallax};
 
@@ -152,14 +152,9 @@ fn a_run_that_is_told_to_end_is_gone_within_two_seconds() {
     }
 }
 
-/// Whether a record was cut off with its run.
-fn cut_off(record: &Record) -> bool {
-    record.timing().is_some_and(|timing| timing.stopped == StopReason::Killed)
-}
-
 /// Records that are whole.
 fn finished(run: &Run) -> usize {
-    run.records.iter().filter(|record| !cut_off(record)).count()
+    run.records.iter().filter(|record| !record.cut_off()).count()
 }
 
 /// The only run file of a folder: its name, and the run.
