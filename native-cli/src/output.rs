@@ -9,6 +9,7 @@ use parallax_core::device::{Span, SpanKind};
 use parallax_core::record::{Event, Outcome, Run, UNFINISHED};
 use parallax_core::units::Bytes;
 
+use crate::args::Common;
 use crate::trace_file::TraceFile;
 use crate::{console, files};
 
@@ -31,6 +32,13 @@ pub struct Output {
     pub lines: bool,
     /// The file and the run to go on with, in place of new ones.
     pub resumed: Option<(PathBuf, Run)>,
+}
+
+impl Output {
+    /// As the options say, into new files.
+    pub fn of(common: &Common) -> Output {
+        Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, lines: common.json_lines, resumed: None }
+    }
 }
 
 /// Spans of one record that its run's JSON keeps; the trace has them all.

@@ -23,8 +23,7 @@ pub fn a_a(common: &Common, runs: usize) -> anyhow::Result<ExitCode> {
     }
     writable_folder(&common.out)?;
     let spec = common.spec()?;
-    let out =
-        Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, lines: common.json_lines, resumed: None };
+    let out = Output::of(common);
     let mut all = Measured::default();
     for i in 1..=runs {
         let measured = each_target(common, &spec, Mode::Measure, &out, |_| {})?;

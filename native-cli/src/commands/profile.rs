@@ -37,8 +37,7 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     let spec = spec(args)?;
     writable_folder(&common.out)?;
     let mut written = Vec::new();
-    let out =
-        Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, lines: common.json_lines, resumed: None };
+    let out = Output::of(common);
     let measured = each_target(common, &spec, Mode::TakeApart, &out, |done| {
         show(common, &tables(&done.run, width()));
         written.push(done.paths());

@@ -45,12 +45,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         (None, Some(file)) => resume(common, file),
         (None, None) => {
             writable_folder(&common.out)?;
-            let out = Output {
-                folder: common.out.clone(),
-                gzip: common.trace.trace_gzip,
-                lines: common.json_lines,
-                resumed: None,
-            };
+            let out = Output::of(common);
             let spec = common.spec()?;
             match common.device.native.device.as_deref() {
                 Some(ALL) => each_card(common, &spec, &out),
@@ -78,7 +73,7 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     let common = Common { target: Some(target), ..common.clone() };
     let spec = earlier.spec.clone();
     let resumed = Some((file.to_owned(), earlier));
-    let out = Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, lines: common.json_lines, resumed };
+    let out = Output { resumed, ..Output::of(&common) };
     once(&common, &spec, &out)
 }
 

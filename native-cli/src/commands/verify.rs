@@ -32,17 +32,17 @@ pub struct Verify {
 
 /// Check, and show the verdicts.
 pub fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
+    // Verdicts are for the eye; the files that a session keeps are not part of the bargain here.
+    let scratch = tempfile::tempdir().context("no folder for temporary files")?;
     let common = &Common {
         target: args.target.clone(),
         settings: args.settings.widened(),
         json: args.json,
         device: args.device.clone(),
+        out: scratch.path().to_owned(),
         ..Common::default()
     };
-    // Verdicts are for the eye; the files that a session keeps are not part of the bargain here.
-    let scratch = tempfile::tempdir().context("no folder for temporary files")?;
-    let out = Output { folder: scratch.path().to_owned(), gzip: false, lines: false, resumed: None };
-    let measured = each_target(common, &common.spec()?, Mode::Verify, &out, |done| {
+    let measured = each_target(common, &common.spec()?, Mode::Verify, &Output::of(common), |done| {
         show(common, &table::checks(&done.run, width()))
     })?;
     finish(common, measured)
