@@ -10,7 +10,7 @@ use parallax_core::report::{Column, Rank, Table, Tone, escape};
 
 use crate::console::Painted;
 use layout::{Shown, ShownCell};
-use wrap::wrap;
+pub(crate) use wrap::wrap;
 
 /// Lines for people: made of what is escaped, and broken to fit.
 pub fn lines<S: AsRef<str>>(lines: impl IntoIterator<Item = S>, width: usize) -> Painted {

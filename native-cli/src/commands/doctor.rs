@@ -16,6 +16,7 @@ use crate::browser::{self, BrowserOptions};
 use crate::console::{self, errln, outln};
 use crate::diagnosis::{Diagnosis, Facts, Grade, State, diagnose, is_well};
 use crate::sensors;
+use crate::table::wrap;
 use crate::targets::{Opened, TARGETS, browser_options};
 
 /// `doctor`.
@@ -58,6 +59,9 @@ pub fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
+/// Columns between where a grade begins and what is told beside it.
+const INDENT: usize = 9;
+
 fn show(diagnosis: &Diagnosis) {
     let state = match diagnosis.state {
         State::Works => "works",
@@ -71,31 +75,13 @@ fn show(diagnosis: &Diagnosis) {
             Grade::Note => "note",
             Grade::Missing => "missing",
         };
-        tell(grade, &finding.what);
+        let line = |text: &str, indent| outln!("{}", wrap(text, console::width(), indent));
+        line(&format!("  {grade:<INDENT$}{}", finding.what), INDENT);
         if let Some(remedy) = &finding.remedy {
-            tell("", &format!("→ {remedy}"));
+            line(&format!("  {:<INDENT$}→ {remedy}", ""), "→ ".chars().count());
         }
     }
     outln!("");
-}
-
-/// Columns that every terminal has.
-const WIDTH: usize = 80;
-/// Where what is told begins.
-const INDENT: usize = 11;
-
-/// A text beside its grade, wrapped.
-fn tell(grade: &str, text: &str) {
-    let mut line = format!("  {grade:<8}");
-    let empty = line.chars().count();
-    for word in text.split(' ') {
-        if line.chars().count() > INDENT && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            outln!("{line}");
-            line = " ".repeat(empty);
-        }
-        line = format!("{line} {word}");
-    }
-    outln!("{line}");
 }
 
 /// Look at the machine.

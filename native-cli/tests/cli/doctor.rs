@@ -1,6 +1,6 @@
 //! `doctor` on this machine. What facts mean is tested where that is decided.
 
-use crate::{folder, mistake, parallax};
+use crate::{folder, mistake, parallax, parallax_with};
 
 #[test]
 fn the_doctor_tells_what_is_missing_and_answers_with_its_exit_code() {
@@ -18,8 +18,9 @@ fn the_doctor_tells_what_is_missing_and_answers_with_its_exit_code() {
     {
         assert!(text.contains(part), "{part} in {text}");
     }
-    for line in text.lines() {
-        assert!(line.chars().count() <= 80, "{line}");
+    let narrow = parallax_with(dir.path(), &[&["doctor"], &absent[..]].concat(), &[("COLUMNS", "60")]);
+    for line in String::from_utf8(narrow.stdout).expect("UTF-8").lines() {
+        assert!(line.chars().count() <= 60, "{line}");
     }
     let (code, text) = said(&[&absent[..], &["--json"]].concat());
     assert_eq!(code, Some(1));
