@@ -11,12 +11,13 @@ mod strip;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use self::plot::Palette;
 use crate::compare::Comparison;
 use crate::compare::tax::Tax;
 use crate::record::stats::Summary;
 use crate::record::{Baseline, Run};
 use crate::report;
-use crate::report::Table;
+use crate::report::{Remark, Table, Tone};
 use crate::units::percent;
 
 const STYLE: &str = concat!(include_str!("html/style.css"), include_str!("html/plot.css"));
@@ -25,6 +26,7 @@ const STYLE: &str = concat!(include_str!("html/style.css"), include_str!("html/p
 pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option<&Tax>) -> String {
     let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
     let title = format!("Parallax: {}", names.join(", "));
+    let palette = &Palette::of(runs.iter().map(|(_, run)| run));
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -39,15 +41,14 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
                     h1 { (title) }
                     @if let Some(comparison) = comparison { p { (comparison.tally()) } }
                 }
-                section { h2 { "Runs" } div.cards { @for (i, (name, run)) in runs.iter().enumerate() { (head(i, name, run)) } } }
-                @if let Some(comparison) = comparison { (compared(comparison)) }
+                section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
+                @if let Some(comparison) = comparison { (compared(comparison, palette)) }
                 @if let Some(tax) = tax { section { h2 { "Portability tax" } (table(&super::tax_table(tax))) } }
                 @if comparison.is_none() && tax.is_none() {
                     @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
                 }
-                (rooflines(runs))
-                (drifts(runs))
-                (samples(runs))
+                (devices(runs, palette))
+                (samples(runs, palette))
                 footer { p.soft { "All samples are in the run files; this page can be made again from them." } }
             }
         }
@@ -56,11 +57,11 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
 }
 
 /// One run: where and when, what its clocks are worth, and what its device can do.
-fn head(i: usize, name: &str, run: &Run) -> Markup {
+fn head(name: &str, run: &Run) -> Markup {
     let commit = if run.suite.commit.is_empty() { "unknown" } else { &run.suite.commit };
     html! {
-        div.card.(plot::series(i)) {
-            h3 { span.legend { span { i {} (name) } } }
+        div.card {
+            h3 { (name) }
             dl {
                 dt { "device" } dd { (report::device_line(run)) }
                 @if let Some(date) = date(run.started) { dt { "begun" } dd { time datetime=(date) { (date) } } }
@@ -117,7 +118,7 @@ fn ceilings(baseline: &Baseline) -> Markup {
 }
 
 /// Verdicts as a table and as bars.
-fn compared(comparison: &Comparison) -> Markup {
+fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup {
     let base = &comparison.runs[comparison.base].name;
     let with_ratios = |i: &usize| comparison.ratios().any(|(run, _, _)| run == *i);
     html! {
@@ -129,12 +130,10 @@ fn compared(comparison: &Comparison) -> Markup {
         section {
             h2 { "Ratios" }
             p.soft { "Time over " (base) "'s time on a logarithmic axis, with an interval; within the band, differences do not count." }
-            div.cards {
-                @for i in (0..comparison.runs.len()).filter(with_ratios) {
-                    figure.card {
-                        figcaption { (comparison.runs[i].name) " ÷ " (base) }
-                        (ratios::ratios(comparison, i))
-                    }
+            @for i in (0..comparison.runs.len()).filter(with_ratios) {
+                figure.card {
+                    figcaption { (comparison.runs[i].name) " ÷ " (base) }
+                    (ratios::ratios(comparison, i, palette))
                 }
             }
         }
@@ -148,27 +147,50 @@ fn without_heading(run: &Run) -> Table {
 
 fn table(table: &Table) -> Markup {
     let right = |i: usize| table.columns[i].right;
-    let notes = table.all_notes();
+    // Numbers beside the cells that remarks are about, so that the remarks need not name them.
+    let marks = |row: usize, column: usize| {
+        let about = move |remark: &&Remark| remark.marks.iter().any(|mark| (mark.row, mark.column) == (row, column));
+        (1..).zip(&table.remarks).filter(move |(_, remark)| about(remark))
+    };
     html! {
         @for line in &table.heading { p { (line) } }
         div.wide tabindex="0" {
             table {
                 thead { tr { @for (i, column) in table.columns.iter().enumerate() { th.right[right(i)] { (column.title) } } } }
                 tbody {
-                    @for row in &table.rows {
-                        tr { @for (i, cell) in row.iter().enumerate() { td.right[right(i)] { (cell.text) } } }
+                    @for (row, cells) in table.rows.iter().enumerate() {
+                        tr {
+                            @for (i, cell) in cells.iter().enumerate() {
+                                td class=(class(right(i), cell.tone)) {
+                                    (cell.text)
+                                    @for (number, remark) in marks(row, i) { sup title=(remark.text) { (number) } }
+                                }
+                            }
+                        }
                     }
                 }
             }
         }
-        @if !notes.is_empty() { ul.soft { @for note in &notes { li { (note) } } } }
+        @if !table.remarks.is_empty() { ol.soft { @for remark in &table.remarks { li { (remark.text) } } } }
+        @if !table.notes.is_empty() { ul.soft { @for note in &table.notes { li { (note) } } } }
     }
+}
+
+/// The classes of a cell, by where it stands and what it means.
+fn class(right: bool, tone: Tone) -> String {
+    let tone = match tone {
+        Tone::Plain => "plain",
+        Tone::Good => "faster",
+        Tone::Bad => "slower",
+        Tone::Doubtful => "doubtful",
+    };
+    if right { format!("right {tone}") } else { tone.to_owned() }
 }
 
 /// The roofline of a run alone, as markup for another page that has the style sheet `html/plot.css`; empty where no case
 /// does arithmetic. Everything from the run is escaped.
 pub fn roofline(run: &Run) -> String {
-    roofline::roofline(run).into_string()
+    roofline::roofline(run, &Palette::of([run])).into_string()
 }
 
 /// The reference kernel over a run alone, as markup like [`roofline`]; empty where there was no reference kernel.
@@ -176,30 +198,25 @@ pub fn drift(run: &Run) -> String {
     drift::drift(run).into_string()
 }
 
-fn rooflines(runs: &[(String, Run)]) -> Markup {
-    section("Rooflines", runs, roofline::roofline)
-}
-
-fn drifts(runs: &[(String, Run)]) -> Markup {
-    section("Drift of the device", runs, drift::drift)
-}
-
-/// A plot per run that has something to show; no section where none has.
-fn section(title: &str, runs: &[(String, Run)], plot: impl Fn(&Run) -> Markup) -> Markup {
-    let plots = runs.iter().map(|(name, run)| (name, plot(run))).filter(|(_, plot)| !plot.0.is_empty());
-    let plots: Vec<(&String, Markup)> = plots.collect();
+/// What each run's device could do and how its speed went, side by side; no section where no run has something to show.
+fn devices(runs: &[(String, Run)], palette: &Palette<'_>) -> Markup {
+    let of = |(name, run): &(String, Run)| {
+        [("roofline", roofline::roofline(run, palette)), ("drift of the device", drift::drift(run))]
+            .map(|(what, plot)| (format!("{name}: {what}"), plot))
+    };
+    let plots: Vec<(String, Markup)> = runs.iter().flat_map(of).filter(|(_, plot)| !plot.0.is_empty()).collect();
     html! {
         @if !plots.is_empty() {
             section {
-                h2 { (title) }
-                div.cards { @for (name, plot) in &plots { figure.card { figcaption { (name) } (plot) } } }
+                h2 { "Devices" }
+                div.cards.large { @for (name, plot) in &plots { figure.card { figcaption { (name) } (plot) } } }
             }
         }
     }
 }
 
 /// The strips of every case that has a time anywhere, in the order of the runs.
-fn samples(runs: &[(String, Run)]) -> Markup {
+fn samples(runs: &[(String, Run)], palette: &Palette<'_>) -> Markup {
     let mut cases: Vec<&str> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for record in runs.iter().flat_map(|(_, run)| &run.records).filter(|r| r.timing().is_some()) {
@@ -216,7 +233,7 @@ fn samples(runs: &[(String, Run)]) -> Markup {
                      mean nothing. Where runs lie far apart, each has an axis of its own."
                 }
                 div.cards {
-                    @for case in cases { figure.card { figcaption { (case) } (strip::strip(case, runs)) } }
+                    @for case in cases { figure.card { figcaption { (case) } (strip::strip(case, runs, palette.of_case(case))) } }
                 }
             }
         }
@@ -266,14 +283,17 @@ mod tests {
     fn every_plot_is_there_once() {
         let mut runs = runs();
         let comparison = compare(&runs, &Options::default()).expect("pairs");
-        // Two strips, two rooflines, one plot of ratios.
-        assert_eq!(count(&page(&runs, Some(&comparison), None), "<svg"), 5);
+        // Two strips, two rooflines; of ratios two rows and their axis.
+        assert_eq!(count(&page(&runs, Some(&comparison), None), "<svg"), 7);
         assert_eq!(count(&page(&runs[..1], None, None), "<svg"), 3);
         runs[1].1.drift = drift(&spread(500.0, 0.01, 20));
         measured(&mut runs[1].1, CASE).timing.as_mut().expect("timed").discarded =
             vec![Discarded { time: 170.0, reason: "throttled".to_owned() }];
         let text = page(&runs, Some(&comparison), None);
-        assert_eq!(count(&text, "<svg"), 6, "one more, for the drift");
+        assert_eq!(count(&text, "<svg"), 8, "one more, for the drift");
+        assert!(!text.contains("say nothing of their kernels"), "it was calm");
+        runs[1].1.drift = drift(&spread(500.0, 0.1, 20));
+        assert!(page(&runs, None, None).contains("say nothing of their kernels"), "it wandered");
         assert!(text.contains("1 discarded") && text.contains("class=\"aside\""));
         assert_eq!(count(&text, "class=\"whisker\""), 2, "a bar for each ratio");
     }

@@ -3,9 +3,10 @@
 use maud::{Markup, html};
 
 use super::plot::{Axis, WIDTH, across, number_labels, px, svg};
+use crate::compare::verdict::{drift_within, resolution_on};
 use crate::record::stats::Summary;
 use crate::record::{Drift, Run};
-use crate::units::{Nanos, three_digits};
+use crate::units::{Nanos, percent, three_digits};
 
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 104.0;
@@ -33,7 +34,7 @@ pub(super) fn drift(run: &Run) -> Markup {
             line.grid x1=(px(LEFT)) x2=(px(WIDTH - 6.0)) y1=(px(y.at(*tick))) y2=(px(y.at(*tick))) {}
             text.tick.end x=(px(LEFT - 4.0)) y=(px(y.at(*tick) + 3.0)) { (label) " %" }
         }
-        g.s0 {
+        g.device {
             polyline.curve points=(points.join(" ")) {}
             @for d in readings {
                 @let held = !d.conditions.throttle.is_empty() || d.conditions.hidden;
@@ -46,7 +47,20 @@ pub(super) fn drift(run: &Run) -> Markup {
     html! {
         (svg(BOTTOM + 15.0, "time of the reference kernel over the run", inside))
         p.soft { "reference kernel: " (summary.median) " in the median of " (summary.n) " readings" (sensors(readings)) }
+        @if let Some(caution) = caution(run) { p { (caution) } }
     }
+}
+
+/// What a device whose own speed wandered takes from the figures of its run, where that matters.
+fn caution(run: &Run) -> Option<String> {
+    let within = drift_within(&run.drift);
+    (within > resolution_on(run.device().kind)).then(|| {
+        format!(
+            "Half of the time, the device was off its own median speed by {} or more: smaller differences between cases of \
+             this run say nothing of their kernels.",
+            percent(within)
+        )
+    })
 }
 
 /// What held the device back at a reading.

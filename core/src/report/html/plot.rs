@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::record::Run;
 use crate::units::Nanos;
 
 /// Width of every plot, in units of its view box. A phone shows about one unit per pixel.
@@ -18,9 +19,34 @@ fn held(end: f64, least: f64) -> f64 {
     if end.is_nan() { least } else { end.clamp(least, FAR) }
 }
 
-/// Classes of the colours that runs and workloads take in turn.
-pub(super) fn series(i: usize) -> &'static str {
-    ["s0", "s1", "s2", "s3", "s4", "s5"][i % 6]
+/// The colours of workloads: one a workload in every plot of a page. Only a page with more workloads than colours uses
+/// one again.
+pub(super) struct Palette<'a> {
+    workloads: Vec<&'a str>,
+}
+
+/// Classes of the colours, in `plot.css`.
+const SERIES: [&str; 12] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11"];
+
+impl<'a> Palette<'a> {
+    /// Of what has a time in these runs.
+    pub fn of(runs: impl IntoIterator<Item = &'a Run>) -> Palette<'a> {
+        let timed = runs.into_iter().flat_map(|run| &run.records).filter(|record| record.timing().is_some());
+        let mut workloads: Vec<&str> = timed.map(|record| record.parts.workload.as_str()).collect();
+        workloads.sort_unstable();
+        workloads.dedup();
+        Palette { workloads }
+    }
+
+    /// The class of a workload.
+    pub fn class(&self, workload: &str) -> &'static str {
+        SERIES[self.workloads.iter().position(|known| *known == workload).unwrap_or(0) % SERIES.len()]
+    }
+
+    /// The class of a case's workload.
+    pub fn of_case(&self, case: &str) -> &'static str {
+        self.class(case.split('/').next().unwrap_or_default())
+    }
 }
 
 /// A coordinate, short enough to keep the file small.
@@ -162,6 +188,7 @@ pub(super) fn svg(height: f64, about: &str, inside: Markup) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::fixtures::run;
 
     #[test]
     fn axes_map_their_ends_and_hold_what_is_outside() {
@@ -172,6 +199,19 @@ mod tests {
         assert!((log.at(10.0) - 50.0).abs() < 1e-9);
         assert!(Axis::linear(5.0, 5.0, 0.0, 100.0).at(5.0).is_finite(), "one value alone has room");
         assert_eq!(log.at(0.0), 0.0);
+    }
+
+    #[test]
+    fn a_workload_has_one_colour_on_a_page() {
+        let cases = |names: &[&str]| {
+            let cases: Vec<String> = names.iter().map(|name| format!("{name}/fwd/n1/f32/x")).collect();
+            let cases: Vec<_> = cases.iter().map(|case| (case.as_str(), vec![1.0; 8])).collect();
+            run("cuda", "X", &cases)
+        };
+        let (one, two) = (cases(&["copy", "read"]), cases(&["attention", "read"]));
+        let palette = Palette::of([&one, &two]);
+        assert_eq!(["attention", "copy", "read"].map(|name| palette.class(name)), ["s0", "s1", "s2"]);
+        assert_eq!(palette.of_case("read/fwd/n1/f32/x"), "s2");
     }
 
     #[test]

@@ -2,14 +2,17 @@
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, WIDTH, across, number_labels, px, svg};
+use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, svg};
 use crate::compare::Comparison;
 use crate::compare::verdict::{Ratio, digits};
 
-const ROW: f64 = 28.0;
+/// Height of one bar.
+const ROW: f64 = 16.0;
+/// Height of the axis below them all.
+const AXIS: f64 = 15.0;
 
-/// The bars of one run.
-pub(super) fn ratios(comparison: &Comparison, run: usize) -> Markup {
+/// The bars of one run. Names and figures are text beside the plot, which breaks where a phone has no room.
+pub(super) fn ratios(comparison: &Comparison, run: usize, palette: &Palette<'_>) -> Markup {
     let rows: Vec<(&str, &Ratio)> =
         comparison.ratios().filter(|(i, _, _)| *i == run).map(|(_, case, ratio)| (case, ratio)).collect();
     let ends = |r: &Ratio| {
@@ -19,42 +22,33 @@ pub(super) fn ratios(comparison: &Comparison, run: usize) -> Markup {
     let shown = rows.iter().flat_map(|(_, r)| ends(r)).filter(|v| v.is_finite() && *v > 0.0);
     let (low, high) = shown.fold((1.0f64, 1.0f64), |(a, b), v| (a.min(v), b.max(v)));
     let axis = Axis::log(low, high, 4.0, WIDTH - 4.0);
-    let bottom = rows.len() as f64 * ROW + 2.0;
     let ticks = axis.ticks(5);
-    let inside = html! {
-        (across(&axis, &ticks, &number_labels(&ticks), 0.0, bottom))
-        @for (i, (case, ratio)) in rows.iter().enumerate() { (one(&axis, i as f64 * ROW, case, ratio)) }
-        line.one x1=(px(axis.at(1.0))) x2=(px(axis.at(1.0))) y1="0" y2=(px(bottom)) {}
-    };
-    svg(bottom + 15.0, "ratios of medians with their intervals", inside)
+    html! {
+        div.ratios {
+            @for (case, ratio) in &rows {
+                div.name.(palette.of_case(case)) { i {} (case) }
+                div.verdict.(ratio.verdict.name()) title=(ratio) { (digits(ratio.value)) "× " (ratio.verdict.name()) }
+                (svg(ROW, &format!("{case}: {ratio}"), one(&axis, &ticks, case, ratio)))
+            }
+            div.scale { (svg(AXIS, "times over the base's time", across(&axis, &ticks, &number_labels(&ticks), 0.0, 2.0))) }
+        }
+    }
 }
 
-fn one(axis: &Axis, top: f64, case: &str, ratio: &Ratio) -> Markup {
+fn one(axis: &Axis, ticks: &[f64], case: &str, ratio: &Ratio) -> Markup {
     let edge = 1.0 + ratio.resolution.value;
     let (from, to) = (axis.at(1.0 / edge), axis.at(edge));
-    let y = px(top + ROW - 7.0);
-    let verdict = ratio.verdict.name();
+    let y = px(ROW / 2.0);
     html! {
-        g class=(verdict) {
+        @for tick in ticks { line.grid x1=(px(axis.at(*tick))) x2=(px(axis.at(*tick))) y1="0" y2=(px(ROW)) {} }
+        g class=(ratio.verdict.name()) {
             title { (case) ": " (ratio) }
-            rect.band x=(px(from)) y=(px(top + ROW - 12.0)) width=(px((to - from).max(0.5))) height="10" {}
-            text.tick x="4" y=(px(top + 11.0)) { (shortened(case)) }
-            text.end.(verdict) x=(px(WIDTH - 4.0)) y=(px(top + 11.0)) { (digits(ratio.value)) "× " (verdict) }
+            rect.band x=(px(from)) y="3" width=(px((to - from).max(0.5))) height=(px(ROW - 6.0)) {}
+            line.one x1=(px(axis.at(1.0))) x2=(px(axis.at(1.0))) y1="0" y2=(px(ROW)) {}
             @if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
                 line.whisker x1=(px(axis.at(low))) x2=(px(axis.at(high))) y1=(y) y2=(y) {}
             }
             circle.point cx=(px(axis.at(ratio.value))) cy=(y) r="3.5" {}
         }
     }
-}
-
-/// A case that fits beside its verdict: the middle gives way, for both ends matter.
-fn shortened(case: &str) -> String {
-    const MOST: usize = 44;
-    let letters: Vec<char> = case.chars().collect();
-    if letters.len() <= MOST {
-        return case.to_owned();
-    }
-    let (head, tail) = (&letters[..MOST / 2], &letters[letters.len() - MOST / 2 + 1..]);
-    head.iter().chain(&['…']).chain(tail).collect()
 }

@@ -4,7 +4,7 @@
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, WIDTH, px, series, svg};
+use super::plot::{Axis, Palette, WIDTH, px, svg};
 use crate::record::roofline::Ceilings;
 use crate::record::{Record, Run};
 use crate::units::{percent, scaled, three_digits};
@@ -33,7 +33,7 @@ impl<'a> Point<'a> {
 }
 
 /// The roofline of a run, with a legend of its workloads. Nothing where no case does arithmetic.
-pub(super) fn roofline(run: &Run) -> Markup {
+pub(super) fn roofline(run: &Run, palette: &Palette<'_>) -> Markup {
     let points: Vec<Point> = run.records.iter().filter_map(Point::of).collect();
     if points.is_empty() {
         return html! {};
@@ -49,8 +49,7 @@ pub(super) fn roofline(run: &Run) -> Markup {
         (grid(&x, &y))
         (roofs(&x, &y, ceilings))
         @for point in &points {
-            @let colour = workloads.iter().position(|w| *w == point.record.parts.workload).unwrap_or(0);
-            g class=(series(colour)) {
+            g class=(palette.class(&point.record.parts.workload)) {
                 circle.point cx=(px(x.at(point.intensity))) cy=(px(y.at(point.rate))) r="3.6" {
                     title { (about(point)) }
                 }
@@ -60,7 +59,7 @@ pub(super) fn roofline(run: &Run) -> Markup {
     html! {
         (svg(BOTTOM + 28.0, &format!("roofline of {}", run.device().name), inside))
         div.legend {
-            @for (i, workload) in workloads.iter().enumerate() { span class=(series(i)) { i {} (workload) } }
+            @for workload in &workloads { span class=(palette.class(workload)) { i {} (workload) } }
         }
         @if run.baseline.is_none() { p.soft { "The ceilings of this device were not measured." } }
         @if left_out > 0 { p.soft { (left_out) " without arithmetic are not drawn." } }
@@ -133,7 +132,7 @@ fn roofs(x: &Axis, y: &Axis, ceilings: &Ceilings) -> Markup {
                 @let (x2, y2) = (x.at(to), y.at(to * bandwidth.rate));
                 @let angle = (y2 - y1).atan2(x2 - x1).to_degrees();
                 @let label = format!("{} at {}", scaled(bandwidth.rate, "B/s"), bandwidth.working_set);
-                line.roof x1=(px(x1)) y1=(px(y1)) x2=(px(x2)) y2=(px(y2)) {}
+                line.roof x1=(px(x1)) y1=(px(y1)) x2=(px(x2)) y2=(px(y2)) { title { (label) ", by " (bandwidth.probe) } }
                 // Above the upper line, below the lower, so that two that are near do not meet.
                 @let below = slopes.len() > 1 && bandwidth.rate < steepest;
                 text.tick transform=(format!("translate({} {}) rotate({})", px(x1), px(y1), px(angle)))
@@ -143,13 +142,10 @@ fn roofs(x: &Axis, y: &Axis, ceilings: &Ceilings) -> Markup {
         @for (i, arithmetic) in ceilings.arithmetic.iter().enumerate() {
             @let at = heights[i];
             @let from = if steepest > 0.0 { x.at(arithmetic.rate / steepest) } else { LEFT };
-            line.roof x1=(px(from)) x2=(px(RIGHT)) y1=(px(at)) y2=(px(at)) {}
-            @if let Some(label) = labels[i] {
-                @let unit = if arithmetic.matrix { " matrix" } else { "" };
-                text.tick.end x=(px(RIGHT)) y=(px(label)) {
-                    (arithmetic.dtype.name()) (unit) " " (scaled(arithmetic.rate, "FLOP/s"))
-                }
-            }
+            @let unit = if arithmetic.matrix { " matrix" } else { "" };
+            @let what = format!("{}{unit} {}", arithmetic.dtype.name(), scaled(arithmetic.rate, "FLOP/s"));
+            line.roof x1=(px(from)) x2=(px(RIGHT)) y1=(px(at)) y2=(px(at)) { title { (what) ", by " (arithmetic.probe) } }
+            @if let Some(label) = labels[i] { text.tick.end x=(px(RIGHT)) y=(px(label)) { (what) } }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, WIDTH, across, px, series, svg, time_labels};
+use super::plot::{Axis, WIDTH, across, px, svg, time_labels};
 use crate::compare::timed;
 use crate::record::{Run, Timing};
 use crate::units::percent;
@@ -19,14 +19,11 @@ const AXIS: f64 = 15.0;
 /// Runs share an axis while all of them together are at most so many times as wide as the widest of them.
 const FAR: f64 = 6.0;
 
-/// The strips of one case, a row per run that has a time for it.
-pub(super) fn strip(case: &str, runs: &[(String, Run)]) -> Markup {
-    let rows: Vec<(usize, &str, &Timing)> = runs
-        .iter()
-        .enumerate()
-        .filter_map(|(i, (name, run))| Some((i, name.as_str(), timed(run, case)?.timing()?)))
-        .collect();
-    let ranges: Vec<(f64, f64)> = rows.iter().filter_map(|(_, _, timing)| range(timing)).collect();
+/// The strips of one case, a row per run that has a time for it, in its workload's colour.
+pub(super) fn strip(case: &str, runs: &[(String, Run)], colour: &str) -> Markup {
+    let rows: Vec<(&str, &Timing)> =
+        runs.iter().filter_map(|(name, run)| Some((name.as_str(), timed(run, case)?.timing()?))).collect();
+    let ranges: Vec<(f64, f64)> = rows.iter().filter_map(|(_, timing)| range(timing)).collect();
     if ranges.len() < rows.len() || rows.is_empty() {
         return html! {};
     }
@@ -39,17 +36,17 @@ pub(super) fn strip(case: &str, runs: &[(String, Run)]) -> Markup {
         let bottom = rows.len() as f64 * ROW + 4.0;
         let inside = html! {
             (scale(&axis, 0.0, bottom))
-            @for (row, (i, name, timing)) in rows.iter().enumerate() {
-                g.(series(*i)) { (one(&axis, row as f64 * ROW, name, timing)) }
+            @for (row, (name, timing)) in rows.iter().enumerate() {
+                g.(colour) { (one(&axis, row as f64 * ROW, name, timing)) }
             }
         };
         (bottom + AXIS, inside)
     } else {
         let inside = html! {
-            @for (row, ((i, name, timing), (low, high))) in rows.iter().zip(&ranges).enumerate() {
+            @for (row, ((name, timing), (low, high))) in rows.iter().zip(&ranges).enumerate() {
                 @let (axis, top) = (axis(*low, *high), row as f64 * (ROW + AXIS));
                 (scale(&axis, top + ROW - STRIP - 4.0, top + ROW))
-                g.(series(*i)) { (one(&axis, top, name, timing)) }
+                g.(colour) { (one(&axis, top, name, timing)) }
             }
         };
         (rows.len() as f64 * (ROW + AXIS), inside)
@@ -81,7 +78,12 @@ fn one(axis: &Axis, top: f64, name: &str, timing: &Timing) -> Markup {
         0 => String::new(),
         n => format!(", {n} discarded"),
     };
+    let outside = timing.discarded.first().map(|sample| format!("; discarded, such as: {}", sample.reason));
     html! {
+        title {
+            (name) ": " (summary.median) (interval) "; all samples within " (summary.min) " and " (summary.max)
+            (outside.unwrap_or_default())
+        }
         circle.swatch cx="8" cy=(px(top + 9.0)) r="3.5" {}
         text x="15" y=(px(top + 12.5)) { (name) }
         text.tick.end x=(px(WIDTH - 4.0)) y=(px(top + 12.5)) {
