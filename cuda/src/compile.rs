@@ -99,6 +99,7 @@ pub(crate) fn compile_cached(text: &Text, arch: Arch, cache: Option<&Path>) -> R
         }
     };
     let time = Nanos::from_secs(begin.elapsed().as_secs_f64());
+    log::debug!("{}: {} in {time}", text.file, if cached { "from the cache" } else { "compiled" });
     let compiled = Compiled {
         time,
         cached,

@@ -39,13 +39,19 @@ pub(crate) fn load<T>(
         match place {
             // The loader's message for a name that it does not know repeats the name and says nothing more.
             Place::Loader(name) => match load(Path::new(&name), None) {
-                Ok(loaded) => return Ok((loaded, name)),
+                Ok(loaded) => {
+                    log::debug!("loaded {name}");
+                    return Ok((loaded, name));
+                }
                 Err(_) => tried.push(format!("no {name} on the loader's path")),
             },
             Place::Folder(folder) => match library_in(&folder, wanted.stem) {
                 None => tried.push(format!("no lib{} in {}", wanted.stem, folder.display())),
                 Some(file) => match load(&file, Some(&folder)) {
-                    Ok(loaded) => return Ok((loaded, file.display().to_string())),
+                    Ok(loaded) => {
+                        log::debug!("loaded {}", file.display());
+                        return Ok((loaded, file.display().to_string()));
+                    }
                     Err(error) => tried.push(format!("{}: {error}", file.display())),
                 },
             },

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::ScheduleError;
 
@@ -30,7 +32,7 @@ use crate::settings::{Settings, SettingsError, TRACE};
 ///
 /// Without a command: measures the quick preset on the best device there is.
 #[derive(Debug, Parser)]
-#[command(name = "parallax", version, max_term_width = 110, args_conflicts_with_subcommands = true)]
+#[command(name = "parallax", version, max_term_width = 110)]
 #[command(after_help = help::EXAMPLES, after_long_help = help::everything())]
 pub struct Cli {
     /// What to do; `run` when left out.
@@ -39,13 +41,22 @@ pub struct Cli {
     /// Who sees colours; auto is a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value_t)]
     pub color: ColorChoice,
+    /// Tell results, warnings and mistakes alone
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Log on stderr what is done; -vv and -vvv log more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+    /// Log by module and level, such as parallax=debug,wgpu_hal=warn
+    #[arg(long, global = true, value_name = "FILTER", hide_short_help = true)]
+    pub log: Option<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub run: RunArgs,
 }
 
 /// Options of `run` that the short help of the whole program shows, of which most belong to commands.
-const SHOWN: [&str; 5] = ["target", "preset", "filter", "budget", "out"];
+const SHOWN: [&str; 6] = ["target", "preset", "filter", "budget", "out", "quiet"];
 
 impl Cli {
     /// The whole command line, as it is parsed and as help texts, completions and man pages tell it.
@@ -64,8 +75,24 @@ impl Cli {
     pub fn read() -> Result<Cli, clap::Error> {
         let mut command = Cli::whole();
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        if let Some(name) = matches.subcommand_name()
+            && let Some(flag) = misplaced(&command, &matches)
+        {
+            return Err(command.error(ErrorKind::ArgumentConflict, format!("{flag} belongs behind `{name}`")));
+        }
         Cli::from_arg_matches(&matches).map_err(|mistake| mistake.format(&mut command))
     }
+}
+
+/// A flag of `run` that stands before the name of a command, where it would be lost.
+fn misplaced(command: &clap::Command, matches: &ArgMatches) -> Option<String> {
+    let given = |arg: &&clap::Arg| {
+        let id = arg.get_id().as_str();
+        // Help and version are no values.
+        matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    let own = command.get_arguments().filter(|arg| !arg.is_global_set()).find(given)?;
+    Some(own.get_long().map_or_else(|| own.to_string(), |long| format!("--{long}")))
 }
 
 /// What to do.

@@ -9,6 +9,7 @@
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
@@ -28,7 +29,25 @@ macro_rules! errln {
     ($($part:tt)*) => { $crate::console::tell(format_args!($($part)*)) };
 }
 
-pub(crate) use {errln, outln};
+/// A line on standard error that can be done without.
+macro_rules! noteln {
+    ($($part:tt)*) => { $crate::console::note(format_args!($($part)*)) };
+}
+
+pub(crate) use {errln, noteln, outln};
+
+/// Whether only results, warnings and mistakes are told.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Whether only results, warnings and mistakes are told, from here on.
+pub fn quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// Whether only results, warnings and mistakes are told.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
 
 /// Lines for people whose control characters are colours and nothing else. Only `table` makes them, of what it escaped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -83,8 +102,11 @@ pub fn show(lines: &Painted) {
     attempt(|| writeln!(AutoStream::auto(std::io::stdout()), "{}", lines.0));
 }
 
-/// Painted lines on standard error.
+/// Painted lines on standard error, beside results for programs.
 pub fn show_beside(lines: &Painted) {
+    if is_quiet() {
+        return;
+    }
     let _ = writeln!(AutoStream::auto(std::io::stderr()), "{}", lines.0);
 }
 
@@ -106,6 +128,13 @@ pub fn line(line: Arguments<'_>) {
 /// A line for people on standard error. Where even that is closed there is nobody left to tell.
 pub fn tell(line: Arguments<'_>) {
     let _ = std::io::stderr().write_all(format!("{}\n", escape_lines(&line.to_string())).as_bytes());
+}
+
+/// A line for people on standard error that can be done without.
+pub fn note(line: Arguments<'_>) {
+    if !is_quiet() {
+        tell(line);
+    }
 }
 
 /// Something that writes to standard output by itself.

@@ -2,7 +2,7 @@
 
 use parallax_cuda::{compile, nvrtc};
 
-use crate::{browser, texts};
+use crate::{browser, logging, texts};
 
 /// Of the whole program.
 pub const EXAMPLES: &str = "\
@@ -70,7 +70,8 @@ pub const EXIT_CODES: [(&str, &str); 5] = [
 ];
 
 /// Every environment variable that is looked at, and what it says.
-pub const ENVIRONMENT: [(&str, &str); 8] = [
+pub const ENVIRONMENT: [(&str, &str); 9] = [
+    (logging::VARIABLE, "what to log, where neither --log nor -v says it"),
     (browser::BROWSER, "the browser's executable, where --browser names none"),
     (browser::PAGE, "folder of the built page, where --page names none"),
     (texts::VARIABLE, "folder of kernel texts, where --kernels names none"),

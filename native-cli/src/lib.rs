@@ -14,6 +14,7 @@ pub mod files;
 pub mod help;
 pub mod interface;
 pub mod interrupts;
+pub mod logging;
 pub mod npy;
 pub mod output;
 pub mod progress;

@@ -4,10 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 use parallax_core::report::escape;
+use parallax_core::units::Nanos;
 
-use crate::console::errln;
+use crate::console::{self, errln, noteln};
+use crate::logging;
 
 /// Steps of a bar.
 const PARTS: u64 = 1000;
@@ -18,49 +20,53 @@ const EVERY: Duration = Duration::from_secs(5);
 pub struct Progress {
     target: String,
     bar: ProgressBar,
-    /// For readers that are no terminal.
-    plain: Option<Plain>,
-}
-
-struct Plain {
-    /// When sampling began, and what was done by then: what comes before it is slower or quicker.
-    began: Cell<Option<(Instant, f64)>>,
-    told: Cell<Instant>,
     case: RefCell<String>,
+    left: Cell<Option<Nanos>>,
+    /// When the last plain line was written, for readers that are no terminal.
+    plain: Option<Cell<Instant>>,
 }
 
 impl Progress {
-    /// Nothing done yet.
+    /// Nothing done yet. Whoever asked for quiet sees none of it.
     pub fn new(target: &str) -> Progress {
-        let bar = ProgressBar::new(PARTS);
-        let style = ProgressStyle::with_template("{prefix:>8} {bar:28} {percent:>3} %  {eta} left  {wide_msg}")
+        // Lines of a log would break a bar.
+        let terminal = std::io::stderr().is_terminal() && !logging::is_on();
+        let bar = if terminal && !console::is_quiet() { ProgressBar::new(PARTS) } else { ProgressBar::hidden() };
+        let style = ProgressStyle::with_template("{prefix:>8} {bar:28} {percent:>3} %{wide_msg}")
             .expect("the template is a constant");
         bar.set_style(style.progress_chars("█▌░"));
         bar.set_prefix(target.to_owned());
         bar.enable_steady_tick(Duration::from_millis(250));
-        let now = Instant::now();
-        let plain = || Plain { began: Cell::new(None), told: Cell::new(now), case: RefCell::default() };
-        Progress { target: target.to_owned(), bar, plain: (!std::io::stderr().is_terminal()).then(plain) }
+        Progress {
+            target: target.to_owned(),
+            bar,
+            case: RefCell::default(),
+            left: Cell::default(),
+            plain: (!terminal).then(|| Cell::new(Instant::now())),
+        }
     }
 
     /// A case begins.
     pub fn started(&self, case: &str) {
-        self.bar.set_message(escape(case).into_owned());
-        if let Some(plain) = &self.plain {
-            *plain.case.borrow_mut() = case.to_owned();
+        *self.case.borrow_mut() = escape(case).into_owned();
+        self.bar.set_message(self.rest());
+    }
+
+    /// So much is done, from 0 to 1, and the rest will take about so long.
+    pub fn at(&self, share: f64, left: Nanos) {
+        self.left.set(Some(left));
+        self.bar.set_position((share * PARTS as f64) as u64);
+        self.bar.set_message(self.rest());
+        if let Some(told) = &self.plain
+            && told.get().elapsed() >= EVERY
+        {
+            told.set(Instant::now());
+            noteln!("{} {:.0} %{}", self.target, 100.0 * share, self.rest());
         }
     }
 
-    /// So much is done, from 0 to 1.
-    pub fn at(&self, share: f64) {
-        self.bar.set_position((share * PARTS as f64) as u64);
-        let Some(plain) = &self.plain else { return };
-        let (began, first) = plain.began.get().unwrap_or((Instant::now(), share));
-        plain.began.set(Some((began, first)));
-        if plain.told.get().elapsed() >= EVERY {
-            plain.told.set(Instant::now());
-            errln!("{}", line(&self.target, (first, share), began.elapsed(), &plain.case.borrow()));
-        }
+    fn rest(&self) -> String {
+        rest(self.left.get(), &self.case.borrow())
     }
 
     /// A line for the user, above the bar.
@@ -74,12 +80,11 @@ impl Progress {
     }
 }
 
-/// How far a run is, and about how long it will go on if it goes on like this. `spent` went into what is between the two shares.
-fn line(target: &str, (first, share): (f64, f64), spent: Duration, case: &str) -> String {
-    let left = (share > first).then(|| spent.as_secs_f64() * (1.0 - share) / (share - first));
-    let left = left.map(|seconds| format!(", about {seconds:.0} s left")).unwrap_or_default();
+/// What stands behind the percentage: about how long it will go on, as far as that is known, and with what.
+fn rest(left: Option<Nanos>, case: &str) -> String {
+    let left = left.map(|left| format!(", about {} left", HumanDuration(Duration::from_secs_f64(left.secs().round()))));
     let case = if case.is_empty() { String::new() } else { format!(": {case}") };
-    format!("{target} {:.0} %{left}{case}", 100.0 * share)
+    left.unwrap_or_default() + &case
 }
 
 #[cfg(test)]
@@ -87,10 +92,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_line_says_how_far_and_how_long() {
-        let at = |share, case| line("cuda", (0.0, share), Duration::from_secs(10), case);
-        assert_eq!(line("cuda", (0.5, 0.75), Duration::from_secs(10), ""), "cuda 75 %, about 10 s left");
-        assert_eq!(at(0.25, "copy/fwd/n1/f32/scalar"), "cuda 25 %, about 30 s left: copy/fwd/n1/f32/scalar");
-        assert_eq!((at(0.0, "").as_str(), at(1.0, "").as_str()), ("cuda 0 %", "cuda 100 %, about 0 s left"));
+    fn the_rest_of_a_run_is_told_as_far_as_it_is_known() {
+        for (left, case, want) in [
+            (None, "", ""),
+            (None, "a", ": a"),
+            (Some(9.6e9), "", ", about 10 seconds left"),
+            (Some(150e9), "copy/fwd/n1/f32/scalar", ", about 3 minutes left: copy/fwd/n1/f32/scalar"),
+        ] {
+            assert_eq!(rest(left.map(Nanos), case), want);
+        }
     }
 }

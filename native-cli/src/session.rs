@@ -13,7 +13,7 @@ use parallax_core::units::Nanos;
 use crate::args::Device;
 use crate::browser;
 use crate::browser::BrowserOptions;
-use crate::console::errln;
+use crate::console::{errln, noteln};
 use crate::interrupts::interrupted;
 use crate::output::{Output, RunFile};
 use crate::progress::Progress;
@@ -71,13 +71,13 @@ fn here(
 ) -> anyhow::Result<RunFile> {
     let plan = plan(spec, &profiler.device().caps)?;
     let run = begin(target, &*profiler, spec, &plan);
-    let progress = Progress::new(target);
     let mut file = RunFile::begin(out, run)?;
     if mode != Mode::Verify {
         let left =
             plan.cases.iter().filter(|planned| file.run().records.iter().all(|r| r.case != planned.name())).count();
-        progress.say(&announcement(target, left, spec, left as f64 / plan.cases.len().max(1) as f64));
+        noteln!("{}", announcement(target, left, spec, left as f64 / plan.cases.len().max(1) as f64));
     }
+    let progress = Progress::new(target);
     let mut interrupted = None;
     for losses in 1.. {
         let so_far = SoFar::of(file.run());
@@ -144,8 +144,15 @@ fn rest(earlier: &Run) -> Spec {
 /// An event to the progress bar and to the file.
 fn take_in(file: &mut RunFile, progress: &Progress, event: Event) {
     match &event {
-        Event::Started { case } => progress.started(case),
-        Event::Progress { share } => progress.at(*share),
+        Event::Started { case } => {
+            log::debug!("{case}");
+            progress.started(case);
+        }
+        Event::Progress { share, left } => progress.at(*share, *left),
+        Event::Baseline { baseline } => log::debug!("clocks and ceilings: {baseline:?}"),
+        Event::Drift { drift } => log::trace!("reference kernel: {drift:?}"),
+        Event::Record { record } => log::info!("{}: {}", record.case, record.verdict()),
+        Event::Spent { spent } => log::debug!("{spent:?}"),
         _ => {}
     }
     file.apply(event, |line| progress.say(line));

@@ -61,6 +61,12 @@ pub enum FileMistake {
     /// A table, a date, or a list inside a list.
     #[error("{0}: write text, a number, true or false, or a list of such")]
     Kind(&'static str),
+    /// The section of the trace's settings is no table.
+    #[error("{SECTION} is a section: write [{SECTION}], and below it such as wait = 1 or record_shapes = true")]
+    Section,
+    /// Said in the section and outside of it.
+    #[error("{0} is said in [{SECTION}] and outside of it")]
+    Twice(String),
     /// A list for a setting that has one value.
     #[error("{0} has one value, not a list")]
     List(&'static str),
@@ -152,29 +158,58 @@ pub fn parse(text: &str) -> Result<Vec<(&'static str, String)>, FileMistake> {
         let line = e.span().map_or(1, |at| text[..at.start].lines().count().max(1));
         FileMistake::Toml(format!("line {line}: {}", e.message().lines().next().unwrap_or_default()))
     })?;
-    let mut pairs = Vec::new();
-    for (key, value) in &table {
+    let mut pairs: Vec<(&'static str, String)> = Vec::new();
+    for (key, value) in &flat(table)? {
         let setting = setting(key)?;
-        let plain = |value: &toml::Value| {
-            Ok(match value {
-                toml::Value::String(text) => text.clone(),
-                toml::Value::Integer(number) => number.to_string(),
-                toml::Value::Float(number) => number.to_string(),
-                toml::Value::Boolean(on) => if *on { "on" } else { "off" }.to_owned(),
-                _ => return Err(FileMistake::Kind(setting.name)),
-            })
-        };
         match value {
             toml::Value::Array(_) if !setting.repeatable => return Err(FileMistake::List(setting.name)),
             toml::Value::Array(values) => {
                 for value in values {
-                    pairs.push((setting.name, plain(value)?));
+                    pairs.push((setting.name, plain(setting.name, value)?));
                 }
             }
-            one => pairs.push((setting.name, plain(one)?)),
+            one => pairs.push((setting.name, plain(setting.name, one)?)),
         }
     }
     Ok(pairs)
+}
+
+/// A value as it would be written in a flag.
+fn plain(setting: &'static str, value: &toml::Value) -> Result<String, FileMistake> {
+    Ok(match value {
+        toml::Value::String(text) => text.clone(),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        toml::Value::Boolean(on) => if *on { "on" } else { "off" }.to_owned(),
+        _ => return Err(FileMistake::Kind(setting)),
+    })
+}
+
+/// The section in which settings of the trace may stand, in the words of PyTorch's profiler.
+const SECTION: &str = "profiling";
+
+/// Its words that are parts of the one setting `schedule`.
+const SCHEDULE: [&str; 4] = ["wait", "warmup", "active", "repeat"];
+
+/// The table without its section, whose words become those of flags.
+fn flat(mut table: toml::Table) -> Result<toml::Table, FileMistake> {
+    let section = match table.remove(SECTION) {
+        Some(toml::Value::Table(section)) => section,
+        None => return Ok(table),
+        Some(_) => return Err(FileMistake::Section),
+    };
+    let mut schedule = Vec::new();
+    for (word, value) in section {
+        if SCHEDULE.contains(&word.as_str()) {
+            schedule.push(format!("{word}={}", plain("schedule", &value)?));
+        } else if table.insert(word.replace('_', "-"), value).is_some() {
+            return Err(FileMistake::Twice(word));
+        }
+    }
+    if !schedule.is_empty() && table.insert("schedule".to_owned(), schedule.join(",").into()).is_some() {
+        return Err(FileMistake::Twice("schedule".to_owned()));
+    }
+    Ok(table)
 }
 
 /// The flag of a setting.
@@ -321,6 +356,20 @@ mod tests {
     }
 
     #[test]
+    fn the_section_on_profiling_has_the_words_of_torch() {
+        let file = "budget = 7\n[profiling]\nwait = 1\nactive = 3\nrecord_shapes = false\nprofile_memory = true\n\
+                    with_stack = true\n";
+        let got = asked(&[("with-stack", "off")], file).expect("valid");
+        let pairs = [
+            ("budget", "7"),
+            ("schedule", "wait=1,warmup=1,active=3,repeat=1"),
+            ("record-shapes", "off"),
+            ("profile-memory", "on"),
+        ];
+        assert_eq!(got.spec, Spec::from_pairs(pairs).expect("valid"));
+    }
+
+    #[test]
     fn a_byte_order_mark_and_windows_line_ends_say_nothing() {
         let got = asked(&[], "\u{feff}preset = 'full'\r\nbudget = 7\r\n").expect("valid");
         assert_eq!(got.spec, Spec::from_pairs([("preset", "full"), ("budget", "7")]).expect("valid"));
@@ -336,6 +385,12 @@ mod tests {
             ("filter = [['a']]", "filter: write text, a number"),
             ("[filter]\na = 1", "filter: write text, a number"),
             ("\n\nseed == 3", "is not TOML: line 3: "),
+            ("profiling = 3", "profiling is a section: write [profiling]"),
+            ("[profiling]\nactive = 'x'", "schedule: `active=x` is not wait=N"),
+            ("[profiling]\nactive = 0", "active must be at least 1"),
+            ("[profiling]\nwith_stacks = true", "unknown setting `with-stacks`"),
+            ("schedule = 'wait=1'\n[profiling]\nactive = 2", "schedule is said in [profiling] and outside of it"),
+            ("with-stack = true\n[profiling]\nwith_stack = true", "with_stack is said in [profiling] and outside"),
         ] {
             let error = asked(&[("preset", "quick"), ("budget", "3")], file).expect_err(file).to_string();
             assert!(error.contains("a.toml: ") && error.contains(part), "{file}: {error}");

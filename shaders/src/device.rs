@@ -106,6 +106,7 @@ async fn found(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
         DeviceKind::Unknown => 3,
         DeviceKind::Software | DeviceKind::Cpu => 4,
     });
+    adapters.iter().for_each(|adapter| log::debug!("adapter: {:?}", adapter.get_info()));
     adapters
 }
 
@@ -175,6 +176,7 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
         })
         .await
         .map_err(|e| no_device(e.to_string()))?;
+    log::debug!("opened {} with {:?}", info.name, device.features());
     let gpu = Rc::new(Gpu::new(device, queue));
     let timestamps = Timestamps::new(&gpu);
     let clock = examine(&gpu, timestamps.as_ref()).await.map_err(|e| no_device(e.to_string()))?;

@@ -355,11 +355,11 @@ impl App {
                 false
             }
             Event::Drift { .. } => self.measuring(activity.round_begins()),
-            Event::Progress { share } => {
+            Event::Progress { share, left } => {
                 if let Some(progress) = &mut *self.progress.borrow_mut() {
-                    progress.told(*share, environment::seconds());
+                    progress.told(*share, left.secs(), environment::seconds());
                 }
-                self.measuring(activity.round_ends())
+                false
             }
             Event::Started { case } => {
                 self.view.case_started(case, activity.started(case));
@@ -373,7 +373,8 @@ impl App {
                 }
                 false
             }
-            Event::Sampling { .. } | Event::Samples { .. } => false,
+            Event::Sampling { .. } => self.measuring(activity.round_begins()),
+            Event::Samples { .. } => self.measuring(activity.round_ends()),
             Event::Spent { .. } | Event::Begin { .. } | Event::End { .. } | Event::Unavailable { .. } => false,
         }
     }

@@ -62,23 +62,35 @@ fn sizes(profiler: &dyn Profiler) -> Sizes {
     }
 }
 
-/// Measure every ceiling that this device has.
+/// Measure every ceiling that this device has. `told` gets the time and the share that is done after each step.
 ///
 /// # Errors
 /// Only a lost device; a probe that cannot run is named in [`Ceilings::missing`].
-pub async fn measure(profiler: &mut dyn Profiler, clock: &TrustedClock) -> Result<Ceilings, BackendError> {
+pub async fn measure(
+    profiler: &mut dyn Profiler,
+    clock: &TrustedClock,
+    mut told: impl FnMut(Nanos, f64),
+) -> Result<Ceilings, BackendError> {
     let mut found = Ceilings::default();
     let sizes = sizes(profiler);
-    bandwidth(profiler, clock, &sizes, &mut found).await?;
     let Caps { dialect, dtypes, .. } = profiler.device().caps.clone();
+    // Beside throughput and arithmetic: dispatch, and what crosses the link.
+    let (steps, mut done) = (sizes.working_sets.len() + dtypes.len() + 2, 0);
+    let mut step = |profiler: &dyn Profiler| {
+        done += 1;
+        told(profiler.now(), done as f64 / steps as f64);
+    };
+    bandwidth(profiler, clock, &sizes, &mut found, &mut step).await?;
     for dtype in dtypes {
         found.arithmetic.extend(arithmetic(profiler, clock, sizes.emulated, &mut found.missing, dtype).await?);
+        step(profiler);
     }
     let usual = Scale::usual(sizes.emulated);
     let dispatch = probes(Finds::Dispatch, usual, DType::F32, dialect);
     if let Some((timing, _)) = best(profiler, clock, &mut found.missing, dispatch).await? {
         found.dispatch = timing.slope.map(|s| s.execution).filter(|t| t.0 > 0.0).or(Some(timing.summary.median));
     }
+    step(profiler);
     // The host has no link to itself.
     if dialect != Dialect::Cpu {
         let pieces = (sizes.emulated, sizes.pieces);
@@ -104,6 +116,7 @@ pub async fn measure(profiler: &mut dyn Profiler, clock: &TrustedClock) -> Resul
             Transfer::Download => found.download = fastest,
         }
     }
+    step(profiler);
     Ok(found)
 }
 
@@ -161,11 +174,13 @@ async fn bandwidth(
     clock: &TrustedClock,
     sizes: &Sizes,
     found: &mut Ceilings,
+    step: &mut impl FnMut(&dyn Profiler),
 ) -> Result<(), BackendError> {
     let mut good = Good::default();
     for set in sizes.working_sets.iter().rev() {
         let top = bandwidth_at(profiler, clock, (sizes.emulated, *set), &mut found.missing, &mut good).await?;
         found.bandwidth.extend(top);
+        step(profiler);
     }
     found.bandwidth.reverse();
     let told = profiler.device().limits.get("l2_cache_bytes").copied().filter(|b| *b > 0);

@@ -5,6 +5,7 @@ pub mod ceilings;
 pub mod check;
 mod meter;
 pub mod reference_kernel;
+pub mod remaining;
 pub mod runner;
 pub mod sampler;
 pub mod side_by_side;

@@ -12,6 +12,7 @@ use crate::device::{BackendError, Profiler};
 use crate::measure::case_run::{CaseEnd, CaseRun, References};
 use crate::measure::meter::Metered;
 use crate::measure::reference_kernel::ReferenceKernel;
+use crate::measure::remaining::Remaining;
 use crate::measure::sampler::TrustedClock;
 use crate::measure::stopping_criterion::Limits;
 use crate::measure::{ceilings, timer};
@@ -77,7 +78,9 @@ pub async fn run(
     mut on_event: impl FnMut(Event) -> Flow,
 ) -> RunEnd {
     let mut profiler = Metered::new(profiler);
-    let ended = Engine { plan, spec, mode, on_event: &mut on_event, stopping: false }.all(&mut profiler, so_far).await;
+    let remaining = Remaining::default();
+    let engine = Engine { plan, spec, mode, on_event: &mut on_event, remaining, stopping: false };
+    let ended = engine.all(&mut profiler, so_far).await;
     on_event(Event::Spent { spent: profiler.spent() });
     ended
 }
@@ -94,6 +97,7 @@ struct Engine<'a, F> {
     spec: &'a Spec,
     mode: Mode,
     on_event: &'a mut F,
+    remaining: Remaining,
     stopping: bool,
 }
 
@@ -136,6 +140,11 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         }
         let coming: Vec<Case> = todo.iter().map(|planned| planned.runs()).collect();
         profiler.expect(&coming).await;
+        let now = profiler.now();
+        self.remaining = match self.mode {
+            Mode::Verify => Remaining::of_checks(now, todo.len()),
+            Mode::Measure | Mode::TakeApart => Remaining::of_measuring(now, todo.len(), self.limits().budget),
+        };
         let ended = match self.mode {
             Mode::Verify => self.verify(&todo, profiler).await,
             Mode::Measure | Mode::TakeApart => self.measure(&todo, profiler, so_far).await,
@@ -149,7 +158,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
 
     async fn verify(&mut self, todo: &[&Planned], profiler: &mut dyn Profiler) -> Result<(), Interruption> {
         let mut references = References::default();
-        for (i, planned) in todo.iter().enumerate() {
+        for planned in todo {
             let case = planned.name();
             self.event(Event::Started { case: case.clone() });
             if self.stopping {
@@ -160,7 +169,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 Err(end) => end,
             };
             self.end(planned, end, &case)?;
-            self.event(Event::Progress { share: (i + 1) as f64 / todo.len() as f64 });
+            self.prepared(profiler.now(), true);
         }
         if self.stopping { Err(Interruption::Stopped) } else { Ok(()) }
     }
@@ -184,13 +193,11 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             }
         };
         let mut queue = shuffled_by_problem(todo, self.spec.seed);
-        let total = queue.len();
         while !queue.is_empty() {
             if self.stopping {
                 return Err(Interruption::Stopped);
             }
-            let done = (total - queue.len()) as f64 / total as f64;
-            self.group(&mut queue, &mut setting, profiler, (done, total)).await?;
+            self.group(&mut queue, &mut setting, profiler).await?;
         }
         if self.stopping { Err(Interruption::Stopped) } else { Ok(()) }
     }
@@ -215,14 +222,22 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         let baseline = match &so_far.baseline {
             Some(known) => Baseline { clock: clock.info.clone(), ..known.clone() },
             None => {
-                let ceilings =
-                    if self.spec.ceilings { ceilings::measure(profiler, &clock).await? } else { Ceilings::default() };
+                let ceilings = match self.spec.ceilings {
+                    true => ceilings::measure(profiler, &clock, |now, share| self.baseline_at(now, share)).await?,
+                    false => Ceilings::default(),
+                };
                 Baseline { clock: clock.info.clone(), timer, ceilings }
             }
         };
         self.event(Event::Baseline { baseline: Box::new(baseline.clone()) });
+        self.baseline_at(profiler.now(), 1.0);
         let room = profiler.device().caps.memory.map_or(UNKNOWN_ROOM, |m| m.0 / 4);
         Ok(Setting { clock, baseline, reference_kernel, room })
+    }
+
+    fn baseline_at(&mut self, now: Nanos, share: f64) {
+        let progress = self.remaining.baseline(now, share);
+        self.event(progress);
     }
 
     /// Take as many cases off the queue as fit together, and bring them to an end.
@@ -231,7 +246,6 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         queue: &mut Vec<&Planned>,
         setting: &mut Setting,
         profiler: &mut dyn Profiler,
-        (done, total): (f64, usize),
     ) -> Result<(), Interruption> {
         let mut case_runs: Vec<CaseRun> = Vec::new();
         let mut references = References::default();
@@ -244,6 +258,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 Err(reason) => {
                     queue.pop();
                     self.event(finished(record(planned, Outcome::Skipped { reason })));
+                    self.prepared(profiler.now(), false);
                     continue;
                 }
             };
@@ -256,6 +271,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             if self.stopping {
                 break;
             }
+            let begun = case_runs.len();
             match CaseRun::begin(planned, sets, self.spec, &mut references, profiler).await {
                 Ok(mut case_run) => match case_run.size(self.limits(), &setting.clock, self.spec.cache).await {
                     Ok(()) => {
@@ -271,10 +287,11 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 }
                 Err(end) => self.end(planned, end, &case)?,
             }
+            self.prepared(profiler.now(), case_runs.len() > begun);
         }
         drop(references);
-        let share = case_runs.len() as f64 / total as f64;
-        self.rounds(&mut case_runs, setting, profiler, (done, share)).await?;
+        self.rounds(&mut case_runs, setting, profiler).await?;
+        self.remaining.group_sampled(profiler.now(), case_runs.len());
         for case_run in case_runs {
             let (planned, case) = (case_run.planned, case_run.planned.name());
             self.event(Event::Started { case: case.clone() });
@@ -287,8 +304,15 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 self.event(Event::Baseline { baseline: Box::new(setting.baseline.clone()) });
             }
             self.end(planned, end, &case)?;
+            let progress = self.remaining.completed(profiler.now());
+            self.event(progress);
         }
         Ok(())
+    }
+
+    fn prepared(&mut self, now: Nanos, goes_on: bool) {
+        let progress = self.remaining.prepared(now, goes_on);
+        self.event(progress);
     }
 
     /// Every case has the same share of the budget, also when it is measured in a later part of the run.
@@ -324,7 +348,6 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         case_runs: &mut [CaseRun<'_>],
         setting: &mut Setting,
         profiler: &mut dyn Profiler,
-        (done, share): (f64, f64),
     ) -> Result<(), Interruption> {
         let Setting { clock, reference_kernel, .. } = setting;
         let lost = |error: BackendError, case: &str| match error {
@@ -377,8 +400,8 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             if !samples.is_empty() {
                 self.event(Event::Samples { samples });
             }
-            let at = case_runs.iter().map(CaseRun::progress).sum::<f64>() / case_runs.len() as f64;
-            self.event(Event::Progress { share: done + share * at });
+            let progress = self.remaining.sampled(profiler.now(), case_runs.iter().map(CaseRun::progress).sum());
+            self.event(progress);
         }
         Ok(())
     }

@@ -31,10 +31,12 @@ pub enum Event {
         /// Its canonical string.
         case: String,
     },
-    /// So much of the run is done, as far as budgets tell.
+    /// How far the run is.
     Progress {
-        /// From 0 to 1.
+        /// The share of its time that is over, from 0 to 1; it never falls.
         share: f64,
+        /// About how long it will go on, everything that is still to come.
+        left: Nanos,
     },
     /// A reading of the reference kernel.
     Drift {
@@ -228,7 +230,7 @@ mod tests {
             Event::Begin { run: Box::new(begun.clone()) },
             Event::Baseline { baseline: Box::new(baseline) },
             Event::Started { case: "a/b".to_owned() },
-            Event::Progress { share: 0.5 },
+            Event::Progress { share: 0.5, left: Nanos(3e9) },
             Event::Drift { drift: drift(&[1.0])[0].clone() },
             Event::Record { record: Box::new(record("a/b", timing(&[1.0; 9]))) },
             Event::Spent { spent },

@@ -113,6 +113,7 @@ impl Browser {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        log::debug!("starting {command:?}");
         let child = command.spawn().map_err(failed)?;
         Ok(Browser { child, profile })
     }

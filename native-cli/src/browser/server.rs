@@ -142,6 +142,7 @@ async fn with_headers(request: Request, next: Next) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_core::units::Nanos;
     use std::io::{Read, Write};
     use std::net::TcpStream;
 
@@ -255,9 +256,10 @@ mod tests {
             )
         };
         let started = r#"{"event":"started","case":"x"}"#;
-        let two = Event::Progress { share: 0.5 }.line() + started;
+        let half = Event::Progress { share: 0.5, left: Nanos(3e9) };
+        let two = half.line() + started;
         assert!(post(EVENTS, "Host: HOST\r\nOrigin: http://HOST\r\n", &two).starts_with("HTTP/1.1 200"));
-        assert_eq!(events.try_recv(), Ok(Event::Progress { share: 0.5 }));
+        assert_eq!(events.try_recv(), Ok(half));
         assert_eq!(events.try_recv(), Ok(Event::Started { case: "x".to_owned() }));
         for (headers, body, status) in [
             ("Host: HOST\r\nOrigin: https://elsewhere.example\r\n", started, "403"),

@@ -10,7 +10,7 @@ use parallax_core::report;
 
 use crate::args::Common;
 use crate::commands::measuring::{Measured, each_target, finish, say, show};
-use crate::console::{errln, width};
+use crate::console::{noteln, width};
 use crate::files::write_text;
 use crate::interrupts::interrupted;
 use crate::output::{Output, writable_folder};
@@ -28,7 +28,7 @@ pub fn a_a(common: &Common, runs: usize) -> anyhow::Result<ExitCode> {
     for i in 1..=runs {
         let measured = each_target(common, &spec, Mode::Measure, &out, |_| {})?;
         for run in &measured.runs {
-            errln!("a/a {i} of {runs}, {}: {}", run.target, report::tally(run));
+            noteln!("a/a {i} of {runs}, {}: {}", run.target, report::tally(run));
         }
         all = all.and(measured);
         if interrupted() {

@@ -14,7 +14,7 @@ use parallax_core::report::{self, html, sheet};
 
 use crate::commands::baseline;
 use crate::commands::run_files::{Format, Made, Written, emit, read};
-use crate::console::{errln, outln, width};
+use crate::console::{errln, noteln, outln, width};
 use crate::table;
 
 /// Heading of what makes the exit code 1.
@@ -33,7 +33,7 @@ pub struct Compare {
     #[arg(long, value_name = "NAME", conflicts_with = "base")]
     pub baseline: Option<String>,
     /// Folder for the results
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, value_name = "DIR", default_value = "results", hide_short_help = true)]
     pub out: PathBuf,
     /// The run that the others are held against [default: the first]
     ///
@@ -138,7 +138,7 @@ fn files(args: &Compare) -> anyhow::Result<Vec<PathBuf>> {
         false => args.files.clone(),
         true => {
             let found = baseline::newest(&args.out, if kept.is_some() { 1 } else { 2 })?;
-            found.iter().for_each(|path| errln!("compared: {}", path.display()));
+            found.iter().for_each(|path| noteln!("compared: {}", path.display()));
             found
         }
     };

@@ -13,7 +13,7 @@ use parallax_core::record::Event;
 
 use crate::args::{DEVICES, Device};
 use crate::browser::{self, BrowserOptions};
-use crate::console::{self, errln, outln};
+use crate::console::{self, noteln, outln};
 use crate::diagnosis::{Diagnosis, Facts, Grade, State, diagnose, is_well};
 use crate::sensors;
 use crate::table::wrap;
@@ -140,7 +140,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The device that the page finds in the browser.
 fn in_page(options: &BrowserOptions) -> Result<(String, DeviceKind), String> {
-    errln!("starting the browser …");
+    noteln!("starting the browser …");
     let begun = Instant::now();
     let mut found = Err(format!("the page has not begun after {} s", PATIENCE.as_secs()));
     let ended = browser::run(options, &Spec::default(), Mode::Verify, &mut |event| {

@@ -13,7 +13,7 @@ use parallax_core::report;
 use crate::args::Common;
 use crate::cards::{Card, cards};
 use crate::commands::measuring::{Measured, each_target, finish, say, show};
-use crate::console::{errln, width};
+use crate::console::{noteln, width};
 use crate::interrupts::interrupted;
 use crate::output::Output;
 use crate::table;
@@ -31,7 +31,7 @@ pub fn each_card(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<E
     let mut all = Measured::default();
     let mut names = Vec::new();
     for number in numbers {
-        errln!("device {number}: {}", cards[number].words());
+        noteln!("device {number}: {}", cards[number].words());
         let mut common = common.clone();
         common.device.native.device = Some(number.to_string());
         let measured = each_target(&common, spec, Mode::Measure, out, |done| {

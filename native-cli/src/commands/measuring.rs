@@ -10,7 +10,7 @@ use parallax_core::report::sheet;
 
 use crate::args::Common;
 use crate::console;
-use crate::console::{Painted, errln, outln};
+use crate::console::{Painted, errln, noteln, outln};
 use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::output::{Finished, Output};
 use crate::session::session;
@@ -18,7 +18,7 @@ use crate::targets::choose;
 
 /// People's text goes to stdout, unless stdout is for machines.
 pub fn say(common: &Common, text: &str) {
-    if common.for_machines() { errln!("{text}") } else { outln!("{text}") }
+    if common.for_machines() { noteln!("{text}") } else { outln!("{text}") }
 }
 
 /// The same for tables.

@@ -26,11 +26,13 @@ pub mod verify;
 use std::process::ExitCode;
 
 use crate::args::{Cli, Command};
-use crate::console;
+use crate::{console, logging};
 
 /// Do what was asked. Errors are the user's to mend, and end with exit code 2.
 pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     console::colour(cli.color);
+    console::quiet(cli.quiet);
+    logging::begin(cli.log.as_deref(), cli.verbose)?;
     let done = |()| ExitCode::SUCCESS;
     match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(args) => run::run(&args),

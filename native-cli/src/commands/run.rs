@@ -13,7 +13,7 @@ use crate::commands::a_a;
 use crate::commands::each_card::{ALL, each_card};
 use crate::commands::measuring::{each_target, finish, say, show};
 use crate::commands::run_files::read;
-use crate::console::{errln, width};
+use crate::console::{noteln, width};
 use crate::output::{Output, writable_folder};
 use crate::table;
 
@@ -68,7 +68,7 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     }
     match earlier.missing().count() {
         0 => bail!("nothing is missing in {}", file.display()),
-        missing => errln!("{missing} of {} cases are missing in {}", earlier.planned.len(), file.display()),
+        missing => noteln!("{missing} of {} cases are missing in {}", earlier.planned.len(), file.display()),
     }
     let common = Common { target: Some(target), ..common.clone() };
     let spec = earlier.spec.clone();

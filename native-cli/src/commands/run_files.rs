@@ -26,7 +26,7 @@ pub struct Written {
     #[arg(long, help_heading = RESULTS, conflicts_with_all = ["markdown", "format"])]
     pub json: bool,
     /// Short for --format markdown
-    #[arg(long, help_heading = RESULTS, conflicts_with = "format")]
+    #[arg(long, help_heading = RESULTS, conflicts_with = "format", hide_short_help = true)]
     pub markdown: bool,
 }
 

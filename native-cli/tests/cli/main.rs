@@ -12,6 +12,7 @@ mod measuring;
 mod mistakes;
 mod settings;
 mod tables;
+mod telling;
 mod texts;
 #[cfg(unix)]
 mod writing;

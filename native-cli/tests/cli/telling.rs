@@ -1,0 +1,48 @@
+//! How much the program tells beside its results: nothing, the usual, or a log.
+
+use crate::{TINY, folder, mistake, parallax, parallax_with};
+
+const RUN: [&str; 8] = ["run", "--target", "cpu", "--case", TINY, "--budget=0.1", "--ceilings=off", "--out=out"];
+
+#[test]
+fn quiet_leaves_results_and_a_log_adds_what_is_done() {
+    let dir = folder();
+    let said = |before: &[&str], after: &[&str], variables: &[(&str, &str)]| {
+        let output = parallax_with(dir.path(), &[before, &RUN, after].concat(), variables);
+        assert_eq!(output.status.code(), Some(0), "{before:?} {after:?}");
+        let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("UTF-8"));
+        assert!(out.contains("pass") || after.contains(&"--json"), "{before:?}: {out}");
+        err
+    };
+    assert!(said(&[], &[], &[]).starts_with("cpu: 1 case, up to 1 s of samples"));
+    // Options of the whole program stand before a command or behind it.
+    for (before, after) in [(&["-q"][..], &[][..]), (&[], &["--quiet"]), (&["--color=never", "-q"], &["--json"])] {
+        assert_eq!(said(before, after, &[]), "", "{before:?} {after:?}");
+    }
+    let record = format!(" INFO  parallax::session: {TINY}: pass");
+    for (before, variables) in [
+        (&["-v"][..], &[][..]),
+        (&["--log", "parallax=info"], &[]),
+        (&[], &[("PARALLAX_LOG", "info")]),
+        (&["-v"], &[("PARALLAX_LOG", "error")]),
+    ] {
+        let log = said(before, &[], variables);
+        assert!(log.contains(&record), "{before:?} {variables:?}: {log}");
+    }
+    assert!(!said(&["--log=parallax::browser=debug"], &[], &[]).contains(&record));
+}
+
+#[test]
+fn what_is_misplaced_or_means_nothing_is_refused() {
+    let dir = folder();
+    mistake(dir.path(), &["--log", "parallax=loud", "config"], &["--log parallax=loud: ", "such as `parallax=debug"]);
+    for (args, said) in [
+        (&["--target", "cpu", "run"][..], "--target belongs behind `run`"),
+        (&["--preset=full", "list"], "--preset belongs behind `list`"),
+        (&["-q", "-v", "config"], "cannot be used with"),
+    ] {
+        let output = parallax(dir.path(), args);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && text.contains(said), "{args:?}: {text}");
+    }
+}
