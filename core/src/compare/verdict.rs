@@ -292,7 +292,7 @@ impl Ratio {
                     format!("the device's own speed varied by {} in these runs", percent(wider - 1.0))
                 }
                 true => {
-                    "its samples scatter: the host that feeds the device sets its pace, which differs from run to run"
+                    "its samples scatter: what feeds the device, its host or the link, sets the pace, and that differs from run to run"
                         .to_owned()
                 }
                 false => "the interval reaches across the edge of what counts as a difference".to_owned(),
