@@ -20,7 +20,7 @@ use crate::plan::{Cache, PRECISION_NATIVE, Plan, Planned, Skip, Spec};
 use crate::record::roofline::Ceilings;
 use crate::record::stats::FEWEST;
 use crate::record::{ActualVariant, Baseline, Event, Outcome, Parts, Record, Run};
-use crate::suite::{Case, splitmix64};
+use crate::suite::{Case, Dialect, splitmix64};
 use crate::units::{Bytes, Nanos};
 
 /// What to do with each case.
@@ -253,7 +253,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         while let Some(planned) = queue.last().copied() {
             let case = planned.name();
             let one = planned.memory(&profiler.device().caps).0;
-            let sets = match sets(one, self.spec.cache, setting) {
+            let sets = match sets(one, self.spec.cache, setting, profiler.device().caps.dialect) {
                 Ok(sets) => sets,
                 Err(reason) => {
                     queue.pop();
@@ -408,9 +408,12 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
 }
 
 /// How many buffer sets a case needs for the cache state that was asked for, or why that cannot be had.
-fn sets(one: u64, cache: Cache, setting: &Setting) -> Result<u32, String> {
+fn sets(one: u64, cache: Cache, setting: &Setting, dialect: Dialect) -> Result<u32, String> {
     if cache == Cache::Hot {
         return Ok(1);
+    }
+    if dialect == Dialect::Cpu {
+        return Err("cold caches cannot be had on the host, which computes in one place".to_owned());
     }
     // Where no cache shows, the largest probe is as far as anyone has looked.
     let known = setting.baseline.ceilings.cache.as_ref().map(|c| c.capacity);

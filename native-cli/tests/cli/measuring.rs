@@ -5,6 +5,15 @@ use parallax_core::record::Event;
 use crate::{TINY, folder, parallax};
 
 #[test]
+fn what_a_target_cannot_do_is_a_skip_with_its_reason() {
+    let dir = folder();
+    let cold = ["--filter", "hash_embedding", "--cache", "cold", "--ceilings", "off", "--budget", "1"];
+    let output = parallax(dir.path(), &[&["run", "--target", "cpu"], &cold[..]].concat());
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    assert!(output.status.success() && text.contains("skipped: cold caches cannot be had on the host"), "{text}");
+}
+
+#[test]
 fn a_run_writes_its_json_and_its_trace() {
     let dir = folder();
     let args = ["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--out", "out"];
