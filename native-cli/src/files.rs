@@ -143,12 +143,19 @@ fn replace(
 
 /// A temporary file in the same folder, with the mode of any new file: temporary files are private, results are not.
 fn beside(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    new_file().tempfile_in(folder(path))
+}
+
+#[cfg(unix)]
+fn new_file() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666);
-    #[cfg(unix)]
-    builder.permissions(mode);
-    builder.tempfile_in(folder(path))
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder
+}
+
+#[cfg(not(unix))]
+fn new_file() -> tempfile::Builder<'static, 'static> {
+    tempfile::Builder::new()
 }
 
 /// Another user's file stays theirs where we may say so.
