@@ -3,7 +3,7 @@
 //! `LANES` neighbouring threads of a workgroup of `THREADS` share a row, so that short rows come several to a workgroup.
 //! They read and write it in pieces of `WIDTH` neighbouring elements, which divides the row: no piece is ever cut.
 
-use super::{Caps, DType, Dialect, Stage, spread};
+use super::{Caps, Cost, DType, Dialect, Stage, spread};
 
 /// A matrix whose rows are gone through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +114,56 @@ impl RowShare {
     }
 }
 
+/// Threads of a workgroup of what has no rows.
+const ELEMENT_THREADS: u64 = 256;
+
+/// A stage in which each thread computes one of so many pieces.
+pub fn by_pieces(count: u64, width: u64, caps: &Caps, texts: [&'static str; 3], entry: &'static str) -> Stage {
+    let consts = [("COUNT", count), ("WIDTH", width), ("THREADS", ELEMENT_THREADS)];
+    Stage::kernel(entry, text_for(width, caps, texts), entry)
+        .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .threads([ELEMENT_THREADS as u32, 1, 1])
+        .grid(spread(count.div_ceil(ELEMENT_THREADS)))
+}
+
+/// Most parts that workgroups leave of a sum over rows.
+pub const MOST_PARTS: u64 = 1024;
+/// Workgroups that go over all rows: by multiprocessor, and in total where their number is not known.
+const PARTS_PER_UNIT: u64 = 4;
+const PARTS: u64 = 512;
+
+impl RowShare {
+    /// Workgroups that go over all rows in turn, each of which leaves its part of a sum over rows.
+    pub fn parts(&self, caps: &Caps) -> u64 {
+        let held = caps.units.map_or(PARTS, |units| u64::from(units) * PARTS_PER_UNIT);
+        held.min(MOST_PARTS).min(self.of.rows.div_ceil(self.at_once()))
+    }
+
+    /// The stage for so many workgroups, which reduce so many sums over a row at a time.
+    pub fn in_parts(&self, caps: &Caps, sums: u32, texts: [&'static str; 3], entry: &'static str) -> Stage {
+        let parts = self.parts(caps);
+        // A sum over the rows of a workgroup puts a piece of each thread into its memory.
+        let pieces = self.threads * self.width * 4;
+        self.stage(caps, texts, entry)
+            .consts(&[("PARTS", parts as u32)])
+            .grid(spread(parts))
+            .shared(sums * self.reduction_bytes() + pieces as u32)
+    }
+
+    /// The stage that sums the parts, each of `sums` rows of the matrix's columns.
+    pub fn sum_of_parts(&self, caps: &Caps, sums: u64, text: &'static str, entry: &'static str) -> Stage {
+        let (parts, columns) = (self.parts(caps), self.of.columns);
+        let down = if caps.max_invocations >= 1024 { 32 } else { 8 };
+        let consts = [("PARTS", parts), ("COLUMNS", columns), ("PART_COLUMNS", sums * columns), ("DOWN", down)];
+        Stage::kernel(entry, text, entry)
+            .consts(&consts.map(|(name, value)| (name, value as u32)))
+            .threads([32, down as u32, 1])
+            .grid(spread((sums * columns).div_ceil(32)))
+            .shared(32 * down as u32 * 4)
+            .costing(Cost::new(parts * sums * columns, parts * sums * columns * 4, sums * columns * 4))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,7 +191,7 @@ mod tests {
         assert_eq!([1, 2, 6, 4, 8].map(|c| wide(c, DType::F16, &caps())), [1, 1, 1, 4, 4]);
         assert_eq!([1, 2, 6, 4, 8].map(|c| wide(c, DType::F16, &hopper())), [1, 2, 2, 4, 8]);
         assert_eq!([1, 2, 6, 4, 8].map(|c| wide(c, DType::F32, &hopper())), [1, 2, 2, 4, 4]);
-        let long = |columns, caps| RowShare::kept(Rows2d { rows: 1, columns }, DType::F32, caps, 40).is_err();
+        let long = |columns, caps: &Caps| RowShare::kept(Rows2d { rows: 1, columns }, DType::F32, caps, 40).is_err();
         assert!(!long(8192, &caps()) && long(8196, &caps()) && !long(32_768, &hopper()) && long(32_772, &hopper()));
     }
 }

@@ -2,41 +2,12 @@
 // read and written in pieces of WIDTH neighbouring elements, which divides COLUMNS, so that no piece is ever cut.
 
 #include "lib/launch.cuh"
+#include "lib/pieces.cuh"
 #include "lib/reduce.cuh"
 
 constexpr unsigned row_pieces = COLUMNS / WIDTH;
 constexpr unsigned rows_at_once = THREADS / LANES;
-
-// A piece as it lies in memory, moved as one, and as it is computed with.
-struct alignas(WIDTH * sizeof(elem)) stored {
-    elem at[WIDTH];
-};
-
-struct piece {
-    float at[WIDTH];
-};
-
-__device__ __forceinline__ piece piece_of(float x) {
-    piece filled;
-#pragma unroll
-    for (unsigned i = 0; i < WIDTH; i++) filled.at[i] = x;
-    return filled;
-}
-
-__device__ __forceinline__ piece load_piece(const elem* __restrict__ x, u64 index) {
-    const stored from = reinterpret_cast<const stored*>(x)[index];
-    piece loaded;
-#pragma unroll
-    for (unsigned i = 0; i < WIDTH; i++) loaded.at[i] = load(from.at[i]);
-    return loaded;
-}
-
-__device__ __forceinline__ void store_piece(elem* __restrict__ out, u64 index, const piece& x) {
-    stored to;
-#pragma unroll
-    for (unsigned i = 0; i < WIDTH; i++) to.at[i] = to_elem(x.at[i]);
-    reinterpret_cast<stored*>(out)[index] = to;
-}
+constexpr unsigned row_warps = LANES < 32 ? 1 : LANES / 32;
 
 // Reduce over the threads of a row; every thread of the block must call, and each gets the result of its row.
 __device__ __forceinline__ float row_sum(float x) {
@@ -48,7 +19,25 @@ __device__ __forceinline__ float row_sum(float x) {
     __syncthreads();
     float total = 0.0f;
 #pragma unroll
-    for (unsigned warp = 0; warp < LANES / 32; warp++) total += partial[threadIdx.x / LANES * (LANES / 32) + warp];
+    for (unsigned warp = 0; warp < row_warps; warp++) total += partial[threadIdx.x / LANES * row_warps + warp];
+    return total;
+}
+
+// Two sums with the barriers of one.
+__device__ __forceinline__ float2 row_sums(float x, float y) {
+    if constexpr (LANES <= 32) return make_float2(lanes_sum(x, LANES), lanes_sum(y, LANES));
+    __shared__ float2 partial[THREADS / 32];
+    const float2 mine = make_float2(lanes_sum(x, 32), lanes_sum(y, 32));
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = mine;
+    __syncthreads();
+    float2 total = make_float2(0.0f, 0.0f);
+#pragma unroll
+    for (unsigned warp = 0; warp < row_warps; warp++) {
+        const float2 other = partial[threadIdx.x / LANES * row_warps + warp];
+        total.x += other.x;
+        total.y += other.y;
+    }
     return total;
 }
 
@@ -61,8 +50,8 @@ __device__ __forceinline__ float row_max(float x) {
     __syncthreads();
     float top = negative_infinity();
 #pragma unroll
-    for (unsigned warp = 0; warp < LANES / 32; warp++) {
-        top = fmaxf(top, partial[threadIdx.x / LANES * (LANES / 32) + warp]);
+    for (unsigned warp = 0; warp < row_warps; warp++) {
+        top = fmaxf(top, partial[threadIdx.x / LANES * row_warps + warp]);
     }
     return top;
 }
