@@ -81,7 +81,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 const ROW: u64 = 1 << 20;
 
 /// The array has one extent; for checking, it is cut into the longest rows that are all alike.
-fn row_len(p: &Problem) -> u64 {
+pub(super) fn row_len(p: &Problem) -> u64 {
     1 << p["n"].trailing_zeros().min(ROW.trailing_zeros())
 }
 

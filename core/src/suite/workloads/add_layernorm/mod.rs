@@ -1,0 +1,214 @@
+//! A residual connection and its layer normalisation: `sum = x + residual`, and `out` normalises the rows of `sum`.
+//!
+//! The second part is [`super::layernorm`] of the sum as it is stored, with mean and `ρ` as outputs too. With `in_place` the
+//! sum is written over the residual, as engines do that are short of memory; the backward pass does not depend on that.
+//! Operations are counted as nine an element; bytes are those of the four matrices, each read or written once, and of what
+//! has one number a row or a column.
+
+use super::layernorm::{self, HardPart, Spread};
+use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{one, smallest_normal, zero};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate,
+    Reference, Rows, Stage, Tolerance, Variant, Workload, by_pieces, round_to, width,
+};
+use rayon::prelude::*;
+
+mod backward;
+
+const X: usize = 0;
+const RESIDUAL: usize = 1;
+const GAMMA: usize = 2;
+const BETA: usize = 3;
+
+/// The first of the checked buffers; those of the normalisation follow.
+const SUM: usize = 0;
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "a residual sum and the layer normalisation of its rows",
+        axes: const {
+            &[
+                Axis::extent("r", "rows"),
+                Axis::extent("c", "columns"),
+                Axis::word("sum", "whether the sum is written over the residual", &["", "in_place"]),
+            ]
+        },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: layernorm::validate,
+        forms: vec![forward(), backward::form()],
+    }
+}
+
+fn forward() -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Bytes,
+        headline: Some("r4096,c1024"),
+        shapes: layernorm::shapes,
+        awkward: &[
+            "r1,c1",
+            "r13,c3,in_place",
+            "r67,c130",
+            "r259,c8,in_place",
+            "r5,c64",
+            "r7,c1009,in_place",
+            "r3,c4100,in_place",
+            "r2,c34004",
+        ],
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance(p, output, spread(p)),
+        reference: Reference { row_cost: |p, _| 6 * p["c"], rows },
+        setup: None,
+        host: Some(host),
+        variants: vec![
+            Variant::kernel("naive", "the sum, and then the two stages of layernorm's naive", |p, caps| {
+                let [statistics, apply] = layernorm::naive(p, sum_buffer(p));
+                Program { stages: vec![sum(p, caps), statistics, apply] }
+            }),
+            Variant::kernel(
+                "separate",
+                "two stages: the sum, and layer normalisation that reads it again and keeps rows in registers",
+                |p, caps| Program { stages: vec![sum(p, caps), layernorm::row(p, caps, sum_buffer(p))] },
+            )
+            .available(|p, caps| layernorm::kept(p, caps).map(|_| ())),
+            Variant::kernel("fused", "one stage: the sum is made, written and normalised in registers", fused)
+                .available(|p, caps| layernorm::kept(p, caps).map(|_| ())),
+        ],
+        fallback: &["fused", "separate", "naive"],
+        preconditions: Vec::new(),
+        hard: hard(),
+        only: None,
+    }
+}
+
+/// The buffer that the sum is written to.
+fn sum_buffer(p: &Problem) -> &'static str {
+    if p.shape.has("in_place") { "residual" } else { "sum" }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (rows, columns) = (p["r"], p["c"]);
+    let (residual, sum) = match p.shape.has("in_place") {
+        true => (BufferSpec::in_out("residual", Elem::Real, &[rows, columns], layernorm::normal), None),
+        false => (
+            BufferSpec::input("residual", Elem::Real, &[rows, columns], layernorm::normal),
+            Some(BufferSpec::output("sum", Elem::Real, &[rows, columns])),
+        ),
+    };
+    let mut buffers = vec![
+        BufferSpec::input("x", Elem::Real, &[rows, columns], layernorm::normal),
+        residual,
+        BufferSpec::input("gamma", Elem::Real, &[columns], layernorm::factor),
+        BufferSpec::input("beta", Elem::Real, &[columns], layernorm::normal),
+    ];
+    buffers.extend(sum);
+    buffers.extend([
+        BufferSpec::output("out", Elem::Real, &[rows, columns]),
+        BufferSpec::output("mean", Elem::F32, &[rows, 1]),
+        BufferSpec::output("rstd", Elem::F32, &[rows, 1]),
+    ]);
+    buffers
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (matrix, of_rows, of_columns) = layernorm::sizes(p);
+    Cost::new(9 * p["r"] * p["c"], 2 * matrix + 2 * of_columns, 2 * matrix + 2 * of_rows)
+}
+
+/// Of sums of normal inputs.
+fn spread(p: &Problem) -> Spread {
+    let of_one = Spread::of_normal(p);
+    Spread { largest: 2.0 * of_one.largest, ..of_one }
+}
+
+fn tolerance(p: &Problem, output: usize, spread: Spread) -> Tolerance {
+    let u = p.dtype.unit_roundoff();
+    match output {
+        SUM => Tolerance { abs: smallest_normal(p), rel: 2.0 * u, reason: "one addition, rounded once" },
+        _ => layernorm::tolerance(p, output - 1, spread, u),
+    }
+}
+
+fn hard() -> Vec<Hard> {
+    fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
+        |p, output| {
+            let of_x = layernorm::hard_spreads(p)[SET];
+            tolerance(p, output, Spread { largest: 2.0 * of_x.largest, ..of_x })
+        }
+    }
+    let parts: [HardPart; 4] = [
+        (|_| vec![("x", zero), ("residual", zero)], of::<0>()),
+        (|_| vec![("x", one), ("residual", one)], of::<1>()),
+        (|_| vec![("x", layernorm::offset)], of::<2>()),
+        (|p| vec![("x", layernorm::huge(p))], of::<3>()),
+    ];
+    layernorm::hard_sets(parts)
+}
+
+/// The sum is rounded as it is stored, because that is what is normalised: a sum in f32, which of 16-bit numbers is exact but
+/// for its last bits.
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let storage = Elem::Real.storage(p.dtype);
+    let value = move |at| round_to(storage, f64::from((inputs.at(X, at) + inputs.at(RESIDUAL, at)) as f32));
+    Box::new(move |output, row, out| match output {
+        SUM => out.iter_mut().zip(row * p["c"]..).for_each(|(out, at)| *out = value(at)),
+        _ => layernorm::reference(p, inputs, [GAMMA, BETA], value, (output - 1, row), out),
+    })
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let c = p["c"] as usize;
+    let (x, residual) = (inputs[X].f32(), inputs[RESIDUAL].f32());
+    let [sum, out, mean, rstd] = outputs else { unreachable!("four outputs") };
+    let storage = Elem::Real.storage(p.dtype);
+    sum.par_iter_mut()
+        .zip(x.par_iter().zip(residual))
+        .for_each(|(sum, (x, residual))| *sum = round_to(storage, f64::from(x + residual)) as f32);
+    let statistics = mean.par_iter_mut().zip(rstd.par_iter_mut());
+    let rows = out.par_chunks_mut(c).zip(sum.par_chunks(c)).zip(statistics);
+    rows.for_each(|((out, sum), (mean, rstd))| {
+        (*mean, *rstd) = layernorm::host_row(sum, inputs[GAMMA].f32(), inputs[BETA].f32(), out);
+    });
+}
+
+/// The sum as a stage of a text with an entry for each place that it can be written to.
+fn stage_of_sum(p: &Problem, stage: impl FnOnce(&'static str) -> Stage) -> Stage {
+    let (matrix, _, _) = layernorm::sizes(p);
+    let stage = match p.shape.has("in_place") {
+        true => stage("residual_add_in_place").args([("sum", "residual", Write), ("x", "x", Read)]),
+        false => stage("residual_add").args([("sum", Write), ("x", Read), ("residual", Read)]),
+    };
+    stage.costing(Cost::new(p["r"] * p["c"], 2 * matrix, matrix))
+}
+
+/// A stage of that text.
+fn added(p: &Problem, caps: &Caps, entry: &'static str) -> Stage {
+    let n = p["r"] * p["c"];
+    let width = width(n, p.dtype, caps);
+    by_pieces(n / width, width, caps, ["add_layernorm/add", "add_layernorm/add1", "add_layernorm/add4"], entry)
+}
+
+fn sum(p: &Problem, caps: &Caps) -> Stage {
+    stage_of_sum(p, |entry| added(p, caps, entry))
+}
+
+fn fused(p: &Problem, caps: &Caps) -> Program {
+    let stage = match p.shape.has("in_place") {
+        true => {
+            let texts = ["add_layernorm/in_place", "add_layernorm/in_place1", "add_layernorm/in_place4"];
+            layernorm::row_stage(p, caps, texts, &[("x", "x", Read), ("sum", "residual", Write)])
+        }
+        false => {
+            let texts = ["add_layernorm/forward", "add_layernorm/forward1", "add_layernorm/forward4"];
+            let rows = [("x", "x", Read), ("residual", "residual", Read), ("sum", "sum", Write)];
+            layernorm::row_stage(p, caps, texts, &rows)
+        }
+    };
+    stage.costing(cost(p)).into()
+}

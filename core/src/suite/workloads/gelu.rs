@@ -1,0 +1,244 @@
+//! The Gaussian error linear unit of each element: `out = x · Φ(x)` with the normal distribution function `Φ`.
+//!
+//! Formula: Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016). With `erf` it is `Φ` itself; with `tanh`, which is the
+//! default, their approximation `Φ(x) ≈ (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2`. Backward: `dx = dout · (Φ(x) + x Φ′(x))`.
+//!
+//! Operations are counted as ten an element forward and fifteen backward; bytes as each matrix read or written once.
+
+use super::copy::row_len;
+use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, one, smallest_normal, subnormal, zero};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Preset, Problem, Program,
+    Rate, Reference, Role, Shape, Tolerance, Variant, Workload, by_pieces, width,
+};
+use rayon::prelude::*;
+use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
+
+const X: usize = 0;
+const DOUT: usize = 1;
+
+/// Most elements: positions are counted in 32 bits, also where a grid reaches past the end.
+const MOST: u64 = (1 << 32) - (1 << 20);
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "Gaussian error linear unit",
+        axes: const { &[Axis::extent("n", "elements"), Axis::word("formula", "how Φ is defined", &["tanh", "erf"])] },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: |shape| match shape["n"] {
+            n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
+            _ => Ok(()),
+        },
+        forms: vec![forward(), backward()],
+    }
+}
+
+const AWKWARD: &[&str] = &["n1,tanh", "n3,erf", "n1009,tanh", "n2050,erf", "n4100,tanh", "n4104,erf", "n65544,tanh"];
+
+fn forward() -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Bytes,
+        headline: Some("n4194304,tanh"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers: |p| vec![BufferSpec::input("x", Elem::Real, &[p["n"]], normal), output(p, "out")],
+        cost: |p| Cost::new(10 * p["n"], bytes(p), bytes(p)),
+        tolerance,
+        reference: Reference {
+            row_cost: |p, _| 4 * row_len(p),
+            rows: |p, inputs| {
+                Box::new(move |_, row, out| {
+                    for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
+                        let x = inputs.at(X, at);
+                        *out = x * share(p, x);
+                    }
+                })
+            },
+        },
+        setup: None,
+        host: Some(host),
+        variants: vec![
+            Variant::kernel("scalar", "one element per thread", |p, caps| program(p, caps, 1)),
+            Variant::kernel("vector", "a vector per thread in one access", |p, caps| {
+                program(p, caps, width(p["n"], p.dtype, caps))
+            }),
+        ],
+        fallback: &["vector", "scalar"],
+        preconditions: Vec::new(),
+        hard: hard_sets(tolerance),
+        only: None,
+    }
+}
+
+fn backward() -> Form {
+    Form {
+        direction: Direction::Bwd,
+        buffers: |p| {
+            let input = |name| BufferSpec::input(name, Elem::Real, &[p["n"]], normal);
+            vec![input("x"), input("dout"), output(p, "dx")]
+        },
+        cost: |p| Cost::new(15 * p["n"], 2 * bytes(p), bytes(p)),
+        tolerance: slope_tolerance,
+        reference: Reference {
+            row_cost: |p, _| 8 * row_len(p),
+            rows: |p, inputs| {
+                Box::new(move |_, row, out| {
+                    for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
+                        *out = inputs.at(DOUT, at) * slope(p, inputs.at(X, at));
+                    }
+                })
+            },
+        },
+        host: None,
+        hard: hard_sets(slope_tolerance),
+        ..forward()
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["n4194304,tanh", "n4194304,erf", "n67108864,tanh"],
+        _ => &["n4194304,tanh", "n67108864,tanh", "n67108864,erf", "n268435456,tanh"],
+    }
+}
+
+/// Three times as wide as usual, so that both tails are met.
+fn normal(_: &Shape, draw: Draw) -> f64 {
+    3.0 * draw.normal()
+}
+
+/// An output, checked in the longest rows that are all alike.
+fn output(p: &Problem, name: &'static str) -> BufferSpec {
+    BufferSpec { role: Role::Output { row_len: row_len(p) }, ..BufferSpec::output(name, Elem::Real, &[p["n"]]) }
+}
+
+/// Bytes of one array.
+fn bytes(p: &Problem) -> u64 {
+    p["n"] * Elem::Real.storage(p.dtype).bytes()
+}
+
+fn tolerance(p: &Problem, _output: usize) -> Tolerance {
+    Tolerance {
+        abs: 2e-6 + smallest_normal(p),
+        rel: 1e-5 + 2.0 * p.dtype.unit_roundoff(),
+        reason: "Φ by a formula that is off by 7.5e-8, times elements of at most 10.4; exponents up to 90, of which WGSL's exp \
+                 may be off by 3 + 2·90 units in the last place where the result is small; the result is rounded once",
+    }
+}
+
+fn slope_tolerance(p: &Problem, output: usize) -> Tolerance {
+    Tolerance {
+        abs: 3.47 * 4e-6 + smallest_normal(p),
+        reason: "as in the forward form: the slope is at most 1.13, its two terms may cancel, and gradients are at most 10.4",
+        ..tolerance(p, output)
+    }
+}
+
+/// Inputs on which powers and exponentials overflow, or nothing is left of them.
+fn hard_sets(tolerance: fn(&Problem, usize) -> Tolerance) -> Vec<Hard> {
+    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance };
+    vec![
+        set("zeros", "all zero: a result of zero, and a slope of a half", |_| vec![("x", zero)]),
+        set("equal", "all one", |_| vec![("x", one)]),
+        set("huge", "up to 6e4 in f16 and 1e30 otherwise, of either sign: x itself, or zero", |p| {
+            vec![("x", huge_x(p))]
+        }),
+        set("subnormal", "numbers too small to be normal: half of them, or zero where the device flushes them", |p| {
+            vec![("x", subnormal(p))]
+        }),
+    ]
+}
+
+fn huge_x(p: &Problem) -> Fill {
+    match p.dtype {
+        DType::F16 => |_, draw| 6e4 * (2.0 * draw.uniform() - 1.0),
+        DType::F32 | DType::BF16 => |_, draw| 1e30 * (2.0 * draw.uniform() - 1.0),
+    }
+}
+
+/// The normal distribution function: its series around zero, all of whose terms are positive.
+fn normal_share(x: f64) -> f64 {
+    // Nothing is left of the tails there, and their rounding would be multiplied by x.
+    if x.abs() > 9.0 {
+        return if x < 0.0 { 0.0 } else { 1.0 };
+    }
+    let z = x.abs();
+    let (mut term, mut sum, mut n) = (z, z, 1.0);
+    while term > sum * 1e-18 {
+        n += 2.0;
+        term *= z * z / n;
+        sum += term;
+    }
+    let half = (-z * z / 2.0).exp() / (2.0 * PI).sqrt() * sum;
+    if x < 0.0 { 0.5 - half } else { 0.5 + half }
+}
+
+/// `Φ`, or what the formula has in its place: a logistic function, which has no cancellation.
+fn share(p: &Problem, x: f64) -> f64 {
+    match p.shape.has("erf") {
+        true => normal_share(x),
+        false => 1.0 / (1.0 + (-FRAC_2_SQRT_PI * SQRT_2 * (x + 0.044715 * x.powi(3))).exp()),
+    }
+}
+
+/// `Φ(x) + x Φ′(x)`.
+fn slope(p: &Problem, x: f64) -> f64 {
+    // What is left of the second term so far out is zero, and powers of x would be infinite.
+    let near = x.clamp(-30.0, 30.0);
+    let share = share(p, near);
+    match p.shape.has("erf") {
+        true => share + near * (-near * near / 2.0).exp() / (2.0 * PI).sqrt(),
+        false => {
+            let inner = FRAC_2_SQRT_PI * SQRT_2 * (1.0 + 3.0 * 0.044715 * near * near);
+            share + near * share * (1.0 - share) * inner
+        }
+    }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    outputs[0].par_iter_mut().zip(inputs[X].f32()).for_each(|(out, x)| *out = x * share(p, f64::from(*x)) as f32);
+}
+
+fn program(p: &Problem, caps: &Caps, width: u64) -> Program {
+    let (entry, args) = match p.direction {
+        Direction::Fwd => ("gelu_forward", vec![("x", Read), ("out", Write)]),
+        _ => ("gelu_backward", vec![("x", Read), ("dout", Read), ("dx", Write)]),
+    };
+    by_pieces(p["n"] / width, width, caps, ["gelu/pointwise", "gelu/pointwise1", "gelu/pointwise4"], entry)
+        .consts(&[("ERF", p.shape.has("erf"))])
+        .args(args)
+        .costing(p.cost())
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_normal_distribution_has_its_published_values() {
+        for (x, want) in
+            [(0.0, 0.5), (1.0, 0.841_344_746_068_543), (-2.0, 0.022_750_131_948_179), (5.0, 0.999_999_713_348_428)]
+        {
+            assert!((normal_share(x) - want).abs() < 1e-14, "{x}: {}", normal_share(x));
+        }
+    }
+
+    #[test]
+    fn slopes_are_those_of_the_function() {
+        for formula in ["tanh", "erf"] {
+            let case: crate::suite::Case = format!("gelu/bwd/n1,{formula}/f32/scalar").parse().expect("valid");
+            for x in [-6.0, -1.5, 0.0, 0.3, 4.0] {
+                let of = |x| x * share(&case.problem, x);
+                let difference = (of(x + 1e-5) - of(x - 1e-5)) / 2e-5;
+                assert!((slope(&case.problem, x) - difference).abs() < 1e-8, "{formula} {x}");
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+// The sum alone, in pieces: to a matrix of its own, or over one of its terms. The definition is in
+// core/src/suite/workloads/add_layernorm.
+
+#import lib/launch
+
+@group(0) @binding(0) var<storage, read_write> sum: array<stored>;
+@group(0) @binding(1) var<storage, read> x: array<stored>;
+@group(0) @binding(2) var<storage, read> residual: array<stored>;
+
+@compute @workgroup_size(THREADS)
+fn residual_add(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let at = flat_group(group, groups) * THREADS + lane;
+    if at < COUNT {
+        sum[at] = stored(piece(x[at]) + piece(residual[at]));
+    }
+}
+
+@compute @workgroup_size(THREADS)
+fn residual_add_in_place(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let at = flat_group(group, groups) * THREADS + lane;
+    if at < COUNT {
+        sum[at] = stored(piece(x[at]) + piece(sum[at]));
+    }
+}

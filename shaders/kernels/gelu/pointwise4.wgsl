@@ -1,0 +1,4 @@
+// GELU in pieces of four elements.
+
+#import gelu/pointwise
+#import lib/pieces4

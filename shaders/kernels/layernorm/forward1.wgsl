@@ -1,0 +1,5 @@
+// Layer normalisation in pieces of one element.
+
+#import layernorm/forward
+#import layernorm/plain
+#import lib/pieces1

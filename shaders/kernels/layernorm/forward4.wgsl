@@ -1,0 +1,5 @@
+// Layer normalisation in pieces of four elements.
+
+#import layernorm/forward
+#import layernorm/plain
+#import lib/pieces4

@@ -1,0 +1,4 @@
+// RMS normalisation in pieces of one element.
+
+#import lib/pieces1
+#import rmsnorm/forward

@@ -1,0 +1,4 @@
+// Rotary position embedding in pieces of one element.
+
+#import lib/pieces1
+#import rope/rotate

@@ -1,0 +1,4 @@
+// Softmax, backward, in pieces of one element.
+
+#import lib/pieces1
+#import softmax/backward

@@ -1,0 +1,4 @@
+// Softmax, forward, in pieces of four elements.
+
+#import lib/pieces4
+#import softmax/forward
