@@ -208,14 +208,14 @@ pub(super) type HardPart = (fn(&Problem) -> Vec<(&'static str, Fill)>, fn(&Probl
 
 /// What is hard on rows, for every form that normalises them.
 pub(super) fn hard_sets(parts: [HardPart; 4]) -> Vec<Hard> {
-    let about: [(&'static str, &'static str, fn(&Problem) -> bool); 4] = [
-        ("zeros", "all zero: no deviation", any),
-        ("equal", "all one: no deviation, but for the rounding of the mean", any),
-        ("offset", "normal elements around 100: a difference of mean squares would cancel", long),
-        ("huge", "up to 6e4 in f16 and 1e15 otherwise: squares and their sums stay within f32", long),
-    ];
-    let set = |((name, about, applies), (fills, tolerance))| Hard { name, about, applies, fills, tolerance };
-    about.into_iter().zip(parts).map(set).collect()
+    let [zeros, equal, offset, huge] = parts;
+    let set = |name, about, applies, (fills, tolerance): HardPart| Hard { name, about, applies, fills, tolerance };
+    vec![
+        set("zeros", "all zero: no deviation", any, zeros),
+        set("equal", "all one: no deviation, but for the rounding of the mean", any, equal),
+        set("offset", "normal elements around 100: a difference of mean squares would cancel", long, offset),
+        set("huge", "up to 6e4 in f16 and 1e15 otherwise: squares and their sums stay within f32", long, huge),
+    ]
 }
 
 fn hard() -> Vec<Hard> {
