@@ -20,7 +20,7 @@ use crate::text::Text;
 pub const CACHE_VARIABLE: &str = "PARALLAX_CACHE";
 
 /// A compute capability.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Arch {
     /// Generation.
     pub major: u32,
