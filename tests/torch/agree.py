@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Holds what Parallax computes against PyTorch in f64, on arrays that no other test uses.
+
+    pip install torch numpy
+    python tests/torch/agree.py target/release/parallax --target cuda > table.md
+
+Every case is computed by `parallax eval` on random arrays, and by PyTorch from the same arrays in f64, gradients by
+autograd. Exit code 1: an output is farther off than 1e-4 (f32) or 5e-3 (f16) of the largest element of its reference.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+BOUND = {"f32": 1e-4, "f16": 5e-3}
+ROWS = ["r37,c129", "r64,c1024"]
+VARIANTS = {
+    "softmax": (ROWS, {"fwd": ["naive", "online", "row"], "bwd": ["naive", "row"]}),
+    "layernorm": (ROWS, {"fwd": ["naive", "row"], "bwd": ["naive", "row"]}),
+    "rmsnorm": (ROWS, {"fwd": ["naive", "row"], "bwd": ["naive", "row"]}),
+    "add_layernorm": (ROWS, {"fwd": ["naive", "separate", "fused"], "bwd": ["naive", "fused"]}),
+    "gelu": (["n4099,tanh", "n4096,erf"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector"])),
+    "rope": (["b2,h3,s37,d64", "b1,h8,s50,d24"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector", "heads"])),
+}
+
+
+def extents(shape):
+    """Numbers by name; words are left out."""
+    names = ((part.rstrip("0123456789"), part) for part in shape.split(","))
+    return {name: int(part[len(name) :]) for name, part in names if part != name}
+
+
+def random(rng, shape, dtype, around=0.0):
+    return (around + rng.standard_normal(shape)).astype({"f32": np.float32, "f16": np.float16}[dtype])
+
+
+def gradients(function, inputs, names, upstream):
+    """Gradients of a function's results, each weighted with its upstream gradient."""
+    leaves = {name: value.clone().requires_grad_(name in names) for name, value in inputs.items()}
+    results = function(**leaves)
+    total = sum((result * weight).sum() for result, weight in zip(results, upstream))
+    return dict(zip(names, torch.autograd.grad(total, [leaves[name] for name in names])))
+
+
+def layernorm(x, gamma, beta):
+    mean = x.mean(1, keepdim=True)
+    rstd = (x.var(1, correction=0, keepdim=True) + 1e-5).rsqrt()
+    return {"out": (x - mean) * rstd * gamma + beta, "mean": mean, "rstd": rstd}
+
+
+def rmsnorm(x, gamma):
+    rstd = (x.square().mean(1, keepdim=True) + 1e-6).rsqrt()
+    return {"out": x * rstd * gamma, "rstd": rstd}
+
+
+def rotate(x, cosines, sines):
+    low, high = x.chunk(2, -1)
+    return torch.cat([low * cosines - high * sines, high * cosines + low * sines], -1)
+
+
+def problem(workload, direction, shape, dtype, rng):
+    """Inputs by name, and a function from the same in f64 to outputs by name."""
+    n, forward = extents(shape), direction == "fwd"
+    if workload == "gelu":
+        name = "tanh" if "tanh" in shape else "none"
+        inputs = {"x": random(rng, n["n"], dtype)}
+        if forward:
+            return inputs, lambda x: {"out": F.gelu(x, approximate=name)}
+        inputs["dout"] = random(rng, n["n"], dtype)
+        of = lambda x: [F.gelu(x, approximate=name)]
+        return inputs, lambda x, dout: {"dx": gradients(of, {"x": x}, ["x"], [dout])["x"]}
+    if workload == "rope":
+        dims = [n["b"], n["h"], n["s"], n["d"]]
+        angles = np.arange(n["s"])[:, None] / 10000.0 ** (np.arange(n["d"] // 2) * 2.0 / n["d"])
+        tables = {"cosines": np.cos(angles).astype(np.float32), "sines": np.sin(angles).astype(np.float32)}
+        if forward:
+            return {"x": random(rng, dims, dtype)} | tables, lambda x, **t: {"out": rotate(x, **t)}
+        back = lambda dout, cosines, sines: {"dx": rotate(dout, cosines, -sines)}
+        return {"dout": random(rng, dims, dtype)} | tables, back
+    dims = (n["r"], n["c"])
+    inputs = {"x": random(rng, dims, dtype)}
+    if workload != "softmax":
+        inputs["gamma"] = random(rng, n["c"], dtype, 1.0)
+    if not forward:
+        inputs["dout"] = random(rng, dims, dtype)
+    if workload == "softmax":
+        if forward:
+            return inputs, lambda x: {"out": x.softmax(1)}
+        return inputs, lambda x, dout: {"dx": gradients(lambda x: [x.softmax(1)], {"x": x}, ["x"], [dout])["x"]}
+    if workload == "rmsnorm":
+        if forward:
+            return inputs, lambda **given: rmsnorm(**given)
+
+        def back(x, gamma, dout):
+            given = gradients(lambda **g: [rmsnorm(**g)["out"]], {"x": x, "gamma": gamma}, ["x", "gamma"], [dout])
+            return {f"d{name}": value for name, value in given.items()}
+
+        return inputs, back
+    added = workload == "add_layernorm"
+    if forward:
+        inputs["beta"] = random(rng, n["c"], dtype)
+        if not added:
+            return inputs, lambda **given: layernorm(**given)
+        inputs["residual"] = random(rng, dims, dtype)
+
+        def sum_and_norm(x, residual, gamma, beta):
+            exact = x + residual
+            stored = exact.to({"f32": torch.float32, "f16": torch.float16}[dtype]).double()
+            return {"sum": exact} | layernorm(stored, gamma, beta)
+
+        return inputs, sum_and_norm
+    if added:
+        inputs["sum"], inputs["dsum"] = inputs.pop("x"), random(rng, dims, dtype)
+
+    def back(gamma, dout, x=None, sum=None, dsum=None):
+        x = sum if added else x
+        given = {"x": x, "gamma": gamma, "beta": torch.zeros_like(gamma)}
+        of = lambda x, gamma, beta: [layernorm(x, gamma, beta)["out"], x]
+        upstream = [dout, dsum if added else torch.zeros_like(dout)]
+        return {f"d{name}": value for name, value in gradients(of, given, ["x", "gamma", "beta"], upstream).items()}
+
+    return inputs, back
+
+
+def worst(program, target, case, rng):
+    """How far each output is off, as a share of the largest element of its reference."""
+    workload, direction, shape, dtype, _ = case.split("/")
+    inputs, reference = problem(workload, direction, shape, dtype, rng)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [program, "eval", case, "--target", target, "--output-dir", folder]
+        for name, array in inputs.items():
+            np.save(f"{folder}/{name}.in.npy", array)
+            command += ["--input", f"{name}={folder}/{name}.in.npy"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        want = reference(**{name: torch.from_numpy(array).double() for name, array in inputs.items()})
+        off = {}
+        for name, right in want.items():
+            file = Path(folder) / f"{name}.npy"
+            got = torch.from_numpy(np.load(file).astype(np.float64)).reshape(right.shape)
+            off[name] = ((got - right).abs().max() / right.abs().max()).item()
+    return off
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program")
+    parser.add_argument("--target", default="cuda")
+    parser.add_argument("--seed", type=int, default=20261122)
+    args = parser.parse_args()
+    torch.set_num_threads(4)
+    rng, failures, count = np.random.default_rng(args.seed), [], 0
+    print("| workload | direction | type | cases | largest error, of the largest element |\n| --- | --- | --- | --: | --- |")
+    for workload, (shapes, variants) in VARIANTS.items():
+        for direction, names in variants.items():
+            for dtype, bound in BOUND.items():
+                errors = {}
+                cases = [f"{workload}/{direction}/{shape}/{dtype}/{name}" for shape in shapes for name in names]
+                for case in cases:
+                    for output, error in worst(args.program, args.target, case, rng).items():
+                        errors[output] = max(error, errors.get(output, 0.0))
+                        if not error <= bound:
+                            failures.append(f"{case}: {output} is off by {error:.2e}")
+                count += len(cases)
+                told = ", ".join(f"{output} {error:.1e}" for output, error in errors.items())
+                print(f"| {workload} | {direction} | {dtype} | {len(cases)} | {told} |", flush=True)
+    print(f"\n{count} cases on {args.target}, {len(failures)} wrong; PyTorch {torch.__version__}, seed {args.seed}")
+    for failure in failures:
+        print(f"- {failure}")
+    return 1 if failures or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
