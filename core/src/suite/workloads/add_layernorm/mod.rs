@@ -210,6 +210,5 @@ fn fused(p: &Problem, caps: &Caps) -> Program {
             layernorm::row_stage(p, caps, texts, &rows)
         }
     };
-    // Compilers of WGSL leave a conversion to f16 and back out, unless it is asked for by a function of its own.
-    stage.consts(&[("HALF", p.dtype == DType::F16)]).costing(cost(p)).into()
+    stage.costing(cost(p)).into()
 }
