@@ -6,15 +6,17 @@
 mod api;
 
 use std::cell::OnceCell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 pub(crate) use api::WANTED;
 use api::{Api, Heuristic, Owned, api, make};
-use cudarc::cublaslt::sys;
+use cudarc::cublaslt::sys::{
+    self, cublasLtMatmulDescAttributes_t as Attribute, cublasLtMatrixLayoutAttribute_t as Layout,
+};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use parallax_core::device::BackendError;
-use parallax_core::suite::DType;
+use parallax_core::suite::{DType, Epilogue, Product, Stored};
 
 /// Device memory that the library may use while it multiplies, in bytes: what NVIDIA recommends for Hopper.
 pub(crate) const WORKSPACE: u64 = 32 << 20;
@@ -44,12 +46,12 @@ impl CublasLt {
         Ok(self.open.get_or_init(|| Rc::new(Open { api, handle })).clone())
     }
 
-    /// Plan the row-major product of an `m`×`k` and a `k`×`n` matrix, with the algorithm that the library's heuristic
-    /// puts first. The device's context is current.
+    /// Plan a product with its epilogue, with the algorithm that the library's heuristic puts first. The device's context is
+    /// current.
     ///
     /// # Errors
     /// [`BackendError::Unsupported`] when the library is not installed, or cannot compute this product here.
-    pub(crate) fn plan(&self, dtype: DType, m: u64, n: u64, k: u64) -> Result<Gemm, BackendError> {
+    pub(crate) fn plan(&self, dtype: DType, wanted: Product, epilogue: Epilogue) -> Result<Gemm, BackendError> {
         let open = self.open()?;
         let api = open.api;
         // Plain f32 for f32, not the tensor cores' 19 bits; 16-bit factors accumulate in f32.
@@ -59,21 +61,31 @@ impl CublasLt {
             // SAFETY: the argument outlives the call.
             unsafe { (api.product)(object, compute, scale) }
         })?;
-        let [first, second, result] = operands(m, n, k);
-        let layout = |Columns { rows, columns }: Columns| {
-            make("describing a matrix", api, api.layout_destroy, |object| {
+        let [first, second, result] = operands(wanted);
+        for (attribute, operand) in
+            [(Attribute::CUBLASLT_MATMUL_DESC_TRANSA, first), (Attribute::CUBLASLT_MATMUL_DESC_TRANSB, second)]
+        {
+            set(api, api.product_set, &product, attribute as c_int, &operand.operation())?;
+        }
+        set(api, api.product_set, &product, Attribute::CUBLASLT_MATMUL_DESC_EPILOGUE as c_int, &code(epilogue))?;
+        let layout = |Columns { rows, columns, .. }: Columns| {
+            let layout = make("describing a matrix", api, api.layout_destroy, |object| {
                 // SAFETY: as above.
                 unsafe { (api.layout)(object, storage(dtype), rows, columns, rows as i64) }
-            })
+            })?;
+            let (count, apart) = (wanted.batch as i32, (rows * columns) as i64);
+            set(api, api.layout_set, &layout, Layout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT as c_int, &count)?;
+            set(api, api.layout_set, &layout, Layout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET as c_int, &apart)?;
+            Ok(layout)
         };
         let layouts = [layout(first)?, layout(second)?, layout(result)?];
         let algorithm = algorithm(&open, &product, &layouts).map_err(|error| match error {
             BackendError::Unsupported(why) => {
-                BackendError::Unsupported(format!("{why}: no way to multiply {m}x{k} by {k}x{n} in {dtype:?}"))
+                BackendError::Unsupported(format!("{why}: no way to compute {wanted:?} with {epilogue:?} in {dtype:?}"))
             }
             other => other,
         })?;
-        Ok(Gemm { layouts, product, algorithm, open })
+        Ok(Gemm { layouts, product, algorithm, epilogue, open })
     }
 }
 
@@ -117,16 +129,51 @@ fn algorithm(open: &Open, product: &Owned, layouts: &[Owned; 3]) -> Result<sys::
     Ok(best.algorithm)
 }
 
-/// A dense matrix as the library sees it: by columns, each directly behind the one before.
+/// Set an attribute of an object.
+fn set<T>(
+    api: &Api,
+    setter: unsafe extern "C" fn(api::Object, c_int, *const c_void, usize) -> c_int,
+    object: &Owned,
+    attribute: c_int,
+    value: &T,
+) -> Result<(), BackendError> {
+    // SAFETY: the object is alive; the value has the attribute's size, and is copied before the call returns.
+    let status = unsafe { setter(object.object, attribute, std::ptr::from_ref(value).cast(), size_of::<T>()) };
+    api.check("describing a product", status)
+}
+
+fn code(epilogue: Epilogue) -> c_int {
+    let code = match epilogue {
+        Epilogue::Plain => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_DEFAULT,
+        Epilogue::Bias => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS,
+        Epilogue::BiasGelu => sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_GELU_BIAS,
+    };
+    code as c_int
+}
+
+/// A dense matrix as the library sees it: by columns, each directly behind the one before. Where `turned`, its transpose is
+/// what is multiplied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Columns {
     rows: u64,
     columns: u64,
+    turned: bool,
+}
+
+impl Columns {
+    /// `cublasOperation_t`: as it is, or transposed.
+    fn operation(self) -> c_int {
+        c_int::from(self.turned)
+    }
 }
 
 /// The operands of `Cᵀ = Bᵀ·Aᵀ` in the library's order: first B's memory, then A's, then C's.
-fn operands(m: u64, n: u64, k: u64) -> [Columns; 3] {
-    [Columns { rows: n, columns: k }, Columns { rows: k, columns: m }, Columns { rows: n, columns: m }]
+fn operands(Product { m, n, k, stored, .. }: Product) -> [Columns; 3] {
+    let plain = |rows, columns| Columns { rows, columns, turned: false };
+    let turned = |rows, columns| Columns { rows, columns, turned: true };
+    let first = if stored == Stored::Nt { turned(k, n) } else { plain(n, k) };
+    let second = if stored == Stored::Tn { turned(m, k) } else { plain(k, m) };
+    [first, second, plain(n, m)]
 }
 
 fn storage(dtype: DType) -> c_int {
@@ -143,6 +190,7 @@ pub(crate) struct Gemm {
     product: Owned,
     layouts: [Owned; 3],
     algorithm: sys::cublasLtMatmulAlgo_t,
+    epilogue: Epilogue,
     /// Last, so that the library's handle goes after what was made with it.
     open: Rc<Open>,
 }
@@ -155,17 +203,27 @@ impl Gemm {
         format!("cuBLASLt {}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
     }
 
-    /// Queue `c = a·b` on the stream.
+    /// Buffers that a launch is given: the matrices, and the numbers of the columns where the epilogue adds such.
+    pub(crate) fn buffers(&self) -> usize {
+        if self.epilogue == Epilogue::Plain { 3 } else { 4 }
+    }
+
+    /// Queue `c = a·b` on the stream, with the epilogue's `bias` behind them.
     ///
     /// # Safety
-    /// The context is current. The pointers are the device addresses of the row-major matrices of the plan and of
-    /// [`WORKSPACE`] bytes, and stay alive until the stream has been waited for.
+    /// The context is current. The pointers are the device addresses of the matrices of the plan, of the epilogue's numbers
+    /// and of [`WORKSPACE`] bytes, and stay alive until the stream has been waited for.
     pub(crate) unsafe fn launch(
         &self,
         [a, b, c]: [CUdeviceptr; 3],
+        bias: Option<CUdeviceptr>,
         workspace: CUdeviceptr,
         stream: CUstream,
     ) -> Result<(), BackendError> {
+        if let Some(bias) = bias {
+            let attribute = Attribute::CUBLASLT_MATMUL_DESC_BIAS_POINTER as c_int;
+            set(self.open.api, self.open.api.product_set, &self.product, attribute, &bias)?;
+        }
         let (one, zero) = (1.0f32, 0.0f32);
         let [first, second, result] = self.layouts.each_ref().map(|layout| layout.object);
         // SAFETY: all objects are alive; the factors are on the host, which is the default, and read before the call
@@ -202,12 +260,15 @@ mod tests {
 
     /// The product by columns, as the library would compute it: `columns[j * rows + i]` is row i of column j.
     fn by_columns(first: (&[f64], Columns), second: (&[f64], Columns), result: Columns) -> Vec<f64> {
+        let at = |(data, of): (&[f64], Columns), row, column| match of.turned {
+            false => data[(column * of.rows + row) as usize],
+            true => data[(row * of.rows + column) as usize],
+        };
+        let depth = if first.1.turned { first.1.rows } else { first.1.columns };
         let mut out = vec![0.0; (result.rows * result.columns) as usize];
         for j in 0..result.columns {
             for i in 0..result.rows {
-                let term =
-                    |l: u64| first.0[(l * first.1.rows + i) as usize] * second.0[(j * second.1.rows + l) as usize];
-                out[(j * result.rows + i) as usize] = (0..first.1.columns).map(term).sum();
+                out[(j * result.rows + i) as usize] = (0..depth).map(|l| at(first, i, l) * at(second, l, j)).sum();
             }
         }
         out
@@ -216,16 +277,18 @@ mod tests {
     #[test]
     fn a_product_by_columns_of_the_swapped_operands_is_the_product_by_rows() {
         let (m, n, k) = (2, 3, 4);
-        let a: Vec<f64> = (0..m * k).map(|x| x as f64).collect();
-        let b: Vec<f64> = (0..k * n).map(|x| (x * x) as f64).collect();
-        let mut want = vec![0.0; (m * n) as usize];
-        for i in 0..m {
-            for j in 0..n {
-                want[(i * n + j) as usize] = (0..k).map(|l| a[(i * k + l) as usize] * b[(l * n + j) as usize]).sum();
-            }
+        let a = |i: u64, l: u64| (i * k + l) as f64;
+        let b = |l: u64, j: u64| ((l * n + j) * (l * n + j)) as f64;
+        let by_row = |rows, columns, at: &dyn Fn(u64, u64) -> f64| -> Vec<f64> {
+            (0..rows * columns).map(|e| at(e / columns, e % columns)).collect()
+        };
+        let want = by_row(m, n, &|i, j| (0..k).map(|l| a(i, l) * b(l, j)).sum());
+        for order in [Stored::Nn, Stored::Nt, Stored::Tn] {
+            let left = if order == Stored::Tn { by_row(k, m, &|l, i| a(i, l)) } else { by_row(m, k, &a) };
+            let right = if order == Stored::Nt { by_row(n, k, &|j, l| b(l, j)) } else { by_row(k, n, &b) };
+            let [first, second, result] = operands(Product::new(m, n, k).stored(order));
+            assert_eq!(by_columns((&right, first), (&left, second), result), want, "{order:?}");
         }
-        let [first, second, result] = operands(m, n, k);
-        assert_eq!(by_columns((&b, first), (&a, second), result), want);
     }
 
     /// Where there is a device and a library, they must give the product; where not, they must say so.
@@ -238,7 +301,7 @@ mod tests {
         };
         let stream = device.context.new_stream().expect("a stream");
         let library = CublasLt::default();
-        let gemm = match library.plan(DType::F32, m, n, k) {
+        let gemm = match library.plan(DType::F32, Product::new(m, n, k), Epilogue::Plain) {
             Ok(gemm) => gemm,
             Err(error) => return assert!(matches!(error, BackendError::Unsupported(_)), "{error}"),
         };
@@ -254,7 +317,7 @@ mod tests {
         buffers[1].write(0, &bytes(&b)).expect("written");
         device.context.synchronize().expect("written");
         // SAFETY: buffers and workspace have the sizes of the plan, and live until the stream was waited for.
-        unsafe { gemm.launch(buffers.each_ref().map(Buffer::pointer), workspace.pointer(), stream.cu_stream()) }
+        unsafe { gemm.launch(buffers.each_ref().map(Buffer::pointer), None, workspace.pointer(), stream.cu_stream()) }
             .expect("launched");
         stream.synchronize().expect("done");
         let term = |i: u64, j: u64, l: u64| a[(i * k + l) as usize] * b[(l * n + j) as usize];

@@ -135,7 +135,7 @@ impl Step {
         let fits = match work {
             // The device reaches pinned memory by itself, as if it were its own.
             Ready::Kernel(_) => count <= MOST_BUFFERS && given.iter().all(|one| one.range.place != Place::HostPageable),
-            Ready::Gemm(..) => count == 3 && !given.iter().any(host),
+            Ready::Gemm(ref gemm, _) => count == gemm.buffers() && !given.iter().any(host),
             Ready::Fill(_) => count == 1 && !given.iter().any(host),
             Ready::Copy => count == 2 && given[0].range.bytes == given[1].range.bytes && !given.iter().all(host),
         };
@@ -180,10 +180,11 @@ impl Step {
         let doing = || format!("launching {}", self.label);
         match (&self.work, &self.given[..]) {
             (Ready::Kernel(function), _) => self.launch_kernel(function, stream),
-            (Ready::Gemm(gemm, workspace), [a, b, c]) => {
+            (Ready::Gemm(gemm, workspace), [a, b, c, bias @ ..]) => {
+                let bias = bias.first().map(|one| one.range.pointer);
                 // SAFETY: the case owns plan, buffers and workspace, and waits for the stream before it drops them; the
                 // workload vouches that the buffers hold the matrices.
-                unsafe { gemm.launch([a, b, c].map(|one| one.range.pointer), *workspace, stream.cu_stream()) }
+                unsafe { gemm.launch([a, b, c].map(|one| one.range.pointer), bias, *workspace, stream.cu_stream()) }
             }
             (Ready::Fill(word), [to]) => fill(to.range, *word, stream).doing(doing),
             (Ready::Copy, [from, to]) => copy(from.range, to.range, stream).doing(doing),

@@ -151,9 +151,9 @@ impl Cuda {
     }
 
     fn plan(&self, library: Library, dtype: DType, compiled: &mut Compiled) -> Result<Gemm, BackendError> {
-        let Library::Gemm { m, n, k } = library;
+        let Library::Gemm(product, epilogue) = library;
         let begin = Instant::now();
-        let gemm = self.library.plan(dtype, m, n, k)?;
+        let gemm = self.library.plan(dtype, product, epilogue)?;
         add_step(compiled, "cuBLASLt plan", begin);
         let version = gemm.version();
         if !compiled.options.contains(&version) {

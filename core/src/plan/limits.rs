@@ -115,7 +115,7 @@ fn launchable(label: &str, kernel: &Kernel, caps: &Caps) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::{Access, Case, Collective, DType, Library, Storage, Swizzle, TensorMap};
+    use crate::suite::{Access, Case, Collective, DType, Epilogue, Library, Product, Storage, Swizzle, TensorMap};
     use crate::testing::mock::{HOPPER, caps};
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
         let refused = |stage: Stage| within_limits(&case.problem, &stage.into(), &caps()).expect_err("cannot be run");
         let sum = refused(Stage::collective("sum of gradients", Collective::AllReduce));
         assert_eq!(sum, "not run: sum of gradients needs 2 devices or more, the limit is 1");
-        let library = refused(Stage::library("product", Library::Gemm { m: 1, n: 1, k: 1 }));
+        let library = refused(Stage::library("product", Library::Gemm(Product::new(1, 1, 1), Epilogue::Plain)));
         assert!(library.contains("product calls the vendor's library"), "{library}");
         assert!(refused(Stage::copy("keep", "scores", "out")).contains("same size"));
         let half = Stage::kernel("cast", "attention/flash", "attention_flash").elem(DType::BF16);

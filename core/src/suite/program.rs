@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Access, DType, TensorMap};
+use super::{Access, DType, Epilogue, Product, TensorMap};
 use crate::units::{Bytes, Flops};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -215,15 +215,9 @@ impl Default for CudaLaunch {
 /// A call into a vendor's library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
-    /// cuBLASLt: `C = A·B`, all row-major and dense, in the case's element type, accumulated in f32. Arguments: A, B, C.
-    Gemm {
-        /// Rows of A and C.
-        m: u64,
-        /// Columns of B and C.
-        n: u64,
-        /// Columns of A, rows of B.
-        k: u64,
-    },
+    /// cuBLASLt: a product in the case's element type, accumulated in f32. Arguments: A, B, C, and the numbers of the columns
+    /// where the epilogue adds such.
+    Gemm(Product, Epilogue),
 }
 
 /// An exchange between the devices of a group.
@@ -281,7 +275,7 @@ impl Stage {
     pub fn entry(&self) -> &'static str {
         match self.work {
             Work::Kernel(Kernel { entry, .. }) => entry,
-            Work::Library(Library::Gemm { .. }) => "cublaslt_matmul",
+            Work::Library(Library::Gemm(..)) => "cublaslt_matmul",
             Work::Fill(_) => "fill",
             Work::Copy => "copy",
             Work::Collective(Collective::AllReduce) => "all_reduce",

@@ -152,16 +152,26 @@ impl RowShare {
 
     /// The stage that sums the parts, each of `sums` rows of the matrix's columns.
     pub fn sum_of_parts(&self, caps: &Caps, sums: u64, text: &'static str, entry: &'static str) -> Stage {
-        let (parts, columns) = (self.parts(caps), self.of.columns);
-        let down = if caps.max_invocations >= 1024 { 32 } else { 8 };
-        let consts = [("PARTS", parts), ("COLUMNS", columns), ("PART_COLUMNS", sums * columns), ("DOWN", down)];
-        Stage::kernel(entry, text, entry)
-            .consts(&consts.map(|(name, value)| (name, value as u32)))
-            .threads([32, down as u32, 1])
-            .grid(spread((sums * columns).div_ceil(32)))
-            .shared(32 * down as u32 * 4)
-            .costing(Cost::new(parts * sums * columns, parts * sums * columns * 4, sums * columns * 4))
+        sum_of_parts(self.parts(caps), [sums, self.of.columns], caps, text, entry)
     }
+}
+
+/// The stage that sums so many parts, each of so many rows of so many columns.
+pub fn sum_of_parts(
+    parts: u64,
+    [sums, columns]: [u64; 2],
+    caps: &Caps,
+    text: &'static str,
+    entry: &'static str,
+) -> Stage {
+    let down = if caps.max_invocations >= 1024 { 32 } else { 8 };
+    let consts = [("PARTS", parts), ("COLUMNS", columns), ("PART_COLUMNS", sums * columns), ("DOWN", down)];
+    Stage::kernel(entry, text, entry)
+        .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .threads([32, down as u32, 1])
+        .grid(spread((sums * columns).div_ceil(32)))
+        .shared(32 * down as u32 * 4)
+        .costing(Cost::new(parts * sums * columns, parts * sums * columns * 4, sums * columns * 4))
 }
 
 #[cfg(test)]

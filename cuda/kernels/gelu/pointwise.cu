@@ -1,34 +1,8 @@
 // GELU and its derivative, in pieces. The definition is in core/src/suite/workloads/gelu.rs.
-//
-// Beyond 16 of either sign the function is x or zero in f32: elements are clamped to that wherever a power of them or an
-// exponential is taken, so that nothing overflows. Exponentials and quotients are the approximate ones: with 16-bit elements
-// the exact ones would take longer than the memory.
 
+#include "gelu/share.cuh"
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
-
-constexpr float far_away = 16.0f;
-// sqrt(2/pi), and the coefficient of the cube.
-constexpr float slope_at_zero = 0.7978845608f;
-constexpr float cube = 0.044715f;
-
-// (1 + tanh(u)) / 2 for u = slope_at_zero (x + cube x^3): a logistic function, which has no cancellation.
-__device__ __forceinline__ float tanh_share(float x) {
-    const float doubled = 2.0f * slope_at_zero * x * fmaf(cube * x, x, 1.0f);
-    return __fdividef(1.0f, 1.0f + __expf(fminf(-doubled, 80.0f)));
-}
-
-// The normal distribution function by formula 7.1.26 of Abramowitz and Stegun, which is off by at most 7.5e-8.
-__device__ __forceinline__ float normal_share(float x) {
-    const float z = fabsf(x) * 0.7071067812f;
-    const float t = __fdividef(1.0f, fmaf(0.3275911f, z, 1.0f));
-    float sum = fmaf(t, 1.061405429f, -1.453152027f);
-    sum = fmaf(t, sum, 1.421413741f);
-    sum = fmaf(t, sum, -0.284496736f);
-    sum = fmaf(t, sum, 0.254829592f);
-    const float tail = 0.5f * t * sum * __expf(-z * z);
-    return x < 0.0f ? tail : 1.0f - tail;
-}
 
 extern "C" __global__ void gelu_forward(const elem* __restrict__ x, elem* __restrict__ out) {
     const u64 at = flat_workgroup() * THREADS + threadIdx.x;
@@ -36,9 +10,7 @@ extern "C" __global__ void gelu_forward(const elem* __restrict__ x, elem* __rest
     piece value = load_piece(x, at);
 #pragma unroll
     for (unsigned i = 0; i < WIDTH; i++) {
-        const float whole = fmaxf(value.at[i], -far_away);
-        const float near = fminf(whole, far_away);
-        value.at[i] = whole * (ERF ? normal_share(near) : tanh_share(near));
+        value.at[i] = ERF ? gelu_erf(value.at[i]) : gelu_tanh(value.at[i]);
     }
     store_piece(out, at, value);
 }
@@ -51,14 +23,7 @@ extern "C" __global__ void gelu_backward(const elem* __restrict__ x, const elem*
     piece gradient = load_piece(dout, at);
 #pragma unroll
     for (unsigned i = 0; i < WIDTH; i++) {
-        const float near = fminf(fmaxf(value.at[i], -far_away), far_away);
-        if constexpr (ERF) {
-            gradient.at[i] *= fmaf(near * 0.3989422804f, __expf(-0.5f * near * near), normal_share(near));
-        } else {
-            const float share = tanh_share(near);
-            const float inner = 2.0f * slope_at_zero * fmaf(3.0f * cube * near, near, 1.0f);
-            gradient.at[i] *= fmaf(near * share * (1.0f - share), inner, share);
-        }
+        gradient.at[i] *= ERF ? slope_erf(value.at[i]) : slope_tanh(value.at[i]);
     }
     store_piece(dx, at, gradient);
 }

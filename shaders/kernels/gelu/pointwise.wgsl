@@ -1,8 +1,6 @@
 // GELU and its derivative, in pieces. The definition is in core/src/suite/workloads/gelu.rs.
-//
-// Beyond 16 of either sign the function is x or zero in f32: elements are clamped to that wherever a power of them or an
-// exponential is taken, so that nothing overflows.
 
+#import gelu/share
 #import lib/launch
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
@@ -10,26 +8,6 @@
 // Of the backward pass.
 @group(0) @binding(1) var<storage, read> dout: array<stored>;
 @group(0) @binding(2) var<storage, read_write> dx: array<stored>;
-
-const FAR: f32 = 16.0;
-// sqrt(2/pi), and the coefficient of the cube.
-const SLOPE: f32 = 0.7978845608;
-const CUBE: f32 = 0.044715;
-
-// (1 + tanh(u)) / 2 for u = SLOPE (x + CUBE x^3): a logistic function, which has no cancellation.
-fn tanh_share(x: piece) -> piece {
-    let doubled = (2.0 * SLOPE) * x * (piece(1.0) + CUBE * x * x);
-    return piece(1.0) / (piece(1.0) + exp(min(-doubled, piece(80.0))));
-}
-
-// The normal distribution function by formula 7.1.26 of Abramowitz and Stegun, which is off by at most 7.5e-8.
-fn normal_share(x: piece) -> piece {
-    let z = abs(x) * 0.7071067812;
-    let t = piece(1.0) / (piece(1.0) + 0.3275911 * z);
-    let inner = piece(1.421413741) + t * (piece(-1.453152027) + t * 1.061405429);
-    let tail = 0.5 * t * (piece(0.254829592) + t * (piece(-0.284496736) + t * inner)) * exp(-z * z);
-    return select(piece(1.0) - tail, tail, x < piece(0.0));
-}
 
 @compute @workgroup_size(THREADS)
 fn gelu_forward(
@@ -41,12 +19,10 @@ fn gelu_forward(
     if at >= COUNT {
         return;
     }
-    let value = max(piece(x[at]), piece(-FAR));
-    let near = min(value, piece(FAR));
     if ERF {
-        out[at] = stored(value * normal_share(near));
+        out[at] = stored(gelu_erf(piece(x[at])));
     } else {
-        out[at] = stored(value * tanh_share(near));
+        out[at] = stored(gelu_tanh(piece(x[at])));
     }
 }
 
@@ -60,14 +36,9 @@ fn gelu_backward(
     if at >= COUNT {
         return;
     }
-    let near = clamp(piece(x[at]), piece(-FAR), piece(FAR));
-    var slope: piece;
     if ERF {
-        slope = normal_share(near) + near * 0.3989422804 * exp(-0.5 * near * near);
+        dx[at] = stored(piece(dout[at]) * slope_erf(piece(x[at])));
     } else {
-        let share = tanh_share(near);
-        let inner = (2.0 * SLOPE) * (piece(1.0) + (3.0 * CUBE) * near * near);
-        slope = share + near * share * (piece(1.0) - share) * inner;
+        dx[at] = stored(piece(dout[at]) * slope_tanh(piece(x[at])));
     }
-    dx[at] = stored(piece(dout[at]) * slope);
 }

@@ -6,7 +6,7 @@ enable wgpu_cooperative_matrix;
 // sums are named one by one, since an array of matrices could not be kept in registers everywhere. The T in the names of
 // loads and stores means rows that lie one after the other, as they do here.
 
-#import matmul/common
+#import lib/product
 
 // Vectors in a staged row.
 const A_ROW: u32 = (DEPTH + PADDING) / 4u;
@@ -62,12 +62,12 @@ fn matmul_coopmat(
         for (var e = thread; e < TILE * (DEPTH / 4u); e += 256u) {
             let y = e / (DEPTH / 4u);
             let x = e % (DEPTH / 4u);
-            a_tile[y * A_ROW + x] = four_of_a(first.y + y, depth + x * 4u);
+            a_tile[y * A_ROW + x] = four_of_a(0u, first.y + y, depth + x * 4u);
         }
         for (var e = thread; e < DEPTH * (TILE / 4u); e += 256u) {
             let y = e / (TILE / 4u);
             let x = e % (TILE / 4u);
-            b_tile[y * B_ROW + x] = four_of_b(depth + y, first.x + x * 4u);
+            b_tile[y * B_ROW + x] = four_of_b(0u, depth + y, first.x + x * 4u);
         }
         workgroupBarrier();
         for (var d = 0u; d < DEPTH / 16u; d++) {

@@ -2,7 +2,7 @@
 // core/src/suite/workloads/matmul.rs.
 
 #import lib/launch
-#import matmul/common
+#import lib/product
 
 @compute @workgroup_size(16, 16)
 fn matmul_naive(
@@ -11,17 +11,25 @@ fn matmul_naive(
     @builtin(local_invocation_id) local: vec3<u32>,
 ) {
     let across = (N + 15u) / 16u;
-    let tile = flat_group(group, groups);
-    let row = tile / across * 16u + local.y;
-    let col = tile % across * 16u + local.x;
-    if row >= M || col >= N {
+    let down = (M + 15u) / 16u;
+    let index = flat_group(group, groups);
+    let batch = index / (across * down);
+    let row = index % (across * down) / across * 16u + local.y;
+    let col = index % across * 16u + local.x;
+    if batch >= BATCH || row >= M || col >= N {
         return;
     }
     var sum = 0.0;
     for (var i = 0u; i < K; i++) {
-        let left = row * K + i;
-        let right = i * N + col;
+        var left = (batch * M + row) * K + i;
+        if A_BY_COLUMN {
+            left = (batch * K + i) * M + row;
+        }
+        var right = (batch * K + i) * N + col;
+        if B_BY_COLUMN {
+            right = (batch * N + col) * K + i;
+        }
         sum = fma(f32(a[left / 4u][left % 4u]), f32(b[right / 4u][right % 4u]), sum);
     }
-    c[row * N + col] = elem(sum);
+    c[(batch * M + row) * N + col] = elem(sum);
 }

@@ -10,7 +10,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Preset, Problem, Program,
-    Rate, Reference, Role, Shape, Tolerance, Variant, Workload, by_pieces, width,
+    Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, width,
 };
 use rayon::prelude::*;
 use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
@@ -179,26 +179,37 @@ fn normal_share(x: f64) -> f64 {
     if x < 0.0 { 0.5 - half } else { 0.5 + half }
 }
 
-/// `Φ`, or what the formula has in its place: a logistic function, which has no cancellation.
+/// `Φ`, or what the formula has in its place.
 fn share(p: &Problem, x: f64) -> f64 {
-    match p.shape.has("erf") {
-        true => normal_share(x),
-        false => 1.0 / (1.0 + (-FRAC_2_SQRT_PI * SQRT_2 * (x + 0.044715 * x.powi(3))).exp()),
-    }
+    if p.shape.has("erf") { normal_share(x) } else { tanh_share(x) }
+}
+
+/// `(1 + tanh(u)) / 2` as a logistic function, which has no cancellation.
+fn tanh_share(x: f64) -> f64 {
+    1.0 / (1.0 + (-FRAC_2_SQRT_PI * SQRT_2 * (x + 0.044715 * x.powi(3))).exp())
+}
+
+/// The function by the tanh formula.
+pub(super) fn gelu_tanh(x: f64) -> f64 {
+    x * tanh_share(x)
+}
+
+/// Its slope.
+pub(super) fn slope_tanh(x: f64) -> f64 {
+    // What is left of the second term so far out is zero, and powers of x would be infinite.
+    let near = x.clamp(-30.0, 30.0);
+    let share = tanh_share(near);
+    let inner = FRAC_2_SQRT_PI * SQRT_2 * (1.0 + 3.0 * 0.044715 * near * near);
+    share + near * share * (1.0 - share) * inner
 }
 
 /// `Φ(x) + x Φ′(x)`.
 fn slope(p: &Problem, x: f64) -> f64 {
-    // What is left of the second term so far out is zero, and powers of x would be infinite.
-    let near = x.clamp(-30.0, 30.0);
-    let share = share(p, near);
-    match p.shape.has("erf") {
-        true => share + near * (-near * near / 2.0).exp() / (2.0 * PI).sqrt(),
-        false => {
-            let inner = FRAC_2_SQRT_PI * SQRT_2 * (1.0 + 3.0 * 0.044715 * near * near);
-            share + near * share * (1.0 - share) * inner
-        }
+    if !p.shape.has("erf") {
+        return slope_tanh(x);
     }
+    let near = x.clamp(-30.0, 30.0);
+    normal_share(near) + near * (-near * near / 2.0).exp() / (2.0 * PI).sqrt()
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
@@ -206,15 +217,26 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 fn program(p: &Problem, caps: &Caps, width: u64) -> Program {
-    let (entry, args) = match p.direction {
-        Direction::Fwd => ("gelu_forward", vec![("x", Read), ("out", Write)]),
-        _ => ("gelu_backward", vec![("x", Read), ("dout", Read), ("dx", Write)]),
-    };
-    by_pieces(p["n"] / width, width, caps, ["gelu/pointwise", "gelu/pointwise1", "gelu/pointwise4"], entry)
-        .consts(&[("ERF", p.shape.has("erf"))])
-        .args(args)
-        .costing(p.cost())
-        .into()
+    let erf = p.shape.has("erf");
+    match p.direction {
+        Direction::Fwd => stage(p["n"], width, caps, "gelu_forward", erf).args([("x", Read), ("out", Write)]),
+        _ => stage(p["n"], width, caps, "gelu_backward", erf).args([("x", Read), ("dout", Read), ("dx", Write)]),
+    }
+    .costing(p.cost())
+    .into()
+}
+
+/// A stage on so many elements, in pieces of `width`.
+fn stage(n: u64, width: u64, caps: &Caps, entry: &'static str, erf: bool) -> Stage {
+    by_pieces(n / width, width, caps, ["gelu/pointwise", "gelu/pointwise1", "gelu/pointwise4"], entry).consts(&[("ERF", erf)])
+}
+
+/// The backward stage of the tanh formula on buffers of `n` elements: what came in, its result's gradient, and its own.
+pub(super) fn backward_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, dx]: [&'static str; 3]) -> Stage {
+    let bytes = n * Elem::Real.storage(dtype).bytes();
+    stage(n, width(n, dtype, caps), caps, "gelu_backward", false)
+        .args([("x", x, Read), ("dout", dout, Read), ("dx", dx, Write)])
+        .costing(Cost::new(15 * n, 2 * bytes, bytes))
 }
 
 #[cfg(test)]

@@ -5,9 +5,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Finds, Form, Hard,
-    HostBuffer, Inputs, Library, Preset, Probe, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable,
-    Variant, Workload, spread,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form, Hard, HostBuffer, Inputs,
+    Preset, Probe, Problem, Product, Program, Rate, Reference, Shape, Stage, Tiles, Tolerance, Tunable, Variant, Workload,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -213,21 +212,18 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// A stage that computes C from A and B.
-fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
-    Stage::kernel(entry, text, entry)
-        .consts(&[("M", "m"), ("N", "n"), ("K", "k")].map(|(name, key)| (name, p[key] as u32)))
-        .args([("a", Read), ("b", Read), ("c", Write)])
-        .costing(cost(p))
+/// The product.
+fn product(p: &Problem) -> Product {
+    Product::new(p["m"], p["n"], p["k"])
 }
 
-/// Square tiles of C.
-fn tiles(p: &Problem, edge: u64) -> u64 {
-    p["m"].div_ceil(edge) * p["n"].div_ceil(edge)
+/// A stage that computes C from A and B.
+fn program(p: &Problem, stage: Stage) -> Program {
+    stage.args([("a", Read), ("b", Read), ("c", Write)]).costing(cost(p)).into()
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
-    stage(p, "matmul/naive", "matmul_naive").threads([16, 16, 1]).grid(spread(tiles(p, 16))).into()
+    program(p, product(p).naive("matmul/naive", "matmul_naive"))
 }
 
 /// What `tiled` leaves open.
@@ -243,57 +239,19 @@ const LARGE_FROM: Tunable = Tunable {
     allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
     default: 100,
 };
-/// Multiprocessors of a large GPU, where their number is not known.
-const UNITS: u64 = 128;
 
 fn tiled(p: &Problem, caps: &Caps) -> Program {
-    let (depth, large_from) = (caps.tuned(p, "tiled", &DEPTH), caps.tuned(p, "tiled", &LARGE_FROM));
-    // A thread computes one or two by two squares of 4 × 4. Large tiles read less, but must be enough for the device.
-    let large = tiles(p, 128) * 100 >= caps.units.map_or(UNITS, u64::from) * u64::from(large_from);
-    let squares = if large { 2 } else { 1 };
-    let tile = 64 * squares;
-    stage(p, "matmul/tiled", "matmul_tiled")
-        .consts(&[("SQUARES", squares), ("TILE", tile), ("DEPTH", depth)])
-        .threads([16, 16, 1])
-        .grid(spread(tiles(p, u64::from(tile))))
-        .shared(2 * tile * depth * 4)
-        .into()
+    let tuned = |tunable| caps.tuned(p, "tiled", tunable);
+    let tiles = Tiles { depth: tuned(&DEPTH), large_from: tuned(&LARGE_FROM) };
+    program(p, product(p).tiled(caps, tiles, "matmul/tiled", "matmul_tiled"))
 }
 
 fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    match (p.dtype, caps.compute_capability) {
-        (DType::F32, _) => Err("mma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned()),
-        (_, Some((major, _))) if major >= 8 => Ok(()),
-        (_, found) => Err(format!("mma needs compute capability 8.0, not {found:?}")),
-    }
-}
-
-/// Edges of the tile of C that a workgroup of `mma` or `coopmat` computes, and columns of A staged at a time.
-const MATRIX_TILE: u32 = 128;
-const MATRIX_DEPTH: u32 = 32;
-/// Elements that pad a staged row, so that neighbouring rows start in different memory banks.
-const PADDING: u32 = 8;
-/// Steps of `mma` in shared memory: one in use, two on their way.
-const STEPS: u32 = 3;
-
-/// Elements of one step in workgroup memory: a tile of A and one of B.
-fn staged() -> u32 {
-    MATRIX_TILE * (MATRIX_DEPTH + PADDING) + MATRIX_DEPTH * (MATRIX_TILE + PADDING)
-}
-
-/// A stage on large tiles.
-fn matrix_stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
-    stage(p, text, entry)
-        .consts(&[("TILE", MATRIX_TILE), ("DEPTH", MATRIX_DEPTH), ("PADDING", PADDING)])
-        .threads([256, 1, 1])
-        .grid(spread(tiles(p, u64::from(MATRIX_TILE))))
+    Product::mma_available(p.dtype, caps)
 }
 
 fn mma(p: &Problem, _caps: &Caps) -> Program {
-    matrix_stage(p, "matmul/mma", "matmul_mma")
-        .consts(&[("STEPS", STEPS)])
-        .cuda(CudaLaunch { dynamic_shared_bytes: STEPS * staged() * 2, ..CudaLaunch::default() })
-        .into()
+    program(p, product(p).mma("matmul/mma", "matmul_mma"))
 }
 
 fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
@@ -306,15 +264,11 @@ fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 }
 
 fn coopmat(p: &Problem, _caps: &Caps) -> Program {
-    // Beside the staged tiles of f16, a square of f32 for each of eight subgroups.
-    matrix_stage(p, "matmul/coopmat", "matmul_coopmat").shared(staged() * 2 + 8 * 16 * 16 * 4).into()
+    program(p, product(p).coopmat("matmul/coopmat", "matmul_coopmat"))
 }
 
 fn vendor(p: &Problem, _caps: &Caps) -> Program {
-    Stage::library("cublaslt_matmul", Library::Gemm { m: p["m"], n: p["n"], k: p["k"] })
-        .args([("a", Read), ("b", Read), ("c", Write)])
-        .costing(cost(p))
-        .into()
+    program(p, product(p).library("cublaslt_matmul", Epilogue::Plain))
 }
 
 #[cfg(test)]

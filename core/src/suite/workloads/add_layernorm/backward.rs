@@ -97,7 +97,7 @@ fn hard() -> Vec<Hard> {
 fn naive(p: &Problem, caps: &Caps) -> Program {
     let (matrix, _, _) = layernorm::sizes(p);
     let [rows, columns] = backward::naive(p, "sum");
-    let add = super::added(p, caps, "residual_add_in_place")
+    let add = super::added(p["r"] * p["c"], p.dtype, caps, "residual_add_in_place")
         .args([("sum", "dx", Write), ("x", "dsum", Read)])
         .costing(Cost::new(p["r"] * p["c"], 2 * matrix, matrix));
     Program { stages: vec![rows, columns, add] }

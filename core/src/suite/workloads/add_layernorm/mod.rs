@@ -187,15 +187,22 @@ fn stage_of_sum(p: &Problem, stage: impl FnOnce(&'static str) -> Stage) -> Stage
     stage.costing(Cost::new(p["r"] * p["c"], 2 * matrix, matrix))
 }
 
-/// A stage of that text.
-fn added(p: &Problem, caps: &Caps, entry: &'static str) -> Stage {
-    let n = p["r"] * p["c"];
-    let width = width(n, p.dtype, caps);
+/// A stage of that text on so many elements.
+fn added(n: u64, dtype: DType, caps: &Caps, entry: &'static str) -> Stage {
+    let width = width(n, dtype, caps);
     by_pieces(n / width, width, caps, ["add_layernorm/add", "add_layernorm/add1", "add_layernorm/add4"], entry)
 }
 
+/// The sum of two buffers of so many elements in a third.
+pub(super) fn sum_stage(n: u64, dtype: DType, caps: &Caps, [x, residual, sum]: [&'static str; 3]) -> Stage {
+    let bytes = n * Elem::Real.storage(dtype).bytes();
+    added(n, dtype, caps, "residual_add")
+        .args([("sum", sum, Write), ("x", x, Read), ("residual", residual, Read)])
+        .costing(Cost::new(n, 2 * bytes, bytes))
+}
+
 fn sum(p: &Problem, caps: &Caps) -> Stage {
-    stage_of_sum(p, |entry| added(p, caps, entry))
+    stage_of_sum(p, |entry| added(p["r"] * p["c"], p.dtype, caps, entry))
 }
 
 fn fused(p: &Problem, caps: &Caps) -> Program {

@@ -1,6 +1,15 @@
-// Shared by the variants of matmul: the order of tiles.
+// Products of matrices, one for each of BATCH: C of M x N is A of M x K times B of K x N. C is stored row by row; so are A and
+// B, unless A_BY_COLUMN or B_BY_COLUMN. Here: how they are stored, and the order of tiles.
 
 #include "lib/elem.cuh"
+
+// Elements of one of the batch.
+constexpr u64 a_elements = (u64)M * K, b_elements = (u64)K * N, c_elements = (u64)M * N;
+
+// Elements of a product as they are.
+struct Plain {
+    __device__ __forceinline__ float operator()(u64, unsigned, float sum) const { return sum; }
+};
 
 // Column and row of the index-th of across x down tiles. Tiles are taken column by column within bands of eight rows, so
 // that blocks that run together share rows of A and columns of B in the cache.

@@ -1,0 +1,206 @@
+//! Products of matrices as stages, in either dialect: what their texts are told, in how many workgroups they run.
+//!
+//! The texts are `lib/product*`; what becomes of a sum before it is stored is the business of the text that imports them.
+
+use super::{Caps, CudaLaunch, DType, Library, Stage, spread};
+
+/// `C = A·B` for each of a batch: A is `[m, k]`, B is `[k, n]`, C is `[m, n]`. C is stored row by row, all of them densely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Product {
+    /// How many products, one behind the other in memory.
+    pub batch: u64,
+    /// Rows of A and C.
+    pub m: u64,
+    /// Columns of B and C.
+    pub n: u64,
+    /// Columns of A, rows of B.
+    pub k: u64,
+    /// How A and B are stored.
+    pub stored: Stored,
+}
+
+/// How A and B are stored: N row by row, T column by column, as its transpose would be row by row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// Both row by row.
+    Nn,
+    /// B column by column.
+    Nt,
+    /// A column by column.
+    Tn,
+}
+
+/// What a library does to a product before it stores it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Epilogue {
+    /// Nothing.
+    Plain,
+    /// Adds a number for each column.
+    Bias,
+    /// Adds a number for each column and takes GELU of the sum, by the tanh formula.
+    BiasGelu,
+}
+
+/// The tiles that a workgroup of a tiled product stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tiles {
+    /// Columns of A, and rows of B, at a time.
+    pub depth: u32,
+    /// Tiles are 128 elements wide, not 64, where there are so many of them, in per cent of the multiprocessors.
+    pub large_from: u32,
+}
+
+impl Default for Tiles {
+    fn default() -> Tiles {
+        Tiles { depth: 16, large_from: 100 }
+    }
+}
+
+/// Multiprocessors of a large GPU, where their number is not known.
+const UNITS: u64 = 128;
+
+/// Edges of the tile of C that a workgroup on matrix units computes, and columns of A staged at a time.
+const MATRIX_TILE: u32 = 128;
+const MATRIX_DEPTH: u32 = 32;
+/// Elements that pad a staged row, so that neighbouring rows start in different memory banks.
+const PADDING: u32 = 8;
+/// Steps in shared memory: one in use, two on their way.
+const STEPS: u32 = 3;
+
+impl Product {
+    /// One product of matrices that are stored row by row.
+    pub fn new(m: u64, n: u64, k: u64) -> Product {
+        Product { batch: 1, m, n, k, stored: Stored::Nn }
+    }
+
+    /// So many of them.
+    pub fn batch(self, batch: u64) -> Product {
+        Product { batch, ..self }
+    }
+
+    /// With A and B stored in this way.
+    pub fn stored(self, stored: Stored) -> Product {
+        Product { stored, ..self }
+    }
+
+    /// Operations, as everybody counts them.
+    pub fn flops(&self) -> u64 {
+        2 * self.batch * self.m * self.n * self.k
+    }
+
+    /// Elements of A, of B and of C.
+    pub fn elements(&self) -> [u64; 3] {
+        [(self.m, self.k), (self.k, self.n), (self.m, self.n)].map(|(rows, columns)| self.batch * rows * columns)
+    }
+
+    fn a_by_column(&self) -> bool {
+        self.stored == Stored::Tn
+    }
+
+    fn b_by_column(&self) -> bool {
+        self.stored == Stored::Nt
+    }
+
+    /// Square tiles of all results.
+    pub fn tiles(&self, edge: u64) -> u64 {
+        self.batch * self.m.div_ceil(edge) * self.n.div_ceil(edge)
+    }
+
+    /// A stage with the constants that all texts of products are given.
+    fn stage(&self, text: &'static str, entry: &'static str) -> Stage {
+        let Product { batch, m, n, k, .. } = *self;
+        let turned = |turned, (height, width)| if turned { (width, height) } else { (height, width) };
+        let (a, b) = (turned(self.a_by_column(), (m, k)), turned(self.b_by_column(), (k, n)));
+        let sizes = [("A_HEIGHT", a.0), ("A_WIDTH", a.1), ("B_HEIGHT", b.0), ("B_WIDTH", b.1)];
+        Stage::kernel(entry, text, entry)
+            .consts(&[("BATCH", batch), ("M", m), ("N", n), ("K", k)].map(|(name, value)| (name, value as u32)))
+            .consts(&sizes.map(|(name, value)| (name, value as u32)))
+            .consts(&[("A_BY_COLUMN", self.a_by_column()), ("B_BY_COLUMN", self.b_by_column())])
+    }
+
+    /// One element of C a thread, straight from device memory.
+    pub fn naive(&self, text: &'static str, entry: &'static str) -> Stage {
+        self.stage(text, entry).threads([16, 16, 1]).grid(spread(self.tiles(16)))
+    }
+
+    /// Tiles of A and B in workgroup memory.
+    pub fn tiled(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str) -> Stage {
+        // A thread computes one or two by two squares of 4 × 4. Large tiles read less, but must be enough for the device.
+        let large = self.tiles(128) * 100 >= caps.units.map_or(UNITS, u64::from) * u64::from(tiles.large_from);
+        let squares = if large { 2 } else { 1 };
+        let tile = 64 * squares;
+        self.stage(text, entry)
+            .consts(&[("SQUARES", squares), ("TILE", tile), ("DEPTH", tiles.depth)])
+            .threads([16, 16, 1])
+            .grid(spread(self.tiles(u64::from(tile))))
+            .shared(2 * tile * tiles.depth * 4)
+    }
+
+    /// On matrix units, by tiles in workgroup memory: what CUDA's texts and WGSL's have in common.
+    fn on_matrix_units(&self, text: &'static str, entry: &'static str) -> Stage {
+        self.stage(text, entry)
+            .consts(&[("TILE", MATRIX_TILE), ("DEPTH", MATRIX_DEPTH), ("PADDING", PADDING)])
+            .threads([256, 1, 1])
+            .grid(spread(self.tiles(u64::from(MATRIX_TILE))))
+    }
+
+    /// Elements of a staged tile of A (whose rows go along the depth) or of B, as they are stored.
+    fn staged(along_depth: bool) -> u32 {
+        match along_depth {
+            true => MATRIX_TILE * (MATRIX_DEPTH + PADDING),
+            false => MATRIX_DEPTH * (MATRIX_TILE + PADDING),
+        }
+    }
+
+    /// On CUDA's tensor cores by warp-wide instructions: see [`Product::mma_available`].
+    pub fn mma(&self, text: &'static str, entry: &'static str) -> Stage {
+        let staged = Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column());
+        self.on_matrix_units(text, entry)
+            .consts(&[("STEPS", STEPS)])
+            .cuda(CudaLaunch { dynamic_shared_bytes: STEPS * staged * 2, ..CudaLaunch::default() })
+    }
+
+    /// Why a device cannot multiply elements of this type by `mma`, if so.
+    ///
+    /// # Errors
+    /// With the reason.
+    pub fn mma_available(dtype: DType, caps: &Caps) -> Result<(), String> {
+        match (dtype, caps.compute_capability) {
+            (DType::F32, _) => Err("mma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned()),
+            (_, Some((major, _))) if major >= 8 => Ok(()),
+            (_, found) => Err(format!("mma needs compute capability 8.0, not {found:?}")),
+        }
+    }
+
+    /// Through WGSL's cooperative matrices, for matrices that are stored row by row.
+    pub fn coopmat(&self, text: &'static str, entry: &'static str) -> Stage {
+        // Beside the staged tiles of f16, a square of f32 for each of eight subgroups.
+        let staged = Product::staged(true) + Product::staged(false);
+        self.on_matrix_units(text, entry).shared(staged * 2 + 8 * 16 * 16 * 4)
+    }
+
+    /// By the vendor's library.
+    pub fn library(self, label: &'static str, epilogue: Epilogue) -> Stage {
+        Stage::library(label, Library::Gemm(self, epilogue))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::Value;
+    use crate::testing::mock::caps;
+
+    #[test]
+    fn what_is_stored_the_other_way_round_has_its_extents_swapped() {
+        let product = Product::new(2, 3, 5).batch(7);
+        assert_eq!((product.flops(), product.elements()), (2 * 7 * 30, [70, 105, 42]));
+        for (order, want) in [(Stored::Nn, [2, 5, 5, 3]), (Stored::Nt, [2, 5, 3, 5]), (Stored::Tn, [5, 2, 5, 3])] {
+            let stage = product.stored(order).tiled(&caps(), Tiles::default(), "matmul/tiled", "matmul_tiled");
+            let kernel = stage.kernel_launch().expect("a kernel");
+            let of = |wanted| kernel.consts.iter().find(|(name, _)| *name == wanted).expect("given").1;
+            let found = ["A_HEIGHT", "A_WIDTH", "B_HEIGHT", "B_WIDTH"].map(of);
+            assert_eq!(found, want.map(Value::U32), "{order:?}");
+        }
+    }
+}
