@@ -1,0 +1,278 @@
+//! The backward form: gradients of `x`, `w` and `bias` for a gradient `dout` of the result.
+//!
+//! With `g = dout`, or `dout ∘ gelu′(x·w + bias)` where GELU follows: `dx = g·wᵀ`, `dw = xᵀ·g`, `dbias = Σ g` over rows and
+//! batch. `dx` and `dw` are stored as `x` and `w` are. What GELU was taken of is made before the timing and kept in the element
+//! type, as the forward pass leaves it; the residual's gradient is `dout` itself and is not computed.
+//!
+//! Operations: those of the two products, `4·b·m·n·k`.
+
+use std::sync::OnceLock;
+
+use super::gelu::{self, slope_tanh};
+use super::{AWKWARD, X, W, biased, biased_stage, normal, product, sizes, weight, w_at, w_dims, x_at, x_dims};
+use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::{
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Epilogue, Form, Hard, Inputs, Preset, Problem, Product, Program,
+    Rate, Reference, Rows, Stage, Stored, Tiles, Tolerance, Variant, spread, sum_of_parts, text_for, width,
+};
+
+const DOUT: usize = 2;
+const BIAS: usize = 3;
+
+/// The form.
+pub fn form() -> Form {
+    Form {
+        direction: Direction::Bwd,
+        rate: Rate::Flops,
+        headline: Some("m1024,n1024,k1024,nt,gelu"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance(p, checked(p, output)),
+        reference: Reference { row_cost: |p, output| row_cost(p, checked(p, output)), rows },
+        setup: Some(|p, caps| Program { stages: kept(p).then(|| biased_stage(p, caps, "pre")).into_iter().collect() }),
+        host: None,
+        variants: vec![
+            Variant::kernel("naive", "products with one element per thread; columns are summed in parts", |p, caps| {
+                program(p, caps, |product| product.naive("matmul/naive", "matmul_naive"))
+            }),
+            Variant::kernel("tiled", "products by tiles in workgroup memory", |p, caps| {
+                program(p, caps, |product| product.tiled(caps, Tiles::default(), "matmul/tiled", "matmul_tiled"))
+            }),
+            Variant::kernel("mma", "products on tensor cores by warp-wide instructions", |p, caps| {
+                program(p, caps, |product| product.mma("matmul/mma", "matmul_mma"))
+            })
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
+                program(p, caps, |product| product.library("cublaslt_matmul", Epilogue::Plain))
+            })
+            .only_in(&[Dialect::Cuda]),
+        ],
+        fallback: &["mma", "tiled", "naive"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["m1024,n1024,k1024,nt,gelu", "m4096,n4304,k1152,gelu", "m4096,n4096,k4096,nt"],
+        _ => &["m1024,n1024,k1024,nt,gelu", "m65536,n4304,k1152,gelu", "m8192,n8192,k8192", "b16,m2048,n2048,k2048,tn"],
+    }
+}
+
+/// Whether GELU follows, whose argument is kept from the forward pass.
+fn kept(p: &Problem) -> bool {
+    p.shape.has("gelu") || p.shape.has("residual")
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let out = [p["b"], p["m"], p["n"]];
+    let mut buffers = vec![
+        BufferSpec::input("x", Elem::Real, &x_dims(p), normal),
+        BufferSpec::input("w", Elem::Real, &w_dims(p), weight),
+        BufferSpec::input("dout", Elem::Real, &out, normal),
+    ];
+    if kept(p) {
+        buffers.push(BufferSpec::input("bias", Elem::Real, &[p["n"]], normal));
+        buffers.push(BufferSpec::setup("pre", Elem::Real, &out));
+    }
+    buffers.extend([
+        BufferSpec::output("dx", Elem::Real, &x_dims(p)),
+        BufferSpec::output("dw", Elem::Real, &w_dims(p)),
+        BufferSpec::output("dbias", Elem::Real, &[p["n"]]),
+        BufferSpec::scratch("dpre", Elem::Real, &out),
+        BufferSpec::scratch("parts", Elem::F32, &[MOST_PARTS.min(p["b"] * p["m"]), p["n"]]),
+    ]);
+    buffers
+}
+
+/// The checked buffers, in buffer order.
+const PRE: usize = 0;
+const DX: usize = 1;
+const DW: usize = 2;
+
+/// Which of them an output is: where nothing is kept, the first is left out.
+fn checked(p: &Problem, output: usize) -> usize {
+    if kept(p) { output } else { output + 1 }
+}
+
+fn cost(p: &Problem) -> Cost {
+    let [x, w, out, bias] = sizes(p);
+    let pre = if kept(p) { out } else { 0 };
+    Cost::new(2 * product(p).flops(), x + w + out + pre, x + w + bias)
+}
+
+fn tolerance(p: &Problem, output: usize) -> Tolerance {
+    scaled(p, output, [1.0; 3])
+}
+
+/// For inputs, weights and gradients that are so many times as large as seeded ones.
+fn scaled(p: &Problem, output: usize, [x, w, dout]: [f64; 3]) -> Tolerance {
+    let (u, f32u) = (p.dtype.unit_roundoff(), 2f64.powi(-24));
+    let (rows, n, k) = ((p["b"] * p["m"]) as f64, p["n"] as f64, p["k"] as f64);
+    // A gradient of at most 3.47, off by its own rounding and by that of what GELU was taken of, times x at most 0.6 there.
+    let gradient = if kept(p) { dout * (8.0 * u + 1.5e-5 * x * w) } else { 0.0 };
+    let sums = |terms: f64| f32u * (terms + 12.0 * terms.sqrt()) + gradient / dout.max(1e-300);
+    let abs = match output {
+        PRE => 8.0 * f32u * (k + 12.0 * k.sqrt()) * x * w,
+        DX => 8.0 * n.sqrt() * sums(n) * dout * w / k.sqrt(),
+        DW => 8.0 * (p["m"] as f64).sqrt() * sums(p["m"] as f64) * dout * x,
+        _ => 8.0 * rows.sqrt() * sums(rows) * dout,
+    };
+    Tolerance {
+        abs: abs + smallest_normal(p),
+        rel: 2.0 * u,
+        reason: "as in the forward form, for sums of n terms (dx), of m (dw) and of b·m (dbias); gradients may be rounded to \
+                 the element type behind GELU, whose argument was, and such errors of random sign add up as √ of their number",
+    }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "no gradient: every result is zero",
+            applies: any,
+            fills: |_| vec![("dout", zero)],
+            tolerance: |p, output| match checked(p, output) {
+                PRE => tolerance(p, PRE),
+                gradient => scaled(p, gradient, [1.0, 1.0, 0.0]),
+            },
+        },
+        Hard {
+            name: "equal",
+            about: "all one: sums that are counts, but for GELU's slope",
+            applies: any,
+            fills: |_| vec![("x", one), ("w", one), ("dout", one)],
+            tolerance: |p, output| {
+                let output = checked(p, output);
+                let alike = tolerance(p, output);
+                // Errors are all alike too, and add up as their number.
+                let terms = match output {
+                    PRE => p["k"],
+                    DX => p["n"],
+                    DW => p["m"],
+                    _ => p["b"] * p["m"],
+                } as f64;
+                Tolerance { abs: alike.abs * (terms * p["k"] as f64).sqrt(), ..alike }
+            },
+        },
+    ]
+}
+
+fn row_cost(p: &Problem, output: usize) -> u64 {
+    let gradients = if kept(p) { p["n"] * p["k"] } else { p["n"] };
+    let all = p["m"] * gradients;
+    match (output, p.shape.has("tn"), p.shape.has("nt")) {
+        (PRE, ..) => p["n"] * p["k"],
+        (DX, false, _) => gradients + p["n"] * p["k"],
+        (DX, ..) => all + p["m"] * p["n"],
+        (DW, _, false) => all + p["m"] * p["n"],
+        (DW, ..) => all + p["m"] * p["k"],
+        _ => p["b"] * all,
+    }
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let (batches, m, n, k) = (p["b"], p["m"], p["n"], p["k"]);
+    let known: Vec<OnceLock<Vec<f64>>> = (0..batches * m).map(|_| OnceLock::new()).collect();
+    Box::new(move |output, row, out| {
+        let output = checked(p, output);
+        // The gradient before GELU, for a row of the result.
+        let gradient = |row: u64| {
+            known[row as usize].get_or_init(|| {
+                let mut g = vec![0.0; n as usize];
+                if kept(p) {
+                    biased(p, inputs, BIAS, row, &mut g);
+                }
+                for (g, at) in g.iter_mut().zip(row * n..) {
+                    *g = inputs.at(DOUT, at) * if kept(p) { slope_tanh(*g) } else { 1.0 };
+                }
+                g
+            })
+        };
+        let dx = |batch: u64, i: u64, l: u64| -> f64 {
+            gradient(batch * m + i).iter().zip(0..).map(|(g, j)| g * inputs.at(W, w_at(p, batch, l, j))).sum()
+        };
+        let dw = |batch: u64, l: u64, j: u64| -> f64 {
+            (0..m).map(|i| inputs.at(X, x_at(p, batch, i, l)) * gradient(batch * m + i)[j as usize]).sum()
+        };
+        let (first, tn, nt) = (0.., p.shape.has("tn"), p.shape.has("nt"));
+        for (out, column) in out.iter_mut().zip(first) {
+            *out = match output {
+                PRE => break,
+                DX if tn => dx(row / k, column, row % k),
+                DX => dx(row / m, row % m, column),
+                DW if nt => dw(row / n, column, row % n),
+                DW => dw(row / k, row % k, column),
+                _ => (0..batches * m).map(|row| gradient(row)[column as usize]).sum(),
+            };
+        }
+        if output == PRE {
+            biased(p, inputs, BIAS, row, out);
+        }
+    })
+}
+
+/// Most parts that workgroups leave of the sums of columns.
+const MOST_PARTS: u64 = 512;
+/// Rows that a workgroup takes at a time.
+const DOWN: u64 = 8;
+/// Multiprocessors of a large GPU, where their number is not known; workgroups for each.
+const UNITS: u64 = 128;
+const GROUPS_PER_UNIT: u64 = 8;
+
+/// Sums of the columns of a buffer of `[b, m, n]`.
+fn columns(p: &Problem, caps: &Caps, from: &'static str) -> [Stage; 2] {
+    let (rows, n) = (p["b"] * p["m"], p["n"]);
+    let width = width(n, p.dtype, caps);
+    let across = (n / width).div_ceil(32);
+    let wanted = caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / across;
+    let parts = wanted.clamp(1, MOST_PARTS).min(rows.div_ceil(DOWN));
+    let consts = [("ROWS", rows), ("COLUMNS", n), ("WIDTH", width), ("PARTS", parts), ("DOWN", DOWN)];
+    let text = text_for(width, caps, ["linear/columns", "linear/columns1", "linear/columns4"]);
+    let [.., out, _] = sizes(p);
+    let first = Stage::kernel("linear_columns", text, "linear_columns")
+        .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .threads([32, DOWN as u32, 1])
+        .grid(spread(across * parts))
+        .shared((32 * DOWN * width * 4) as u32)
+        .args([("x", from, Read), ("sums", "parts", Write)])
+        .costing(Cost::new(rows * n, out, parts * n * 4));
+    let second = sum_of_parts(parts, [1, n], caps, "rmsnorm/parts", "rmsnorm_parts")
+        .args([("parts", "parts", Read), ("dgamma", "dbias", Write)]);
+    [first, second]
+}
+
+/// The stages, with products made by `made`.
+fn program(p: &Problem, caps: &Caps, made: impl Fn(Product) -> Stage) -> Program {
+    let Product { batch, m, n, k, stored } = product(p);
+    let [x, w, out, _] = sizes(p);
+    let mut stages = Vec::new();
+    let g = match kept(p) {
+        true => {
+            stages.push(gelu::backward_stage(batch * m * n, p.dtype, caps, ["pre", "dout", "dpre"]));
+            "dpre"
+        }
+        false => "dout",
+    };
+    let product = |m, n, k, stored| Product { batch, m, n, k, stored };
+    // Both are products of what is stored as it is: which is which, and which of them is turned, goes by the order.
+    let (dx, dw) = match stored {
+        Stored::Nn => ((product(m, k, n, Stored::Nt), [g, "w"]), (product(k, n, m, Stored::Tn), ["x", g])),
+        Stored::Nt => ((product(m, k, n, Stored::Nn), [g, "w"]), (product(n, k, m, Stored::Tn), [g, "x"])),
+        Stored::Tn => ((product(k, m, n, Stored::Nt), ["w", g]), (product(k, n, m, Stored::Nn), ["x", g])),
+    };
+    for ((product, [a, b]), to, read, written) in [(dx, "dx", out + w, x), (dw, "dw", out + x, w)] {
+        let stage = made(product).args([("a", a, Read), ("b", b, Read), ("c", to, Write)]);
+        stages.push(Stage { label: to.into(), ..stage.costing(Cost::new(product.flops(), read, written)) });
+    }
+    stages.extend(columns(p, caps, g));
+    Program { stages }
+}

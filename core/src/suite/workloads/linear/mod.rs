@@ -1,0 +1,390 @@
+//! A layer's product with its bias, and what may follow it at once: `out = x·w + bias`, GELU of that, or GELU of that added to
+//! a residual.
+//!
+//! `x` is `[b, m, k]`, `w` `[b, k, n]`, `bias` `[n]`, `residual` and `out` `[b, m, n]`, all dense and row-major. With `nt` the
+//! weights are stored as `[b, n, k]`, as PyTorch's `Linear` has them; with `tn` the inputs as `[b, k, m]`. GELU is that of the
+//! tanh formula: see the workload `gelu`.
+//!
+//! Operations: `2·b·m·n·k`, those of the product. Sums are kept in f32 for every element type, and what follows is computed in
+//! f32 before the one rounding, where it is not a stage of its own.
+
+use super::gelu::{self, gelu_tanh};
+use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs, Preset,
+    Problem, Product, Program, Rate, Reference, Shape, Stage, Stored, Tiles, Tolerance, Variant, Workload, by_pieces, width,
+};
+use rayon::prelude::*;
+
+mod backward;
+
+const X: usize = 0;
+const W: usize = 1;
+const BIAS: usize = 2;
+const RESIDUAL: usize = 3;
+
+/// Most elements of a matrix: positions are counted in 32 bits, also where a grid reaches past the end.
+const MOST: u64 = (1 << 32) - (1 << 20);
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "product with bias, and with GELU and a residual where asked",
+        axes: const {
+            &[
+                Axis::optional("b", "batch", 1, 1),
+                Axis::extent("m", "rows"),
+                Axis::extent("n", "outputs"),
+                Axis::extent("k", "inputs"),
+                Axis::word("stored", "whose columns lie one after the other: the weights' or the inputs'", &["", "nt", "tn"]),
+                Axis::word("then", "what follows the bias", &["", "gelu", "residual"]),
+            ]
+        },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: |shape| match product_of(shape).elements().into_iter().max() {
+            Some(n) if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} in a matrix")),
+            _ => Ok(()),
+        },
+        forms: vec![forward(), backward::form()],
+    }
+}
+
+fn product_of(shape: &Shape) -> Product {
+    let stored = match (shape.has("nt"), shape.has("tn")) {
+        (true, _) => Stored::Nt,
+        (_, true) => Stored::Tn,
+        _ => Stored::Nn,
+    };
+    Product::new(shape["m"], shape["n"], shape["k"]).batch(shape["b"]).stored(stored)
+}
+
+fn product(p: &Problem) -> Product {
+    product_of(&p.shape)
+}
+
+/// Shapes that step over the edges of all tiles, in each way of storing and with each thing that follows; the last two are
+/// enough for large tiles where the number of multiprocessors is not known.
+const AWKWARD: &[&str] = &[
+    "m1,n1,k1",
+    "b3,m5,n3,k7,gelu",
+    "m65,n67,k33",
+    "m131,n72,k40,nt,residual",
+    "b2,m66,n200,k17,nt,gelu",
+    "m136,n130,k72,tn",
+    "b2,m33,n8,k65,tn,residual",
+    "m1409,n1283,k3,nt",
+    "m1412,n1284,k8,tn,gelu",
+];
+
+fn forward() -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Flops,
+        headline: Some("m1024,n1024,k1024,nt,gelu"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance(p, output, Sizes::seeded(p)),
+        reference: Reference {
+            row_cost: |p, _| p["n"] * p["k"],
+            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        },
+        setup: None,
+        host: Some(host),
+        variants: vec![
+            Variant::kernel(
+                "naive",
+                "two stages: a product with one element per thread, straight from device memory, and what follows",
+                |p, caps| apart(p, caps, product(p).naive("matmul/naive", "matmul_naive")),
+            ),
+            Variant::kernel(
+                "separate",
+                "two stages: a product by tiles in workgroup memory, and what follows",
+                |p, caps| {
+                    apart(p, caps, product(p).tiled(caps, Tiles::default(), "matmul/tiled", "matmul_tiled"))
+                },
+            ),
+            Variant::kernel("tiled", "one stage: what follows is done to sums in registers", tiled),
+            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", mma)
+                .only_in(&[Dialect::Cuda])
+                .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            Variant::kernel(
+                "vendor",
+                "the vendor's library, cuBLASLt, with its own epilogue; it has none for the residual, which is a stage of ours",
+                vendor,
+            )
+            .only_in(&[Dialect::Cuda]),
+        ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        fallback: &["mma", "tiled", "separate", "naive"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+/// The second and third are of a vision transformer's MLP: 1152 wide, 4304 in the middle.
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => {
+            &["m1024,n1024,k1024,nt,gelu", "m4096,n4304,k1152,gelu", "m4096,n1152,k4304,residual", "m4096,n4096,k4096,nt"]
+        }
+        _ => &[
+            "m1024,n1024,k1024,nt,gelu",
+            "m65536,n4304,k1152,gelu",
+            "m65536,n1152,k4304,residual",
+            "m8192,n8192,k8192",
+            "m8192,n8192,k8192,nt,gelu",
+            "b16,m2048,n2048,k2048,tn",
+        ],
+    }
+}
+
+fn normal(_: &Shape, draw: Draw) -> f64 {
+    draw.normal()
+}
+
+/// Weights whose sums over normal inputs are about as large as these.
+fn weight(shape: &Shape, draw: Draw) -> f64 {
+    draw.normal() / (shape["k"] as f64).sqrt()
+}
+
+/// How `x` is stored.
+fn x_dims(p: &Problem) -> [u64; 3] {
+    if p.shape.has("tn") { [p["b"], p["k"], p["m"]] } else { [p["b"], p["m"], p["k"]] }
+}
+
+/// How `w` is stored.
+fn w_dims(p: &Problem) -> [u64; 3] {
+    if p.shape.has("nt") { [p["b"], p["n"], p["k"]] } else { [p["b"], p["k"], p["n"]] }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let out = [p["b"], p["m"], p["n"]];
+    let mut buffers = vec![
+        BufferSpec::input("x", Elem::Real, &x_dims(p), normal),
+        BufferSpec::input("w", Elem::Real, &w_dims(p), weight),
+        BufferSpec::input("bias", Elem::Real, &[p["n"]], normal),
+    ];
+    if p.shape.has("residual") {
+        buffers.push(BufferSpec::input("residual", Elem::Real, &out, normal));
+    }
+    buffers.push(BufferSpec::output("out", Elem::Real, &out));
+    // What a product leaves for the stage that follows it.
+    buffers.push(BufferSpec::scratch("product", Elem::Real, &out));
+    buffers
+}
+
+/// Bytes of x, of w, of the result, and of the bias.
+fn sizes(p: &Problem) -> [u64; 4] {
+    let [x, w, out] = product(p).elements();
+    [x, w, out, p["n"]].map(|elements| elements * Elem::Real.storage(p.dtype).bytes())
+}
+
+fn cost(p: &Problem) -> Cost {
+    let [x, w, out, bias] = sizes(p);
+    let residual = if p.shape.has("residual") { out } else { 0 };
+    Cost::new(product(p).flops(), x + w + bias + residual, out)
+}
+
+/// How large sums may be, and how far off.
+#[derive(Clone, Copy)]
+struct Sizes {
+    largest: f64,
+    error: f64,
+}
+
+impl Sizes {
+    /// Normal inputs times weights that make sums of about one.
+    fn seeded(p: &Problem) -> Sizes {
+        let k = p["k"] as f64;
+        Sizes { largest: 12.0, error: 8.0 * 2f64.powi(-24) * (k + 12.0 * k.sqrt()) }
+    }
+}
+
+fn tolerance(p: &Problem, _output: usize, sizes: Sizes) -> Tolerance {
+    let u = p.dtype.unit_roundoff();
+    Tolerance {
+        abs: 1.13 * (sizes.error + u * sizes.largest) + u * (sizes.largest + 4.0) + 2e-6 + smallest_normal(p),
+        rel: 2.0 * u + 1e-5,
+        reason: "k products are summed in f32: 8·√k·2^-24 times the sum of magnitudes holds for any order but with \
+                 probability e^-32 (Higham and Mary 2019); the sum may be rounded to the element type before the bias, and \
+                 again before the residual; GELU, of slope 1.13 at most, is off as in the workload of that name",
+    }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "all zero: half-way down GELU's slope",
+            applies: any,
+            fills: |_| vec![("x", zero), ("bias", zero)],
+            tolerance: |p, output| tolerance(p, output, Sizes { largest: 0.0, error: 0.0 }),
+        },
+        Hard {
+            name: "equal",
+            about: "all one: the depth and one",
+            applies: any,
+            fills: |_| vec![("x", one), ("w", one), ("bias", one)],
+            tolerance: |p, output| tolerance(p, output, Sizes { largest: p["k"] as f64 + 1.0, error: 0.0 }),
+        },
+        Hard {
+            name: "far",
+            about: "sums far out on either side, where GELU is its argument or nothing",
+            applies: any,
+            fills: |_| vec![("x", |_, draw| 64.0 * draw.normal())],
+            tolerance: |p, output| {
+                let seeded = Sizes::seeded(p);
+                tolerance(p, output, Sizes { largest: 64.0 * seeded.largest, error: 64.0 * seeded.error })
+            },
+        },
+    ]
+}
+
+/// Element `(i, l)` of a batch's inputs, wherever it lies.
+fn x_at(p: &Problem, batch: u64, i: u64, l: u64) -> u64 {
+    let [_, rows, columns] = x_dims(p);
+    let (row, column) = if p.shape.has("tn") { (l, i) } else { (i, l) };
+    (batch * rows + row) * columns + column
+}
+
+/// Element `(l, j)` of a batch's weights, wherever it lies.
+fn w_at(p: &Problem, batch: u64, l: u64, j: u64) -> u64 {
+    let [_, rows, columns] = w_dims(p);
+    let (row, column) = if p.shape.has("nt") { (j, l) } else { (l, j) };
+    (batch * rows + row) * columns + column
+}
+
+/// A row of `x·w + bias`, counted through the batch.
+fn biased(p: &Problem, inputs: &Inputs, bias: usize, row: u64, out: &mut [f64]) {
+    let (batch, i) = (row / p["m"], row % p["m"]);
+    for (out, j) in out.iter_mut().zip(0..) {
+        *out = inputs.at(bias, j);
+    }
+    for l in 0..p["k"] {
+        let x = inputs.at(X, x_at(p, batch, i, l));
+        for (out, j) in out.iter_mut().zip(0..) {
+            *out += x * inputs.at(W, w_at(p, batch, l, j));
+        }
+    }
+}
+
+fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
+    biased(p, inputs, BIAS, row, out);
+    if p.shape.has("gelu") || p.shape.has("residual") {
+        out.iter_mut().for_each(|out| *out = gelu_tanh(*out));
+    }
+    if p.shape.has("residual") {
+        for (out, at) in out.iter_mut().zip(row * p["n"]..) {
+            *out += inputs.at(RESIDUAL, at);
+        }
+    }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (m, n) = (p["m"], p["n"] as usize);
+    let (x, w, bias) = (inputs[X].f32(), inputs[W].f32(), inputs[BIAS].f32());
+    outputs[0].par_chunks_mut(n).enumerate().for_each(|(row, out)| {
+        let (batch, i) = (row as u64 / m, row as u64 % m);
+        out.copy_from_slice(bias);
+        for l in 0..p["k"] {
+            let x = x[x_at(p, batch, i, l) as usize];
+            for (out, j) in out.iter_mut().zip(0..) {
+                *out += x * w[w_at(p, batch, l, j) as usize];
+            }
+        }
+        if p.shape.has("gelu") || p.shape.has("residual") {
+            out.iter_mut().for_each(|out| *out = gelu_tanh(f64::from(*out)) as f32);
+        }
+        if p.shape.has("residual") {
+            out.iter_mut().zip(&inputs[RESIDUAL].f32()[row * n..]).for_each(|(out, residual)| *out += residual);
+        }
+    });
+}
+
+/// Which of three things that are alike but for what follows the bias.
+fn by_what_follows<T>(p: &Problem, [bias, gelu, residual]: [T; 3]) -> T {
+    match (p.shape.has("gelu"), p.shape.has("residual")) {
+        (true, _) => gelu,
+        (_, true) => residual,
+        _ => bias,
+    }
+}
+
+/// A stage with the result, the bias, and the residual where there is one.
+fn with_residual(p: &Problem, stage: Stage, args: [(&'static str, &'static str, crate::suite::Access); 4]) -> Stage {
+    let residual = p.shape.has("residual").then_some(("residual", "residual", Read));
+    stage.args(args.into_iter().chain(residual))
+}
+
+/// A product and what follows it in a stage of its own.
+fn apart(p: &Problem, caps: &Caps, stage: Stage) -> Program {
+    let [x, w, out, bias] = sizes(p);
+    let first = stage
+        .args([("a", "x", Read), ("b", "w", Read), ("c", "product", Write)])
+        .costing(Cost::new(product(p).flops(), x + w, out));
+    let entry = by_what_follows(p, ["linear_finish_bias", "linear_finish_gelu", "linear_finish_residual"]);
+    let [.., elements] = product(p).elements();
+    let width = width(p["n"], p.dtype, caps);
+    let texts = ["linear/finish", "linear/finish1", "linear/finish4"];
+    let args = [("product", "product", Read), ("out", "out", Write), ("bias", "bias", Read)];
+    let residual = p.shape.has("residual").then_some(("residual", "residual", Read));
+    let per_element = by_what_follows(p, [1, 11, 12]);
+    let read = out + bias + by_what_follows(p, [0, 0, out]);
+    let second = by_pieces(elements / width, width, caps, texts, entry)
+        .consts(&[("BIAS_PIECES", (p["n"] / width) as u32)])
+        .args(args.into_iter().chain(residual))
+        .costing(Cost::new(per_element * elements, read, out));
+    Program { stages: vec![first, second] }
+}
+
+/// The product and the bias in one stage, to this buffer.
+fn biased_stage(p: &Problem, caps: &Caps, to: &'static str) -> Stage {
+    let [x, w, out, bias] = sizes(p);
+    let text = if caps.dialect == Dialect::Cuda { "linear/tiled" } else { "linear/tiled_bias" };
+    product(p)
+        .tiled(caps, Tiles::default(), text, "linear_tiled_bias")
+        .args([("a", "x", Read), ("b", "w", Read), ("c", to, Write), ("bias", "bias", Read)])
+        .costing(Cost::new(product(p).flops(), x + w + bias, out))
+}
+
+const FUSED: [(&str, &str, crate::suite::Access); 4] =
+    [("a", "x", Read), ("b", "w", Read), ("c", "out", Write), ("bias", "bias", Read)];
+
+fn tiled(p: &Problem, caps: &Caps) -> Program {
+    let entry = by_what_follows(p, ["linear_tiled_bias", "linear_tiled_gelu", "linear_tiled_residual"]);
+    let text = match caps.dialect {
+        Dialect::Cuda => "linear/tiled",
+        _ => by_what_follows(p, ["linear/tiled_bias", "linear/tiled_gelu", "linear/tiled_residual"]),
+    };
+    let stage = product(p).tiled(caps, Tiles::default(), text, entry);
+    with_residual(p, stage, FUSED).costing(cost(p)).into()
+}
+
+fn mma(p: &Problem, _caps: &Caps) -> Program {
+    let entry = by_what_follows(p, ["linear_mma_bias", "linear_mma_gelu", "linear_mma_residual"]);
+    with_residual(p, product(p).mma("linear/mma", entry), FUSED).costing(cost(p)).into()
+}
+
+fn vendor(p: &Problem, caps: &Caps) -> Program {
+    let [x, w, out, bias] = sizes(p);
+    let epilogue = by_what_follows(p, [Epilogue::Bias, Epilogue::BiasGelu, Epilogue::BiasGelu]);
+    let to = by_what_follows(p, ["out", "out", "product"]);
+    let library = product(p)
+        .library("cublaslt_matmul", epilogue)
+        .args([("a", "x", Read), ("b", "w", Read), ("c", to, Write), ("bias", "bias", Read)])
+        .costing(Cost::new(product(p).flops(), x + w + bias, out));
+    let mut stages = vec![library];
+    if p.shape.has("residual") {
+        let [.., elements] = product(p).elements();
+        let sum = super::add_layernorm::sum_stage(elements, p.dtype, caps, ["product", "residual", "out"]);
+        stages.push(sum);
+    }
+    Program { stages }
+}

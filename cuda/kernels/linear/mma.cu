@@ -1,0 +1,22 @@
+// A product on tensor cores and what follows it in one stage. The definition is in core/src/suite/workloads/linear.
+
+#include "lib/product_mma.cuh"
+#include "linear/epilogue.cuh"
+
+extern "C" __global__ void __launch_bounds__(256)
+    linear_mma_bias(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                      const elem* __restrict__ bias) {
+    product_mma(a, b, c, Bias{bias});
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    linear_mma_gelu(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                      const elem* __restrict__ bias) {
+    product_mma(a, b, c, BiasGelu{bias});
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    linear_mma_residual(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                          const elem* __restrict__ bias, const elem* __restrict__ residual) {
+    product_mma(a, b, c, BiasGeluResidual{bias, residual});
+}

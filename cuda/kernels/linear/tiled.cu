@@ -1,0 +1,22 @@
+// A product and what follows it in one stage. The definition is in core/src/suite/workloads/linear.
+
+#include "lib/product_tiled.cuh"
+#include "linear/epilogue.cuh"
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+    linear_tiled_bias(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                      const elem* __restrict__ bias) {
+    product_tiled(a, b, c, Bias{bias});
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+    linear_tiled_gelu(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                      const elem* __restrict__ bias) {
+    product_tiled(a, b, c, BiasGelu{bias});
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+    linear_tiled_residual(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                          const elem* __restrict__ bias, const elem* __restrict__ residual) {
+    product_tiled(a, b, c, BiasGeluResidual{bias, residual});
+}

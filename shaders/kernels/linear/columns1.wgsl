@@ -1,0 +1,4 @@
+// Sums of columns in pieces of one element.
+
+#import lib/pieces1
+#import linear/columns

@@ -1,0 +1,4 @@
+// What follows a product, in pieces of four elements.
+
+#import lib/pieces4
+#import linear/finish

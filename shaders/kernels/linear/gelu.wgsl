@@ -1,0 +1,10 @@
+// What becomes of a sum: GELU of it and the bias of its column.
+
+#import gelu/share
+#import lib/pieces1
+
+@group(0) @binding(3) var<storage, read> bias: array<elem>;
+
+fn finished(at: u32, column: u32, sum: f32) -> f32 {
+    return gelu_tanh(sum + f32(bias[column]));
+}
