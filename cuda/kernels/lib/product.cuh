@@ -4,7 +4,7 @@
 #include "lib/elem.cuh"
 
 // Elements of one of the batch.
-constexpr u64 a_elements = (u64)M * K, b_elements = (u64)K * N, c_elements = (u64)M * N;
+constexpr u64 a_elements = (u64)A_HEIGHT * A_WIDTH, b_elements = (u64)B_HEIGHT * B_WIDTH, c_elements = (u64)M * N;
 
 // Elements of a product as they are.
 struct Plain {

@@ -20,3 +20,15 @@ extern "C" __global__ void __launch_bounds__(256, 2)
                           const elem* __restrict__ bias, const elem* __restrict__ residual) {
     product_tiled(a, b, c, BiasGeluResidual{bias, residual});
 }
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+    linear_tiled_kept(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                      const elem* __restrict__ bias, elem* __restrict__ pre) {
+    product_tiled(a, b, c, BiasGeluKept{bias, pre});
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+    linear_tiled_slope(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                       const elem* __restrict__ pre, elem* __restrict__ hidden) {
+    product_tiled(a, b, c, Slope{pre, hidden});
+}

@@ -231,6 +231,14 @@ fn stage(n: u64, width: u64, caps: &Caps, entry: &'static str, erf: bool) -> Sta
     by_pieces(n / width, width, caps, ["gelu/pointwise", "gelu/pointwise1", "gelu/pointwise4"], entry).consts(&[("ERF", erf)])
 }
 
+/// The forward stage of the tanh formula, from one buffer of `n` elements to another.
+pub(super) fn forward_stage(n: u64, dtype: DType, caps: &Caps, [x, out]: [&'static str; 2]) -> Stage {
+    let bytes = n * Elem::Real.storage(dtype).bytes();
+    stage(n, width(n, dtype, caps), caps, "gelu_forward", false)
+        .args([("x", x, Read), ("out", out, Write)])
+        .costing(Cost::new(10 * n, bytes, bytes))
+}
+
 /// The backward stage of the tanh formula on buffers of `n` elements: what came in, its result's gradient, and its own.
 pub(super) fn backward_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, dx]: [&'static str; 3]) -> Stage {
     let bytes = n * Elem::Real.storage(dtype).bytes();

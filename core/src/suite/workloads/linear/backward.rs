@@ -8,13 +8,13 @@
 
 use std::sync::OnceLock;
 
-use super::gelu::{self, slope_tanh};
-use super::{AWKWARD, X, W, biased, biased_stage, normal, product, sizes, weight, w_at, w_dims, x_at, x_dims};
-use crate::suite::Access::{Read, Write};
+use super::stages::{By, Then, most_parts};
+use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
 use crate::suite::hard::{any, one, smallest_normal, zero};
+use super::super::gelu::{self, slope_tanh};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Epilogue, Form, Hard, Inputs, Preset, Problem, Product, Program,
-    Rate, Reference, Rows, Stage, Stored, Tiles, Tolerance, Variant, spread, sum_of_parts, text_for, width,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate, Reference,
+    Rows, Stage, Stored, Tolerance, Variant,
 };
 
 const DOUT: usize = 2;
@@ -33,22 +33,25 @@ pub fn form() -> Form {
         cost,
         tolerance: |p, output| tolerance(p, checked(p, output)),
         reference: Reference { row_cost: |p, output| row_cost(p, checked(p, output)), rows },
-        setup: Some(|p, caps| Program { stages: kept(p).then(|| biased_stage(p, caps, "pre")).into_iter().collect() }),
+        setup: Some(|p, caps| {
+            let biased = || stages(p, caps, By::Tiles).fused(product(p), Then::Bias, ["x", "w", "pre"], &["bias"]);
+            Program { stages: kept(p).then(biased).into_iter().collect() }
+        }),
         host: None,
         variants: vec![
             Variant::kernel("naive", "products with one element per thread; columns are summed in parts", |p, caps| {
-                program(p, caps, |product| product.naive("matmul/naive", "matmul_naive"))
+                program(p, caps, By::Elements)
             }),
             Variant::kernel("tiled", "products by tiles in workgroup memory", |p, caps| {
-                program(p, caps, |product| product.tiled(caps, Tiles::default(), "matmul/tiled", "matmul_tiled"))
+                program(p, caps, By::Tiles)
             }),
             Variant::kernel("mma", "products on tensor cores by warp-wide instructions", |p, caps| {
-                program(p, caps, |product| product.mma("matmul/mma", "matmul_mma"))
+                program(p, caps, By::Mma)
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
             Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
-                program(p, caps, |product| product.library("cublaslt_matmul", Epilogue::Plain))
+                program(p, caps, By::Library)
             })
             .only_in(&[Dialect::Cuda]),
         ],
@@ -87,7 +90,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::output("dw", Elem::Real, &w_dims(p)),
         BufferSpec::output("dbias", Elem::Real, &[p["n"]]),
         BufferSpec::scratch("dpre", Elem::Real, &out),
-        BufferSpec::scratch("parts", Elem::F32, &[MOST_PARTS.min(p["b"] * p["m"]), p["n"]]),
+        BufferSpec::scratch("parts", Elem::F32, &[most_parts(p["b"] * p["m"]), p["n"]]),
     ]);
     buffers
 }
@@ -220,40 +223,9 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
-/// Most parts that workgroups leave of the sums of columns.
-const MOST_PARTS: u64 = 512;
-/// Rows that a workgroup takes at a time.
-const DOWN: u64 = 8;
-/// Multiprocessors of a large GPU, where their number is not known; workgroups for each.
-const UNITS: u64 = 128;
-const GROUPS_PER_UNIT: u64 = 8;
-
-/// Sums of the columns of a buffer of `[b, m, n]`.
-fn columns(p: &Problem, caps: &Caps, from: &'static str) -> [Stage; 2] {
-    let (rows, n) = (p["b"] * p["m"], p["n"]);
-    let width = width(n, p.dtype, caps);
-    let across = (n / width).div_ceil(32);
-    let wanted = caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / across;
-    let parts = wanted.clamp(1, MOST_PARTS).min(rows.div_ceil(DOWN));
-    let consts = [("ROWS", rows), ("COLUMNS", n), ("WIDTH", width), ("PARTS", parts), ("DOWN", DOWN)];
-    let text = text_for(width, caps, ["linear/columns", "linear/columns1", "linear/columns4"]);
-    let [.., out, _] = sizes(p);
-    let first = Stage::kernel("linear_columns", text, "linear_columns")
-        .consts(&consts.map(|(name, value)| (name, value as u32)))
-        .threads([32, DOWN as u32, 1])
-        .grid(spread(across * parts))
-        .shared((32 * DOWN * width * 4) as u32)
-        .args([("x", from, Read), ("sums", "parts", Write)])
-        .costing(Cost::new(rows * n, out, parts * n * 4));
-    let second = sum_of_parts(parts, [1, n], caps, "rmsnorm/parts", "rmsnorm_parts")
-        .args([("parts", "parts", Read), ("dgamma", "dbias", Write)]);
-    [first, second]
-}
-
-/// The stages, with products made by `made`.
-fn program(p: &Problem, caps: &Caps, made: impl Fn(Product) -> Stage) -> Program {
+fn program(p: &Problem, caps: &Caps, by: By) -> Program {
     let Product { batch, m, n, k, stored } = product(p);
-    let [x, w, out, _] = sizes(p);
+    let by = stages(p, caps, by);
     let mut stages = Vec::new();
     let g = match kept(p) {
         true => {
@@ -263,16 +235,15 @@ fn program(p: &Problem, caps: &Caps, made: impl Fn(Product) -> Stage) -> Program
         false => "dout",
     };
     let product = |m, n, k, stored| Product { batch, m, n, k, stored };
-    // Both are products of what is stored as it is: which is which, and which of them is turned, goes by the order.
+    // Both are products of what is stored as it is: which comes first, and which of them is turned, goes by the order.
     let (dx, dw) = match stored {
         Stored::Nn => ((product(m, k, n, Stored::Nt), [g, "w"]), (product(k, n, m, Stored::Tn), ["x", g])),
         Stored::Nt => ((product(m, k, n, Stored::Nn), [g, "w"]), (product(n, k, m, Stored::Tn), [g, "x"])),
         Stored::Tn => ((product(k, m, n, Stored::Nt), ["w", g]), (product(k, n, m, Stored::Nn), ["x", g])),
     };
-    for ((product, [a, b]), to, read, written) in [(dx, "dx", out + w, x), (dw, "dw", out + x, w)] {
-        let stage = made(product).args([("a", a, Read), ("b", b, Read), ("c", to, Write)]);
-        stages.push(Stage { label: to.into(), ..stage.costing(Cost::new(product.flops(), read, written)) });
+    for ((product, [a, b]), to) in [(dx, "dx"), (dw, "dw")] {
+        stages.push(Stage { label: to.into(), ..by.product(product, [a, b, to]) });
     }
-    stages.extend(columns(p, caps, g));
+    stages.extend(by.columns([batch * m, n], [g, "parts", "dbias"]));
     Program { stages }
 }

@@ -8,16 +8,18 @@
 //! Operations: `2·b·m·n·k`, those of the product. Sums are kept in f32 for every element type, and what follows is computed in
 //! f32 before the one rounding, where it is not a stage of its own.
 
-use super::gelu::{self, gelu_tanh};
-use crate::suite::Access::{Read, Write};
+use self::stages::{By, Stages, Then};
+use super::add_layernorm;
+use super::gelu::gelu_tanh;
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs, Preset,
-    Problem, Product, Program, Rate, Reference, Shape, Stage, Stored, Tiles, Tolerance, Variant, Workload, by_pieces, width,
+    Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload,
 };
 use rayon::prelude::*;
 
 mod backward;
+pub(super) mod stages;
 
 const X: usize = 0;
 const W: usize = 1;
@@ -100,17 +102,15 @@ fn forward() -> Form {
             Variant::kernel(
                 "naive",
                 "two stages: a product with one element per thread, straight from device memory, and what follows",
-                |p, caps| apart(p, caps, product(p).naive("matmul/naive", "matmul_naive")),
+                |p, caps| apart(p, caps, By::Elements),
             ),
-            Variant::kernel(
-                "separate",
-                "two stages: a product by tiles in workgroup memory, and what follows",
-                |p, caps| {
-                    apart(p, caps, product(p).tiled(caps, Tiles::default(), "matmul/tiled", "matmul_tiled"))
-                },
-            ),
-            Variant::kernel("tiled", "one stage: what follows is done to sums in registers", tiled),
-            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", mma)
+            Variant::kernel("separate", "two stages: a product by tiles in workgroup memory, and what follows", |p, caps| {
+                apart(p, caps, By::Tiles)
+            }),
+            Variant::kernel("tiled", "one stage: what follows is done to sums in registers", |p, caps| {
+                fused(p, caps, By::Tiles)
+            }),
+            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
                 .only_in(&[Dialect::Cuda])
                 .available(|p, caps| Product::mma_available(p.dtype, caps)),
             Variant::kernel(
@@ -308,83 +308,47 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
-/// Which of three things that are alike but for what follows the bias.
-fn by_what_follows<T>(p: &Problem, [bias, gelu, residual]: [T; 3]) -> T {
+/// What follows the product.
+fn then(p: &Problem) -> Then {
     match (p.shape.has("gelu"), p.shape.has("residual")) {
-        (true, _) => gelu,
-        (_, true) => residual,
-        _ => bias,
+        (true, _) => Then::Gelu,
+        (_, true) => Then::Residual,
+        _ => Then::Bias,
     }
 }
 
-/// A stage with the result, the bias, and the residual where there is one.
-fn with_residual(p: &Problem, stage: Stage, args: [(&'static str, &'static str, crate::suite::Access); 4]) -> Stage {
-    let residual = p.shape.has("residual").then_some(("residual", "residual", Read));
-    stage.args(args.into_iter().chain(residual))
+/// What that takes.
+fn taken(p: &Problem) -> &'static [&'static str] {
+    if p.shape.has("residual") { &["bias", "residual"] } else { &["bias"] }
 }
 
-/// A product and what follows it in a stage of its own.
-fn apart(p: &Problem, caps: &Caps, stage: Stage) -> Program {
-    let [x, w, out, bias] = sizes(p);
-    let first = stage
-        .args([("a", "x", Read), ("b", "w", Read), ("c", "product", Write)])
-        .costing(Cost::new(product(p).flops(), x + w, out));
-    let entry = by_what_follows(p, ["linear_finish_bias", "linear_finish_gelu", "linear_finish_residual"]);
-    let [.., elements] = product(p).elements();
-    let width = width(p["n"], p.dtype, caps);
-    let texts = ["linear/finish", "linear/finish1", "linear/finish4"];
-    let args = [("product", "product", Read), ("out", "out", Write), ("bias", "bias", Read)];
-    let residual = p.shape.has("residual").then_some(("residual", "residual", Read));
-    let per_element = by_what_follows(p, [1, 11, 12]);
-    let read = out + bias + by_what_follows(p, [0, 0, out]);
-    let second = by_pieces(elements / width, width, caps, texts, entry)
-        .consts(&[("BIAS_PIECES", (p["n"] / width) as u32)])
-        .args(args.into_iter().chain(residual))
-        .costing(Cost::new(per_element * elements, read, out));
-    Program { stages: vec![first, second] }
+fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
+    Stages { dtype: p.dtype, caps, by }
 }
 
-/// The product and the bias in one stage, to this buffer.
-fn biased_stage(p: &Problem, caps: &Caps, to: &'static str) -> Stage {
-    let [x, w, out, bias] = sizes(p);
-    let text = if caps.dialect == Dialect::Cuda { "linear/tiled" } else { "linear/tiled_bias" };
-    product(p)
-        .tiled(caps, Tiles::default(), text, "linear_tiled_bias")
-        .args([("a", "x", Read), ("b", "w", Read), ("c", to, Write), ("bias", "bias", Read)])
-        .costing(Cost::new(product(p).flops(), x + w + bias, out))
+/// A product, and what follows it in a stage of its own.
+fn apart(p: &Problem, caps: &Caps, by: By) -> Program {
+    let stages = stages(p, caps, by);
+    let rows = [p["b"] * p["m"], p["n"]];
+    let product = stages.product(product(p), ["x", "w", "product"]);
+    Program { stages: vec![product, stages.finish(rows, then(p), ["product", "out"], taken(p))] }
 }
 
-const FUSED: [(&str, &str, crate::suite::Access); 4] =
-    [("a", "x", Read), ("b", "w", Read), ("c", "out", Write), ("bias", "bias", Read)];
-
-fn tiled(p: &Problem, caps: &Caps) -> Program {
-    let entry = by_what_follows(p, ["linear_tiled_bias", "linear_tiled_gelu", "linear_tiled_residual"]);
-    let text = match caps.dialect {
-        Dialect::Cuda => "linear/tiled",
-        _ => by_what_follows(p, ["linear/tiled_bias", "linear/tiled_gelu", "linear/tiled_residual"]),
-    };
-    let stage = product(p).tiled(caps, Tiles::default(), text, entry);
-    with_residual(p, stage, FUSED).costing(cost(p)).into()
-}
-
-fn mma(p: &Problem, _caps: &Caps) -> Program {
-    let entry = by_what_follows(p, ["linear_mma_bias", "linear_mma_gelu", "linear_mma_residual"]);
-    with_residual(p, product(p).mma("linear/mma", entry), FUSED).costing(cost(p)).into()
+fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
+    stages(p, caps, by).fused(product(p), then(p), ["x", "w", "out"], taken(p)).into()
 }
 
 fn vendor(p: &Problem, caps: &Caps) -> Program {
-    let [x, w, out, bias] = sizes(p);
-    let epilogue = by_what_follows(p, [Epilogue::Bias, Epilogue::BiasGelu, Epilogue::BiasGelu]);
-    let to = by_what_follows(p, ["out", "out", "product"]);
-    let library = product(p)
-        .library("cublaslt_matmul", epilogue)
-        .args([("a", "x", Read), ("b", "w", Read), ("c", to, Write), ("bias", "bias", Read)])
-        .costing(Cost::new(product(p).flops(), x + w + bias, out));
-    let mut stages = vec![library];
-    if p.shape.has("residual") {
-        let [.., elements] = product(p).elements();
-        let sum = super::add_layernorm::sum_stage(elements, p.dtype, caps, ["product", "residual", "out"]);
-        stages.push(sum);
+    let stages = stages(p, caps, By::Library);
+    let product = product(p);
+    let [.., elements] = product.elements();
+    let library = |epilogue, to| stages.library(product, epilogue, ["x", "w", to], "bias");
+    match then(p) {
+        Then::Bias => library(Epilogue::Bias, "out").into(),
+        Then::Gelu => library(Epilogue::BiasGelu, "out").into(),
+        _ => {
+            let sum = add_layernorm::sum_stage(elements, p.dtype, caps, ["product", "residual", "out"]);
+            Program { stages: vec![library(Epilogue::BiasGelu, "product"), sum] }
+        }
     }
-    Program { stages }
 }

@@ -1,0 +1,193 @@
+//! Stages of which linear layers are made, for every workload that has such layers.
+
+use crate::suite::Access::{Read, Write};
+use crate::suite::{
+    Access, Caps, Cost, DType, Dialect, Elem, Epilogue, Product, Stage, Tiles, by_pieces, spread, sum_of_parts, text_for, width,
+};
+
+/// What multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::suite) enum By {
+    /// Threads that compute one element each, straight from device memory.
+    Elements,
+    /// Tiles in workgroup memory.
+    Tiles,
+    /// Tensor cores by warp-wide instructions (CUDA).
+    Mma,
+    /// The vendor's library (CUDA).
+    Library,
+}
+
+/// What becomes of a product's sums in the stage that makes them, and what it takes: buffers called as the text calls them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::suite) enum Then {
+    /// The column's `bias` is added.
+    Bias,
+    /// GELU of that.
+    Gelu,
+    /// GELU of that, added to the `residual`.
+    Residual,
+    /// GELU of that, and what it is taken of is kept in `pre`.
+    Kept,
+    /// The sum is a gradient of GELU's result: it is multiplied with the slope at `pre`, and GELU of `pre` goes to `hidden`.
+    Slope,
+}
+
+impl Then {
+    /// Text in WGSL, entry by tiles and on tensor cores, what is bound beside the matrices.
+    fn texts(self) -> (&'static str, [&'static str; 2], &'static [(&'static str, Access)]) {
+        match self {
+            Then::Bias => ("linear/tiled_bias", ["linear_tiled_bias", "linear_mma_bias"], &[("bias", Read)]),
+            Then::Gelu => ("linear/tiled_gelu", ["linear_tiled_gelu", "linear_mma_gelu"], &[("bias", Read)]),
+            Then::Residual => (
+                "linear/tiled_residual",
+                ["linear_tiled_residual", "linear_mma_residual"],
+                &[("bias", Read), ("residual", Read)],
+            ),
+            Then::Kept => {
+                ("linear/tiled_kept", ["linear_tiled_kept", "linear_mma_kept"], &[("bias", Read), ("pre", Write)])
+            }
+            Then::Slope => {
+                ("linear/tiled_slope", ["linear_tiled_slope", "linear_mma_slope"], &[("pre", Read), ("hidden", Write)])
+            }
+        }
+    }
+}
+
+/// Stages for one element type and device.
+#[derive(Clone, Copy)]
+pub(in crate::suite) struct Stages<'a> {
+    pub(in crate::suite) dtype: DType,
+    pub(in crate::suite) caps: &'a Caps,
+    pub(in crate::suite) by: By,
+}
+
+impl Stages<'_> {
+    /// Bytes of so many elements.
+    fn bytes(self, elements: u64) -> u64 {
+        elements * Elem::Real.storage(self.dtype).bytes()
+    }
+
+    /// Operations and bytes of a product.
+    fn cost(self, product: Product) -> Cost {
+        let [a, b, c] = product.elements().map(|elements| self.bytes(elements));
+        Cost::new(product.flops(), a + b, c)
+    }
+
+    /// `c = a·b`, and nothing else.
+    pub(in crate::suite) fn product(self, product: Product, [a, b, c]: [&'static str; 3]) -> Stage {
+        let stage = match self.by {
+            By::Elements => product.naive("matmul/naive", "matmul_naive"),
+            By::Tiles => product.tiled(self.caps, Tiles::default(), "matmul/tiled", "matmul_tiled"),
+            By::Mma => product.mma("matmul/mma", "matmul_mma"),
+            By::Library => product.library("cublaslt_matmul", Epilogue::Plain),
+        };
+        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(product))
+    }
+
+    /// A product by tiles or on tensor cores, and what becomes of its sums; `buffers` are those of [`Then`], in its order.
+    ///
+    /// # Panics
+    /// Where nothing of ours multiplies that way.
+    pub(in crate::suite) fn fused(
+        self,
+        product: Product,
+        then: Then,
+        [a, b, c]: [&'static str; 3],
+        buffers: &[&'static str],
+    ) -> Stage {
+        let (wgsl, [tiled, mma], parameters) = then.texts();
+        let text = if self.caps.dialect == Dialect::Cuda { "linear/tiled" } else { wgsl };
+        let stage = match self.by {
+            By::Tiles => product.tiled(self.caps, Tiles::default(), text, tiled),
+            By::Mma => product.mma("linear/mma", mma),
+            By::Elements | By::Library => panic!("only tiles and tensor cores do more than multiply"),
+        };
+        let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
+        let whole = self.bytes(product.batch * product.m * product.n);
+        let Cost { flops, read, written } = self.cost(product);
+        let (also_read, also_written) = match then {
+            Then::Bias | Then::Gelu => (self.bytes(product.n), 0),
+            Then::Residual => (self.bytes(product.n) + whole, 0),
+            Then::Kept => (self.bytes(product.n), whole),
+            Then::Slope => (whole, whole),
+        };
+        stage
+            .args([("a", a, Read), ("b", b, Read), ("c", c, Write)].into_iter().chain(more))
+            .costing(Cost::new(flops.0, read.0 + also_read, written.0 + also_written))
+    }
+
+    /// By the library with an epilogue of its own.
+    pub(in crate::suite) fn library(
+        self,
+        product: Product,
+        epilogue: Epilogue,
+        [a, b, c]: [&'static str; 3],
+        bias: &'static str,
+    ) -> Stage {
+        let Cost { flops, read, written } = self.cost(product);
+        product
+            .library("cublaslt_matmul", epilogue)
+            .args([("a", a, Read), ("b", b, Read), ("c", c, Write), ("bias", bias, Read)])
+            .costing(Cost::new(flops.0, read.0 + self.bytes(product.n), written.0))
+    }
+
+    /// What follows a product of so many rows of so many columns, in a stage of its own: from one buffer to another, with the
+    /// buffers of the bias and of the residual.
+    ///
+    /// # Panics
+    /// For what is done in the product's own stage alone.
+    pub(in crate::suite) fn finish(
+        self,
+        [rows, columns]: [u64; 2],
+        then: Then,
+        [from, to]: [&'static str; 2],
+        buffers: &[&'static str],
+    ) -> Stage {
+        let (entry, operations, reads) = match then {
+            Then::Bias => ("linear_finish_bias", 1, 1),
+            Then::Gelu => ("linear_finish_gelu", 11, 1),
+            Then::Residual => ("linear_finish_residual", 12, 2),
+            Then::Kept | Then::Slope => panic!("a stage of its own has other ways"),
+        };
+        let (elements, width) = (rows * columns, width(columns, self.dtype, self.caps));
+        let texts = ["linear/finish", "linear/finish1", "linear/finish4"];
+        let more = ["bias", "residual"].into_iter().zip(buffers).map(|(parameter, buffer)| (parameter, *buffer, Read));
+        let whole = self.bytes(elements);
+        by_pieces(elements / width, width, self.caps, texts, entry)
+            .consts(&[("BIAS_PIECES", (columns / width) as u32)])
+            .args([("product", from, Read), ("out", to, Write)].into_iter().chain(more))
+            .costing(Cost::new(operations * elements, reads * whole + self.bytes(columns), whole))
+    }
+
+    /// Sums of the columns of a matrix, in parts that lie in the buffer `parts`: see [`most_parts`].
+    pub(in crate::suite) fn columns(self, [rows, columns]: [u64; 2], [from, parts, to]: [&'static str; 3]) -> [Stage; 2] {
+        let width = width(columns, self.dtype, self.caps);
+        let across = (columns / width).div_ceil(32);
+        let wanted = self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / across;
+        let count = wanted.max(1).min(most_parts(rows));
+        let consts = [("ROWS", rows), ("COLUMNS", columns), ("WIDTH", width), ("PARTS", count), ("DOWN", DOWN)];
+        let text = text_for(width, self.caps, ["linear/columns", "linear/columns1", "linear/columns4"]);
+        let first = Stage::kernel("linear_columns", text, "linear_columns")
+            .consts(&consts.map(|(name, value)| (name, value as u32)))
+            .threads([32, DOWN as u32, 1])
+            .grid(spread(across * count))
+            .shared((32 * DOWN * width * 4) as u32)
+            .args([("x", from, Read), ("sums", parts, Write)])
+            .costing(Cost::new(rows * columns, self.bytes(rows * columns), count * columns * 4));
+        let second = sum_of_parts(count, [1, columns], self.caps, "rmsnorm/parts", "rmsnorm_parts")
+            .args([("parts", parts, Read), ("dgamma", to, Write)]);
+        [first, second]
+    }
+}
+
+/// Rows that a workgroup takes at a time.
+const DOWN: u64 = 8;
+/// Multiprocessors of a large GPU, where their number is not known; workgroups for each.
+const UNITS: u64 = 128;
+const GROUPS_PER_UNIT: u64 = 8;
+
+/// Most parts that the sums of the columns of so many rows are made in.
+pub(in crate::suite) fn most_parts(rows: u64) -> u64 {
+    rows.div_ceil(DOWN).min(512)
+}

@@ -1,0 +1,250 @@
+//! The backward form: gradients of `x` and of all weights for a gradient `dout` of the result.
+//!
+//! With `pre = x·w1 + b1` and `hidden = gelu(pre)`: `dw2 = hiddenᵀ·dout`, `db2 = Σ dout`, `dpre = (dout·w2ᵀ) ∘ gelu′(pre)`,
+//! `dx = dpre·w1ᵀ`, `dw1 = xᵀ·dpre`, `db1 = Σ dpre`. With `kept`, `pre` is there from the forward pass, which runs before the
+//! timing; otherwise it is recomputed from `x`, which costs a product and saves its memory. `hidden` is made anew either way.
+//!
+//! Operations: those of the four products that there are to gradients, `8·m·c·f`; recomputing is not counted.
+
+use std::sync::OnceLock;
+
+use super::super::gelu::{self, gelu_tanh, slope_tanh};
+use super::super::linear::stages::{By, Then, most_parts};
+use super::{AWKWARD, W1, W2, X, bytes, inputs, kept, middle, normal, products, stages, sum_error};
+use crate::suite::hard::{any, smallest_normal, zero};
+use crate::suite::{
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate, Reference,
+    Rows, Stage, Stored, Tolerance, Variant,
+};
+
+const DOUT: usize = 4;
+
+/// The form.
+pub fn form() -> Form {
+    Form {
+        direction: Direction::Bwd,
+        rate: Rate::Flops,
+        headline: Some("m256,c1152,f4304"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance(p, output, 1.0),
+        reference: Reference { row_cost, rows },
+        setup: Some(|p, caps| Program {
+            stages: kept(p).then(|| biased(p, caps, By::Tiles)).into_iter().collect(),
+        }),
+        host: None,
+        variants: vec![
+            Variant::kernel("naive", "every step a stage, products with one element per thread", |p, caps| {
+                program(p, caps, By::Elements, false)
+            }),
+            Variant::kernel("separate", "every step a stage, products by tiles in workgroup memory", |p, caps| {
+                program(p, caps, By::Tiles, false)
+            }),
+            Variant::kernel("fused", "GELU and its slope are done to the sums of dout·w2ᵀ in registers", |p, caps| {
+                program(p, caps, By::Tiles, true)
+            }),
+            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+                program(p, caps, By::Mma, true)
+            })
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
+                program(p, caps, By::Library, false)
+            })
+            .only_in(&[Dialect::Cuda]),
+        ],
+        fallback: &["mma", "fused", "separate", "naive"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["m256,c1152,f4304", "m4096,c1152,f4304", "m4096,c1152,f4304,kept"],
+        _ => &["m256,c1152,f4304", "m4096,c1152,f4304", "m65536,c1152,f4304", "m65536,c1152,f4304,kept"],
+    }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (m, c, f) = (p["m"], p["c"], p["f"]);
+    let mut buffers = inputs(p);
+    buffers.push(BufferSpec::input("dout", Elem::Real, &[m, c], normal));
+    buffers.push(match kept(p) {
+        true => BufferSpec::setup("pre", Elem::Real, &[m, f]),
+        false => BufferSpec::scratch("pre", Elem::Real, &[m, f]),
+    });
+    buffers.extend([
+        BufferSpec::output("dx", Elem::Real, &[m, c]),
+        BufferSpec::output("dw1", Elem::Real, &[c, f]),
+        BufferSpec::output("db1", Elem::Real, &[f]),
+        BufferSpec::output("dw2", Elem::Real, &[f, c]),
+        BufferSpec::output("db2", Elem::Real, &[c]),
+        BufferSpec::scratch("first", Elem::Real, &[m, f]),
+        BufferSpec::scratch("hidden", Elem::Real, &[m, f]),
+        BufferSpec::scratch("dhidden", Elem::Real, &[m, f]),
+        BufferSpec::scratch("dpre", Elem::Real, &[m, f]),
+        BufferSpec::scratch("parts1", Elem::F32, &[most_parts(m), f]),
+        BufferSpec::scratch("parts2", Elem::F32, &[most_parts(m), c]),
+    ]);
+    buffers
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (m, c, f) = (p["m"], p["c"], p["f"]);
+    let pre = if kept(p) { m * f } else { 0 };
+    Cost::new(8 * m * c * f, bytes(p, 2 * m * c + 2 * c * f + pre + f), bytes(p, m * c + 2 * c * f + c + f))
+}
+
+/// The checked buffers, where GELU's argument is kept; otherwise the first is left out.
+const PRE: usize = 0;
+const DX: usize = 1;
+const DW1: usize = 2;
+const DB1: usize = 3;
+const DW2: usize = 4;
+
+fn checked(p: &Problem, output: usize) -> usize {
+    if kept(p) { output } else { output + 1 }
+}
+
+/// For inputs that are so many times as large as seeded ones.
+fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
+    let u = p.dtype.unit_roundoff();
+    let (m, c, f) = (p["m"] as f64, p["c"] as f64, p["f"] as f64);
+    let pre = sum_error(c) * scale + u * (12.0 * scale + 4.0);
+    // A gradient in the middle is a sum over c of gradients of one times weights of 1/√f, rounded up to twice; GELU's slope
+    // changes by 0.8 at most where its argument is off.
+    let size = (c / f).sqrt();
+    let dpre = (sum_error(c) + 8.0 * u + 8.0 * (1.5e-5 + 0.8 * (pre + u * 4.0).min(2.0))) * size;
+    let hidden = 1.13 * pre + u * (12.0 * scale + 4.0) + 2e-6 + 1e-5 * scale;
+    let of_sum = |terms: f64, factor: f64, error: f64| 8.0 * terms.sqrt() * factor * error;
+    let abs = match checked(p, output) {
+        PRE => pre,
+        DX => of_sum(f, 1.0 / c.sqrt(), dpre) + sum_error(f) * size * (f / c).sqrt(),
+        DW1 => of_sum(m, scale, dpre) + sum_error(m) * m.sqrt() * size * scale,
+        DB1 => of_sum(m, 1.0, dpre) + sum_error(m) * m.sqrt() * size,
+        DW2 => of_sum(m, 1.0, hidden) + sum_error(m) * m.sqrt() * (scale + 1.0),
+        _ => sum_error(m) * m.sqrt(),
+    };
+    Tolerance {
+        abs: abs + smallest_normal(p),
+        rel: 2.0 * u,
+        reason: "products are summed in f32 as in `linear`; GELU's argument, its result and both gradients in the middle are \
+                 rounded to the element type, and sums of errors of random sign grow as √ of their number, eight times which \
+                 none exceeds with all but certainty",
+    }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "no gradient: every result is zero",
+            applies: any,
+            fills: |_| vec![("dout", zero)],
+            tolerance: |p, output| match checked(p, output) {
+                PRE => tolerance(p, output, 1.0),
+                _ => Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "sums of zeros are zero" },
+            },
+        },
+        Hard {
+            name: "far",
+            about: "sums far out on either side, where GELU's slope is one or nothing",
+            applies: any,
+            fills: |_| vec![("x", |_, draw| 64.0 * draw.normal())],
+            tolerance: |p, output| tolerance(p, output, 64.0),
+        },
+    ]
+}
+
+fn row_cost(p: &Problem, output: usize) -> u64 {
+    let (m, c, f) = (p["m"], p["c"], p["f"]);
+    match checked(p, output) {
+        PRE => c * f,
+        DX => 3 * c * f,
+        DW1 => m * 2 * c * f + m * f,
+        DB1 => m * 2 * c * f,
+        DW2 => m * c * f + m * c,
+        _ => m * c,
+    }
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let (m, c, f) = (p["m"], p["c"], p["f"]);
+    let arguments: Vec<OnceLock<Vec<f64>>> = (0..m).map(|_| OnceLock::new()).collect();
+    let gradients: Vec<OnceLock<Vec<f64>>> = (0..m).map(|_| OnceLock::new()).collect();
+    Box::new(move |output, row, out| {
+        let pre = |i: u64| arguments[i as usize].get_or_init(|| middle(p, inputs, i));
+        let dpre = |i: u64| {
+            gradients[i as usize].get_or_init(|| {
+                let of_hidden = |j: u64| -> f64 {
+                    (0..c).map(|l| inputs.at(DOUT, i * c + l) * inputs.at(W2, j * c + l)).sum()
+                };
+                pre(i).iter().zip(0..).map(|(pre, j)| of_hidden(j) * slope_tanh(*pre)).collect()
+            })
+        };
+        let columns = |out: &mut [f64], value: &dyn Fn(u64, u64) -> f64| {
+            for (out, j) in out.iter_mut().zip(0..) {
+                *out = (0..m).map(|i| value(i, j)).sum();
+            }
+        };
+        match checked(p, output) {
+            PRE => out.copy_from_slice(pre(row)),
+            DX => {
+                for (out, l) in out.iter_mut().zip(0..) {
+                    *out = dpre(row).iter().zip(l * f..).map(|(g, at)| g * inputs.at(W1, at)).sum();
+                }
+            }
+            DW1 => columns(out, &|i, j| inputs.at(X, i * c + row) * dpre(i)[j as usize]),
+            DB1 => columns(out, &|i, j| dpre(i)[j as usize]),
+            DW2 => columns(out, &|i, j| gelu_tanh(pre(i)[row as usize]) * inputs.at(DOUT, i * c + j)),
+            _ => columns(out, &|i, j| inputs.at(DOUT, i * c + j)),
+        }
+    })
+}
+
+/// GELU's argument in one stage.
+fn biased(p: &Problem, caps: &Caps, by: By) -> Stage {
+    let [into, _] = products(p);
+    stages(p, caps, by).fused(into, Then::Bias, ["x", "w1", "pre"], &["b1"])
+}
+
+/// The stages; `fused` where products do more than multiply.
+fn program(p: &Problem, caps: &Caps, by: By, fused: bool) -> Program {
+    let (m, c, f) = (p["m"], p["c"], p["f"]);
+    let made = stages(p, caps, by);
+    let mut all = Vec::new();
+    let [into, _] = products(p);
+    if !kept(p) {
+        match fused {
+            true => all.push(biased(p, caps, by)),
+            false => {
+                all.push(made.product(into, ["x", "w1", "first"]));
+                all.push(made.finish([m, f], Then::Bias, ["first", "pre"], &["b1"]));
+            }
+        }
+    }
+    let through = Product::new(m, f, c).stored(Stored::Nt);
+    match fused {
+        true => all.push(made.fused(through, Then::Slope, ["dout", "w2", "dpre"], &["pre", "hidden"])),
+        false => {
+            all.push(gelu::forward_stage(m * f, p.dtype, caps, ["pre", "hidden"]));
+            all.push(made.product(through, ["dout", "w2", "dhidden"]));
+            all.push(gelu::backward_stage(m * f, p.dtype, caps, ["pre", "dhidden", "dpre"]));
+        }
+    }
+    for (product, [a, b, to]) in [
+        (Product::new(f, c, m).stored(Stored::Tn), ["hidden", "dout", "dw2"]),
+        (Product::new(c, f, m).stored(Stored::Tn), ["x", "dpre", "dw1"]),
+        (Product::new(m, c, f).stored(Stored::Nt), ["dpre", "w1", "dx"]),
+    ] {
+        all.push(Stage { label: to.into(), ..made.product(product, [a, b, to]) });
+    }
+    all.extend(made.columns([m, f], ["dpre", "parts1", "db1"]));
+    all.extend(made.columns([m, c], ["dout", "parts2", "db2"]));
+    Program { stages: all }
+}

@@ -1,0 +1,334 @@
+//! A transformer's feed-forward part: `out = gelu(x·w1 + b1)·w2 + b2`.
+//!
+//! `x` and `out` are `[m, c]`, `w1` is `[c, f]`, `w2` `[f, c]`, `b1` `[f]` and `b2` `[c]`, all dense and row-major. GELU is that
+//! of the tanh formula (see the workload `gelu`), applied to the f32 sum where it is not a stage of its own. With `kept`, what
+//! GELU is taken of stays in memory for the backward pass: forward it is an output too, backward it is there already, and is
+//! not made anew.
+//!
+//! Operations: those of the two products, `4·m·c·f`.
+
+use std::sync::OnceLock;
+
+use super::gelu::{self, gelu_tanh};
+use super::linear::stages::{By, Stages, Then};
+use crate::suite::hard::{any, smallest_normal, zero};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs, Preset,
+    Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload,
+};
+use rayon::prelude::*;
+
+mod backward;
+
+const X: usize = 0;
+const W1: usize = 1;
+const B1: usize = 2;
+const W2: usize = 3;
+const B2: usize = 4;
+
+/// Most elements of a matrix: positions are counted in 32 bits, also where a grid reaches past the end.
+const MOST: u64 = (1 << 32) - (1 << 20);
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "feed-forward part of a transformer: linear, GELU, linear",
+        axes: const {
+            &[
+                Axis::extent("m", "rows"),
+                Axis::extent("c", "width"),
+                Axis::extent("f", "width in the middle"),
+                Axis::word("activation", "whether GELU's argument stays in memory for the backward pass", &["", "kept"]),
+            ]
+        },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: |shape| match [("m", "c"), ("m", "f"), ("c", "f")].map(|(a, b)| shape[a] * shape[b]).into_iter().max() {
+            Some(n) if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} in a matrix")),
+            _ => Ok(()),
+        },
+        forms: vec![forward(), backward::form()],
+    }
+}
+
+const AWKWARD: &[&str] = &["m1,c1,f1", "m5,c3,f7,kept", "m67,c65,f131", "m66,c72,f136,kept", "m131,c40,f200"];
+
+fn forward() -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Flops,
+        headline: Some("m256,c1152,f4304"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance(p, output, 1.0),
+        reference: Reference { row_cost, rows },
+        setup: None,
+        host: Some(host),
+        variants: vec![
+            Variant::kernel(
+                "naive",
+                "four stages, products with one element per thread: product, bias and GELU, product, bias",
+                |p, caps| apart(p, caps, By::Elements),
+            ),
+            Variant::kernel("separate", "the same four, products by tiles in workgroup memory", |p, caps| {
+                apart(p, caps, By::Tiles)
+            }),
+            Variant::kernel("fused", "two stages: biases and GELU are done to sums in registers", |p, caps| {
+                fused(p, caps, By::Tiles)
+            }),
+            Variant::kernel("mma", "the same two on tensor cores by warp-wide instructions", |p, caps| {
+                fused(p, caps, By::Mma)
+            })
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            Variant::kernel(
+                "vendor",
+                "the vendor's library, cuBLASLt, with its own epilogues; a kept argument makes GELU a stage of ours",
+                vendor,
+            )
+            .only_in(&[Dialect::Cuda]),
+        ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        fallback: &["mma", "fused", "separate", "naive"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+/// 1152 and 4304 are those of SigLIP 2's So400m vision tower, 256 the patches of one image.
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["m256,c1152,f4304", "m4096,c1152,f4304", "m4096,c1152,f4304,kept"],
+        _ => &["m256,c1152,f4304", "m4096,c1152,f4304", "m65536,c1152,f4304", "m65536,c1152,f4304,kept"],
+    }
+}
+
+fn normal(_: &Shape, draw: Draw) -> f64 {
+    draw.normal()
+}
+
+/// Weights whose sums over normal inputs are about as large as these.
+fn into_middle(shape: &Shape, draw: Draw) -> f64 {
+    draw.normal() / (shape["c"] as f64).sqrt()
+}
+
+fn out_of_middle(shape: &Shape, draw: Draw) -> f64 {
+    draw.normal() / (shape["f"] as f64).sqrt()
+}
+
+/// What both directions take: inputs and weights.
+fn inputs(p: &Problem) -> Vec<BufferSpec> {
+    let (m, c, f) = (p["m"], p["c"], p["f"]);
+    vec![
+        BufferSpec::input("x", Elem::Real, &[m, c], normal),
+        BufferSpec::input("w1", Elem::Real, &[c, f], into_middle),
+        BufferSpec::input("b1", Elem::Real, &[f], normal),
+        BufferSpec::input("w2", Elem::Real, &[f, c], out_of_middle),
+    ]
+}
+
+/// Whether GELU's argument stays in memory.
+fn kept(p: &Problem) -> bool {
+    p.shape.has("kept")
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (m, c, f) = (p["m"], p["c"], p["f"]);
+    let mut buffers = inputs(p);
+    buffers.push(BufferSpec::input("b2", Elem::Real, &[c], normal));
+    if kept(p) {
+        buffers.push(BufferSpec::output("pre", Elem::Real, &[m, f]));
+    }
+    buffers.extend([
+        BufferSpec::output("out", Elem::Real, &[m, c]),
+        BufferSpec::scratch("hidden", Elem::Real, &[m, f]),
+        // What products leave for the stages that follow them.
+        BufferSpec::scratch("first", Elem::Real, &[m, f]),
+        BufferSpec::scratch("second", Elem::Real, &[m, c]),
+    ]);
+    buffers
+}
+
+/// Bytes of so many elements.
+fn bytes(p: &Problem, elements: u64) -> u64 {
+    elements * Elem::Real.storage(p.dtype).bytes()
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (m, c, f) = (p["m"], p["c"], p["f"]);
+    let pre = if kept(p) { m * f } else { 0 };
+    Cost::new(4 * m * c * f, bytes(p, m * c + 2 * c * f + c + f), bytes(p, m * c + pre))
+}
+
+/// The checked buffers: what is kept, if it is, and the result.
+const PRE: usize = 0;
+
+fn checked(p: &Problem, output: usize) -> usize {
+    if kept(p) { output } else { output + 1 }
+}
+
+/// How far sums of so many products may be off, in a sum of about one.
+fn sum_error(terms: f64) -> f64 {
+    8.0 * 2f64.powi(-24) * (terms + 12.0 * terms.sqrt())
+}
+
+/// For inputs that are so many times as large as seeded ones.
+fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
+    let u = p.dtype.unit_roundoff();
+    let (c, f) = (p["c"] as f64, p["f"] as f64);
+    let first = sum_error(c) * scale + u * (12.0 * scale + 4.0);
+    // An element in the middle is off by that, by GELU's own error and by its rounding; errors of random sign add up as √f, and
+    // weights are about 1/√f.
+    let middle = 1.13 * first + u * (12.0 * scale + 4.0) + 2e-6 + 1e-5 * scale;
+    let abs = match checked(p, output) {
+        PRE => first,
+        _ => 8.0 * middle + sum_error(f) * scale + u * (12.0 * scale + 4.0),
+    };
+    Tolerance {
+        abs: abs + smallest_normal(p),
+        rel: 2.0 * u,
+        reason: "products are summed in f32 as in `linear`; what is between them is rounded to the element type up to three \
+                 times, before the bias, before GELU and behind it, and a sum of f such errors of random sign, times weights of \
+                 1/√f, is eight of them with all but certainty",
+    }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "all zero: half-way down GELU's slope",
+            applies: any,
+            fills: |_| vec![("x", zero), ("b1", zero)],
+            tolerance: |p, output| tolerance(p, output, 1.0),
+        },
+        Hard {
+            name: "far",
+            about: "sums far out on either side, where GELU is its argument or nothing",
+            applies: any,
+            fills: |_| vec![("x", |_, draw| 64.0 * draw.normal())],
+            tolerance: |p, output| tolerance(p, output, 64.0),
+        },
+    ]
+}
+
+/// A row of `x·w1 + b1`.
+fn middle(p: &Problem, inputs: &Inputs, row: u64) -> Vec<f64> {
+    let (c, f) = (p["c"], p["f"]);
+    let mut out: Vec<f64> = (0..f).map(|j| inputs.at(B1, j)).collect();
+    for l in 0..c {
+        let x = inputs.at(X, row * c + l);
+        for (out, at) in out.iter_mut().zip(l * f..) {
+            *out += x * inputs.at(W1, at);
+        }
+    }
+    out
+}
+
+fn row_cost(p: &Problem, _output: usize) -> u64 {
+    2 * p["c"] * p["f"]
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let (m, c) = (p["m"], p["c"]);
+    let known: Vec<OnceLock<Vec<f64>>> = (0..m).map(|_| OnceLock::new()).collect();
+    Box::new(move |output, row, out| {
+        let pre = known[row as usize].get_or_init(|| middle(p, inputs, row));
+        if checked(p, output) == PRE {
+            return out.copy_from_slice(pre);
+        }
+        for (out, j) in out.iter_mut().zip(0..) {
+            *out = inputs.at(B2, j);
+        }
+        for (pre, l) in pre.iter().zip(0..) {
+            let hidden = gelu_tanh(*pre);
+            for (out, at) in out.iter_mut().zip(l * c..) {
+                *out += hidden * inputs.at(W2, at);
+            }
+        }
+    })
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (c, f) = (p["c"] as usize, p["f"] as usize);
+    let [x, w1, b1, w2, b2] = [X, W1, B1, W2, B2].map(|at| inputs[at].f32());
+    let one = |x: &[f32], pre: &mut [f32], out: &mut [f32]| {
+        pre.copy_from_slice(b1);
+        for (x, weights) in x.iter().zip(w1.chunks_exact(f)) {
+            pre.iter_mut().zip(weights).for_each(|(pre, weight)| *pre += x * weight);
+        }
+        out.copy_from_slice(b2);
+        for (pre, weights) in pre.iter().zip(w2.chunks_exact(c)) {
+            let hidden = gelu_tanh(f64::from(*pre)) as f32;
+            out.iter_mut().zip(weights).for_each(|(out, weight)| *out += hidden * weight);
+        }
+    };
+    match outputs {
+        [pre, out] => {
+            let rows = pre.par_chunks_mut(f).zip(out.par_chunks_mut(c)).zip(x.par_chunks(c));
+            rows.for_each(|((pre, out), x)| one(x, pre, out));
+        }
+        [out] => {
+            let rows = out.par_chunks_mut(c).zip(x.par_chunks(c));
+            rows.for_each_init(|| vec![0.0; f], |pre, (out, x)| one(x, pre, out));
+        }
+        _ => unreachable!("the result, and what is kept"),
+    }
+}
+
+fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
+    Stages { dtype: p.dtype, caps, by }
+}
+
+/// The products: into the middle, and out of it.
+fn products(p: &Problem) -> [Product; 2] {
+    let (m, c, f) = (p["m"], p["c"], p["f"]);
+    [Product::new(m, f, c), Product::new(m, c, f)]
+}
+
+/// Every step a stage of its own.
+fn apart(p: &Problem, caps: &Caps, by: By) -> Program {
+    let stages = stages(p, caps, by);
+    let (m, c, f) = (p["m"], p["c"], p["f"]);
+    let [into, out_of] = products(p);
+    let mut all = vec![stages.product(into, ["x", "w1", "first"])];
+    match kept(p) {
+        true => {
+            all.push(stages.finish([m, f], Then::Bias, ["first", "pre"], &["b1"]));
+            all.push(gelu::forward_stage(m * f, p.dtype, caps, ["pre", "hidden"]));
+        }
+        false => all.push(stages.finish([m, f], Then::Gelu, ["first", "hidden"], &["b1"])),
+    }
+    all.push(stages.product(out_of, ["hidden", "w2", "second"]));
+    all.push(stages.finish([m, c], Then::Bias, ["second", "out"], &["b2"]));
+    Program { stages: all }
+}
+
+fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
+    let stages = stages(p, caps, by);
+    let [into, out_of] = products(p);
+    let first = match kept(p) {
+        true => stages.fused(into, Then::Kept, ["x", "w1", "hidden"], &["b1", "pre"]),
+        false => stages.fused(into, Then::Gelu, ["x", "w1", "hidden"], &["b1"]),
+    };
+    Program { stages: vec![first, stages.fused(out_of, Then::Bias, ["hidden", "w2", "out"], &["b2"])] }
+}
+
+fn vendor(p: &Problem, caps: &Caps) -> Program {
+    let stages = stages(p, caps, By::Library);
+    let [into, out_of] = products(p);
+    let mut all = match kept(p) {
+        true => vec![
+            stages.library(into, Epilogue::Bias, ["x", "w1", "pre"], "b1"),
+            gelu::forward_stage(p["m"] * p["f"], p.dtype, caps, ["pre", "hidden"]),
+        ],
+        false => vec![stages.library(into, Epilogue::BiasGelu, ["x", "w1", "hidden"], "b1")],
+    };
+    all.push(stages.library(out_of, Epilogue::Bias, ["hidden", "w2", "out"], "b2"));
+    Program { stages: all }
+}

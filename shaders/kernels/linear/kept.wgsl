@@ -1,0 +1,13 @@
+// What becomes of a sum: it and the bias of its column are kept for the backward pass, and GELU is taken.
+
+#import gelu/share
+#import lib/pieces1
+
+@group(0) @binding(3) var<storage, read> bias: array<elem>;
+@group(0) @binding(4) var<storage, read_write> pre: array<elem>;
+
+fn finished(at: u32, column: u32, sum: f32) -> f32 {
+    let value = sum + f32(bias[column]);
+    pre[at] = elem(value);
+    return gelu_tanh(value);
+}

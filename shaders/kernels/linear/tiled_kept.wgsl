@@ -1,0 +1,15 @@
+// A product and a bias and GELU, whose argument is kept, in one stage. The definition is in core/src/suite/workloads/linear.
+
+#import lib/launch
+#import lib/product_tiled
+#import linear/kept
+
+@compute @workgroup_size(16, 16)
+fn linear_tiled_kept(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_id) local: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    product_tiled(flat_group(group, groups), local, lane);
+}

@@ -1,0 +1,15 @@
+// A product and GELU's slope in one stage. The definition is in core/src/suite/workloads/linear.
+
+#import lib/launch
+#import lib/product_tiled
+#import linear/slope
+
+@compute @workgroup_size(16, 16)
+fn linear_tiled_slope(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_id) local: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    product_tiled(flat_group(group, groups), local, lane);
+}
