@@ -7,3 +7,11 @@ fn visible(i: u32) -> u32 {
     }
     return min(T, max(i + 1u + T, S) - S);
 }
+
+// The first query that sees key j, S or more where none does.
+fn first_query(j: u32) -> u32 {
+    if !CAUSAL {
+        return 0u;
+    }
+    return max(j + S, T) - T;
+}

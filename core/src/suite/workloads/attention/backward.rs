@@ -9,14 +9,16 @@
 
 use std::sync::OnceLock;
 
-use super::{by_rows, by_tiles, normal, product, sizes, visible, weighted_sum};
+use super::{by_rows, by_tiles, normal, product, short_rows, sizes, visible, weighted_sum};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Fill, Form, Hard, Inputs, Preset, Problem, Program, Rate, Reference, Rows,
-    Stage, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, Inputs, Preset, Problem, Program, Rate,
+    Reference, Rows, Stage, Tolerance, Variant,
 };
 use crate::units::{Bytes, Flops};
+
+mod flash;
 
 const Q: usize = 0;
 const K: usize = 1;
@@ -48,6 +50,8 @@ pub fn form() -> Form {
             "b2,h1,s13,d17,causal",
             "b1,h2,s37,t101,d64,causal",
             "b1,h2,s101,t37,d72,causal",
+            // Several steps of several tiles on tensor cores.
+            "b1,h1,s130,t201,d128,causal",
         ],
         huge: &[],
         buffers,
@@ -55,12 +59,35 @@ pub fn form() -> Form {
         tolerance,
         reference: Reference { row_cost, rows },
         host: None,
-        variants: vec![Variant::kernel(
-            "manual",
-            "five stages with probabilities and their gradients in device memory: delta, dscores, dV, dQ, dK",
-            manual,
-        )],
-        fallback: &["manual"],
+        variants: vec![
+            Variant::kernel(
+                "manual",
+                "five stages with probabilities and their gradients in device memory: delta, dscores, dV, dQ, dK",
+                manual,
+            ),
+            Variant::kernel(
+                "flash",
+                "probabilities made anew from the log-sum-exp, once for dK and dV over key tiles and once for dQ over query \
+                 tiles: no score matrix, deterministic",
+                flash::flash,
+            )
+            .available(|p, _| short_rows(p)),
+            Variant::kernel(
+                "flash_atomic",
+                "probabilities made anew once, over key tiles; dQ is summed in f32 by atomic additions, which WGSL lacks",
+                flash::flash_atomic,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, _| short_rows(p)),
+            Variant::kernel(
+                "flash_mma",
+                "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
+                flash::flash_mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(flash::mma_available),
+        ],
+        fallback: &["flash_mma", "flash_atomic", "flash", "manual"],
         setup: Some(setup),
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -111,6 +138,8 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::scratch("scores", Elem::F32, &[b, h, s, t]),
         BufferSpec::scratch("dscores", Elem::F32, &[b, h, s, t]),
         BufferSpec::scratch("delta", Elem::F32, &[b, h, s]),
+        // Of the variants that sum dQ by atomic additions.
+        BufferSpec::scratch("dq_sum", Elem::F32, &queries),
     ]
 }
 
@@ -142,7 +171,8 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
             reason: "the rounding of the scores, and of the logarithm of their sum; always f32",
         },
         // |dP - delta| is at most about 8 √d for these inputs. Its weight is off by `weight`, dP by the rounding of a dot
-        // product, delta by that and by the rounding of the stored output; `scale` = 1/√d takes the √d away again.
+        // product, delta by that and by the rounding of the stored output, the product of all perhaps by one to the element
+        // type; `scale` = 1/√d takes the √d away again.
         _ => {
             let one = 3.47 * (8.0 * weight + 16.0 * f32u * d.sqrt() + 12.0 * u);
             // dQ adds weights of one row, which sum to one. dK and dV add those of a column: their mean is s/t.
@@ -150,8 +180,9 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
             Tolerance {
                 abs: mass * one + 3.47 * f32u * s.max(t).sqrt(),
                 rel,
-                reason: "weights, their gradients and delta carry f32 rounding (delta also that of the stored output) and \
-                         are mixed by weights of total 1 (dQ) or about s/t (dK, dV); the result is rounded once",
+                reason: "weights, their gradients and delta carry f32 rounding (delta also that of the stored output, the \
+                         others at most one to the element type) and are mixed by weights of total 1 (dQ) or about s/t \
+                         (dK, dV); the result is rounded once",
             }
         }
     }
@@ -282,14 +313,19 @@ fn gradient(p: &Problem, label: &'static str, [left, right, to]: [&'static str; 
     Stage { label: label.into(), ..stage }
 }
 
+/// `δ` of each row.
+fn delta(p: &Problem) -> Stage {
+    let (queries, rows) = (sizes(p).0, p["b"] * p["h"] * p["s"]);
+    by_rows(p, "attention/backward", "attention_delta")
+        .args([("delta", Write), ("dout", Read), ("out", Read)])
+        .costing(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4))
+}
+
 fn manual(p: &Problem, _caps: &Caps) -> Program {
     let (queries, keys, scores) = sizes(p);
-    let rows = p["b"] * p["h"] * p["s"];
     Program {
         stages: vec![
-            by_rows(p, "attention/backward", "attention_delta")
-                .args([("delta", Write), ("dout", Read), ("out", Read)])
-                .costing(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4)),
+            delta(p),
             by_tiles(p, "attention/backward", "attention_dscores", [p["s"], p["t"]], 4)
                 .args([
                     ("delta", "delta", Write),
