@@ -1,4 +1,5 @@
-// Shared by the variants of attention: the mask, aligned to the last key.
+// Shared by the variants of attention: the mask, aligned to the last key. Of the HEADS heads of queries, each GROUP
+// neighbours have one head of keys and values.
 
 // Number of keys that query `i` sees.
 __device__ __forceinline__ unsigned visible_keys(unsigned i) {

@@ -24,8 +24,8 @@ extern "C" __global__ void __launch_bounds__(256)
     unsigned row0;
     if (!flash_tile(head, row0)) return;
     const elem* const q_head = q + head * S * D;
-    const elem* const k_head = k + head * T * D;
-    const elem* const v_head = v + head * T * D;
+    const elem* const k_head = k + head / GROUP * T * D;
+    const elem* const v_head = v + head / GROUP * T * D;
     const unsigned tx = threadIdx.x, ty = threadIdx.y;
     const float scale = flash_scale();
 

@@ -49,33 +49,36 @@ __device__ __forceinline__ void add_to_queries(float* __restrict__ dq_sum, const
 }
 
 template <bool atomic>
-__device__ __forceinline__ void of_keys(const elem* __restrict__ own, const elem* __restrict__ own_value,
-                                        const elem* __restrict__ other, const elem* __restrict__ other_value,
-                                        const float* __restrict__ lse, const float* __restrict__ delta,
-                                        elem* __restrict__ gradient, elem* __restrict__ value_gradient,
-                                        float* __restrict__ dq_sum) {
+__device__ __forceinline__ void own_keys(const elem* __restrict__ own, const elem* __restrict__ own_value,
+                                         const elem* __restrict__ other, const elem* __restrict__ other_value,
+                                         const float* __restrict__ lse, const float* __restrict__ delta,
+                                         elem* __restrict__ gradient, elem* __restrict__ value_gradient,
+                                         float* __restrict__ dq_sum) {
     __shared__ float4 staged[STAGED];
     __shared__ alignas(16) float factors[OWN][OTHERS];
     constexpr unsigned tiles = (T + OWN - 1) / OWN;
     const u64 index = flat_workgroup();
-    if (index >= (u64)HEADS * tiles) return;
-    const u64 head = index / tiles;
+    if (index >= (u64)HEADS / GROUP * tiles) return;
+    const u64 of_keys = index / tiles * T * D;
     const unsigned key0 = (unsigned)(index % tiles) * OWN;
-    const Heads heads = {own + head * T * D,   own_value + head * T * D, other + head * S * D, other_value + head * S * D,
-                         lse + head * S, delta + head * S};
 
     float4 keys[4][COLUMNS] = {}, values[4][COLUMNS] = {};
-    for (unsigned query0 = first_query(key0) / OTHERS * OTHERS; query0 < S; query0 += OTHERS) {
-        const Found found = of_tile(staged, heads, key0, query0);
-        share(factors, found.probability);
-        add_rows<OTHERS>(values, factors, staged, heads.other_value, query0, S);
-        __syncthreads();
-        share(factors, found.dscore);
-        add_rows<OTHERS>(keys, factors, staged, heads.other, query0, S);
-        if constexpr (atomic) add_to_queries(dq_sum + head * S * D, factors, staged, heads.own, key0, query0);
+    for (u64 head = index / tiles * GROUP; head < (index / tiles + 1) * GROUP; head++) {
+        const u64 of_queries = head * S * D;
+        const Heads heads = {own + of_keys,            own_value + of_keys, other + of_queries,
+                             other_value + of_queries, lse + head * S,      delta + head * S};
+        for (unsigned query0 = first_query(key0) / OTHERS * OTHERS; query0 < S; query0 += OTHERS) {
+            const Found found = of_tile(staged, heads, key0, query0);
+            share(factors, found.probability);
+            add_rows<OTHERS>(values, factors, staged, heads.other_value, query0, S);
+            __syncthreads();
+            share(factors, found.dscore);
+            add_rows<OTHERS>(keys, factors, staged, heads.other, query0, S);
+            if constexpr (atomic) add_to_queries(dq_sum + of_queries, factors, staged, heads.own, key0, query0);
+        }
     }
-    store_sums(gradient + head * T * D, key0, keys);
-    store_sums(value_gradient + head * T * D, key0, values);
+    store_sums(gradient + of_keys, key0, keys);
+    store_sums(value_gradient + of_keys, key0, values);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -83,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(256)
                          const elem* __restrict__ other, const elem* __restrict__ other_value,
                          const float* __restrict__ lse, const float* __restrict__ delta, elem* __restrict__ gradient,
                          elem* __restrict__ value_gradient) {
-    of_keys<false>(own, own_value, other, other_value, lse, delta, gradient, value_gradient, nullptr);
+    own_keys<false>(own, own_value, other, other_value, lse, delta, gradient, value_gradient, nullptr);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -91,5 +94,5 @@ extern "C" __global__ void __launch_bounds__(256)
                            const elem* __restrict__ other, const elem* __restrict__ other_value,
                            const float* __restrict__ lse, const float* __restrict__ delta, elem* __restrict__ gradient,
                            elem* __restrict__ value_gradient, float* __restrict__ dq_sum) {
-    of_keys<true>(own, own_value, other, other_value, lse, delta, gradient, value_gradient, dq_sum);
+    own_keys<true>(own, own_value, other, other_value, lse, delta, gradient, value_gradient, dq_sum);
 }

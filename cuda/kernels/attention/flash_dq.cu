@@ -19,8 +19,9 @@ extern "C" __global__ void __launch_bounds__(256)
     if (index >= (u64)HEADS * tiles) return;
     const u64 head = index / tiles;
     const unsigned query0 = (unsigned)(index % tiles) * OWN;
-    const Heads heads = {own + head * S * D,   own_value + head * S * D, other + head * T * D, other_value + head * T * D,
-                         lse + head * S, delta + head * S};
+    const u64 of_keys = head / GROUP * T * D, of_queries = head * S * D;
+    const Heads heads = {own + of_queries,      own_value + of_queries, other + of_keys,
+                         other_value + of_keys, lse + head * S,         delta + head * S};
 
     float4 sums[4][COLUMNS] = {};
     // The tile's last query sees the most keys.
@@ -30,5 +31,5 @@ extern "C" __global__ void __launch_bounds__(256)
         share(factors, found.dscore);
         add_rows<OTHERS>(sums, factors, staged, heads.other, key0, T);
     }
-    store_sums(gradient + head * S * D, query0, sums);
+    store_sums(gradient + of_queries, query0, sums);
 }

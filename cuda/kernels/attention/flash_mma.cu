@@ -28,8 +28,8 @@ extern "C" __global__ void __launch_bounds__(256)
     u64 head;
     unsigned row0;
     if (!flash_tile(head, row0)) return;
-    const elem* const k_head = k + head * T * D;
-    const elem* const v_head = v + head * T * D;
+    const elem* const k_head = k + head / GROUP * T * D;
+    const elem* const v_head = v + head / GROUP * T * D;
     const unsigned thread = threadIdx.y * 16 + threadIdx.x;
     const unsigned lane = thread % 32, warp_row = thread / 32 % 4 * 16, half = thread / 128;
 

@@ -59,50 +59,52 @@ extern "C" __global__ void __launch_bounds__(256)
     // Of each query the logarithm to base two and delta, of a step and of the next.
     float* const numbers = reinterpret_cast<float*>(dscores + KEYS * DSCORE_ELEMS);
 
-    constexpr unsigned key_tiles = (T + KEYS - 1) / KEYS, query_tiles_of_head = (S + QUERIES - 1) / QUERIES;
+    constexpr unsigned tiles = (T + KEYS - 1) / KEYS, key_heads = HEADS / GROUP;
     const u64 index = flat_workgroup();
-    if (index >= (u64)HEADS * key_tiles) return;
+    if (index >= (u64)key_heads * tiles) return;
     // Where causal, the first keys are seen by the most queries. Starting with them keeps the end of the launch from waiting
     // for a few long blocks.
-    const u64 head = CAUSAL ? index % HEADS : index / key_tiles;
-    const unsigned key0 = (unsigned)(CAUSAL ? index / HEADS : index % key_tiles) * KEYS;
-    const elem* const q_head = q + head * S * D;
-    const elem* const dout_head = dout + head * S * D;
+    const u64 key_head = CAUSAL ? index % key_heads : index / tiles, of_keys = key_head * T * D;
+    const unsigned key0 = (unsigned)(CAUSAL ? index / key_heads : index % tiles) * KEYS;
     const unsigned thread = threadIdx.y * 16 + threadIdx.x;
     const unsigned lane = thread % 32, warp = thread / 32, warp_key = warp * 16;
-    const unsigned first_step = first_query(key0) / QUERIES;
+    // Steps go over the queries of each head of the group that see the block's keys.
+    const unsigned skipped = first_query(key0) / QUERIES, steps_of_head = (S + QUERIES - 1) / QUERIES - skipped;
+    const unsigned steps = steps_of_head * GROUP;
 
+    const auto head_of = [&](unsigned step) { return key_head * GROUP + step / steps_of_head; };
+    const auto first_of = [&](unsigned step) { return (skipped + step % steps_of_head) * QUERIES; };
     const auto stage_queries = [&](unsigned step) {
         elem* const to = query_tiles + step % 2 * 2 * QUERY_ELEMS;
-        stage_rows<QUERIES>(to, q_head, step * QUERIES, S);
-        stage_rows<QUERIES>(to + QUERY_ELEMS, dout_head, step * QUERIES, S);
+        stage_rows<QUERIES>(to, q + head_of(step) * S * D, first_of(step), S);
+        stage_rows<QUERIES>(to + QUERY_ELEMS, dout + head_of(step) * S * D, first_of(step), S);
     };
     // What a thread of the first 2 * QUERIES looks up. Past the end, no key has any weight.
     const auto number = [&](unsigned step) {
-        const unsigned query = step * QUERIES + thread % QUERIES;
-        if (thread < QUERIES) return query < S ? lse[head * S + query] * LOG2_E : -negative_infinity();
-        return query < S ? delta[head * S + query] : 0.0f;
+        const unsigned query = first_of(step) + thread % QUERIES;
+        const u64 row = head_of(step) * S + query;
+        if (thread < QUERIES) return query < S ? lse[row] * LOG2_E : -negative_infinity();
+        return query < S ? delta[row] : 0.0f;
     };
 
     float dk_sum[PADDED / 8][4] = {}, dv_sum[PADDED / 8][4] = {};
     const float scale = 1.0f / sqrtf((float)D);
-    stage_rows<KEYS>(k_tile, k + head * T * D, key0, T);
-    stage_rows<KEYS>(v_tile, v + head * T * D, key0, T);
-    if (first_step < query_tiles_of_head) {
-        stage_queries(first_step);
-        if (thread < 2 * QUERIES) numbers[first_step % 2 * 2 * QUERIES + thread] = number(first_step);
-    }
-    for (unsigned step = first_step; step < query_tiles_of_head; step++) {
+    stage_rows<KEYS>(k_tile, k + of_keys, key0, T);
+    stage_rows<KEYS>(v_tile, v + of_keys, key0, T);
+    // The last query sees every key, so that there is a first step.
+    stage_queries(0);
+    if (thread < 2 * QUERIES) numbers[thread] = number(0);
+    for (unsigned step = 0; step < steps; step++) {
         // The barrier also ends the reading of the step before, whose place the next step takes.
         staged_by_all();
-        const bool more = step + 1 < query_tiles_of_head;
+        const bool more = step + 1 < steps;
         if (more) stage_queries(step + 1);
         const float next = more && thread < 2 * QUERIES ? number(step + 1) : 0.0f;
         const elem* const q_tile = query_tiles + step % 2 * 2 * QUERY_ELEMS;
         const elem* const dout_tile = q_tile + QUERY_ELEMS;
         const float* const lse_tile = numbers + step % 2 * 2 * QUERIES;
         const float* const delta_tile = lse_tile + QUERIES;
-        const unsigned query0 = step * QUERIES;
+        const unsigned query0 = first_of(step);
         // Mask only in steps with a query that does not see all keys of the block.
         const bool masked = key0 + KEYS > visible_keys(query0);
 
@@ -201,13 +203,13 @@ extern "C" __global__ void __launch_bounds__(256)
 #pragma unroll
                 for (unsigned i = 0; i < 2; i++) {
                     const unsigned column = (2 * p + half) * 16 + i * 8 + lane % 4 * 2;
-                    add_pair<D>(dq_sum + (head * S + query) * D + column, column, dq[p][i][2 * r] * scale,
+                    add_pair<D>(dq_sum + (head_of(step) * S + query) * D + column, column, dq[p][i][2 * r] * scale,
                                 dq[p][i][2 * r + 1] * scale);
                 }
             }
         }
         if (more && thread < 2 * QUERIES) numbers[(step + 1) % 2 * 2 * QUERIES + thread] = next;
     }
-    store_keys(dk + head * T * D, key0 + warp_key, dk_sum, scale);
-    store_keys(dv + head * T * D, key0 + warp_key, dv_sum, 1.0f);
+    store_keys(dk + of_keys, key0 + warp_key, dk_sum, scale);
+    store_keys(dv + of_keys, key0 + warp_key, dv_sum, 1.0f);
 }

@@ -1,4 +1,5 @@
-// Shared by the variants of attention: the mask.
+// Shared by the variants of attention: the mask. Of the HEADS heads of queries, each GROUP neighbours have one head of keys
+// and values.
 
 // Number of keys that query i sees: all, or those up to the diagonal that ends at the last key.
 fn visible(i: u32) -> u32 {

@@ -17,19 +17,21 @@ fn attention_flash_dkdv(
     let blocks = (T + OWN - 1u) / OWN;
     let flat = flat_group(group, groups);
     let head = flat / blocks;
-    if head >= HEADS {
+    if head >= HEADS / GROUP {
         return;
     }
     let first = flat % blocks * OWN;
     var keys: array<vec4<f32>, 4u * COLUMNS>;
     var values: array<vec4<f32>, 4u * COLUMNS>;
-    for (var query = first_query(first); query < S; query += OTHERS) {
-        let tile = Tile(head, head, first, query, lane);
-        let found = of_tile(tile);
-        share(lane, array<vec2<f32>, 4>(found[0].xy, found[1].xy, found[2].xy, found[3].xy));
-        add_rows(&values, tile, true);
-        share(lane, array<vec2<f32>, 4>(found[0].zw, found[1].zw, found[2].zw, found[3].zw));
-        add_rows(&keys, tile, false);
+    for (var member = 0u; member < GROUP; member++) {
+        for (var query = first_query(first); query < S; query += OTHERS) {
+            let tile = Tile(head, head * GROUP + member, first, query, lane);
+            let found = of_tile(tile);
+            share(lane, array<vec2<f32>, 4>(found[0].xy, found[1].xy, found[2].xy, found[3].xy));
+            add_rows(&values, tile, true);
+            share(lane, array<vec2<f32>, 4>(found[0].zw, found[1].zw, found[2].zw, found[3].zw));
+            add_rows(&keys, tile, false);
+        }
     }
     for (var e = 0u; e < 4u * COLUMNS; e++) {
         let row = first + lane / 16u * 4u + e / COLUMNS;

@@ -9,8 +9,8 @@ use crate::suite::{Access, Caps, Cost, CudaLaunch, DType, Dialect, Problem, Prog
 const OWN: u32 = 64;
 const OTHERS: u32 = 32;
 
-/// A stage whose workgroups own 64 rows each of so many per head.
-fn by_own_rows(p: &Problem, caps: &Caps, [text, entry]: [&'static str; 2], rows: u64) -> Stage {
+/// A stage whose workgroups own 64 rows each of so many in each of so many heads.
+fn by_own_rows(p: &Problem, caps: &Caps, [text, entry]: [&'static str; 2], [heads, rows]: [u64; 2]) -> Stage {
     // What the portable 16 KiB hold: eight columns of all four operands at a time.
     let depth = if caps.dialect == Dialect::Wgsl { 8 } else { 16 };
     // Columns of a sum per thread, in vectors of four: sixteen threads share a row.
@@ -24,7 +24,7 @@ fn by_own_rows(p: &Problem, caps: &Caps, [text, entry]: [&'static str; 2], rows:
         .consts(&[("OWN", OWN), ("OTHERS", OTHERS), ("DEPTH", depth), ("VALUES", values)])
         .consts(&[("COLUMNS", columns), ("STAGED", staged / 4)])
         .threads([16, 16, 1])
-        .grid(spread(p["b"] * p["h"] * rows.div_ceil(u64::from(OWN))))
+        .grid(spread(p["b"] * heads * rows.div_ceil(u64::from(OWN))))
         .shared(4 * (staged + factors))
 }
 
@@ -60,10 +60,10 @@ pub fn flash(p: &Problem, caps: &Caps) -> Program {
     Program {
         stages: vec![
             delta(p),
-            by_own_rows(p, caps, ["attention/flash_dkdv", "attention_flash_dkdv"], p["t"])
+            by_own_rows(p, caps, ["attention/flash_dkdv", "attention_flash_dkdv"], [p["kv"], p["t"]])
                 .args(OF_KEYS)
                 .costing(Cost::new(4 * product(p), operands(p), 2 * keys)),
-            by_own_rows(p, caps, ["attention/flash_dq", "attention_flash_dq"], p["s"])
+            by_own_rows(p, caps, ["attention/flash_dq", "attention_flash_dq"], [p["h"], p["s"]])
                 .args(of_queries)
                 .costing(Cost::new(3 * product(p), operands(p), queries)),
         ],
@@ -88,7 +88,7 @@ fn summing(p: &Problem, sums: Stage) -> Program {
 
 pub fn flash_atomic(p: &Problem, caps: &Caps) -> Program {
     let args = OF_KEYS.into_iter().chain([("dq_sum", "dq_sum", Write)]);
-    summing(p, by_own_rows(p, caps, ["attention/flash_dkdv", "attention_flash_atomic"], p["t"]).args(args))
+    summing(p, by_own_rows(p, caps, ["attention/flash_dkdv", "attention_flash_atomic"], [p["kv"], p["t"]]).args(args))
 }
 
 /// Largest head_dim of `flash_mma`: a warp keeps two sums of sixteen rows in registers.
@@ -128,7 +128,7 @@ pub fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
             ("dq_sum", Write),
         ])
         .threads([16, 16, 1])
-        .grid(spread(p["b"] * p["h"] * p["t"].div_ceil(KEYS)))
+        .grid(spread(p["b"] * p["kv"] * p["t"].div_ceil(KEYS)))
         .cuda(CudaLaunch { dynamic_shared_bytes, ..CudaLaunch::default() });
     summing(p, sums)
 }
