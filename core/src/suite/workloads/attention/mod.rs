@@ -179,12 +179,12 @@ fn visible(p: &Problem, i: u64) -> u64 {
 }
 
 /// The largest value of the set `huge`. Sums of it over all keys stay within f32, in which they are kept.
-fn huge(p: &Problem) -> f64 {
+pub fn huge(p: &Problem) -> f64 {
     if p.dtype == DType::F16 { 6e4 } else { 1e30 }
 }
 
 /// Queries and keys whose products, scaled, are ±1000: by row, so that all keys of a sign are the same to the last bit.
-fn saturated(shape: &Shape, draw: Draw, signed: bool) -> f64 {
+pub fn saturated(shape: &Shape, draw: Draw, signed: bool) -> f64 {
     let d = shape["d"];
     let row = draw.index / d;
     let sign = if signed && row.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 == 1 { -1.0 } else { 1.0 };
