@@ -20,6 +20,8 @@ import torch.nn.functional as F
 
 BOUND = {"f32": 1e-4, "f16": 5e-3}
 ROWS = ["r37,c129", "r64,c1024"]
+HEADS = ["b2,h3,s37,t50,d72", "b1,h8,kv2,s130,d128,causal", "b2,h6,kv1,s50,t67,d64,causal"]
+CACHES = ["b3,h8,kv2,t300,d128,ragged", "b2,h5,kv1,t67,d64,p7", "b2,h4,t130,d72,contiguous"]
 VARIANTS = {
     "softmax": (ROWS, {"fwd": ["naive", "online", "row"], "bwd": ["naive", "row"]}),
     "layernorm": (ROWS, {"fwd": ["naive", "row"], "bwd": ["naive", "row"]}),
@@ -27,7 +29,15 @@ VARIANTS = {
     "add_layernorm": (ROWS, {"fwd": ["naive", "separate", "fused"], "bwd": ["naive", "fused"]}),
     "gelu": (["n4099,tanh", "n4096,erf"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector"])),
     "rope": (["b2,h3,s37,d64", "b1,h8,s50,d24"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector", "heads"])),
+    "attention": (
+        HEADS,
+        {"fwd": ["manual", "flash", "flash_mma"], "bwd": ["manual", "flash", "flash_atomic", "flash_mma"]},
+    ),
+    "attention_decode": (CACHES, {"fwd": ["naive", "split"]}),
 }
+# What exists in CUDA only, and there with 16-bit floats only.
+CUDA_ONLY = {"flash_atomic", "flash_mma"}
+NOT_F32 = {"flash_mma"}
 
 
 def extents(shape):
@@ -64,9 +74,57 @@ def rotate(x, cosines, sines):
     return torch.cat([low * cosines - high * sines, high * cosines + low * sines], -1)
 
 
+def attention(q, k, v, causal):
+    group = q.shape[1] // k.shape[1]
+    s, t = q.shape[2], k.shape[2]
+    # Aligned to the last key; PyTorch's own `is_causal` is aligned to the first.
+    seen = torch.ones(s, t, dtype=torch.bool).tril(t - s) if causal else None
+    k, v = (x.repeat_interleave(group, 1) for x in (k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+
+
+def attention_problem(n, shape, direction, dtype, rng):
+    kv, t, causal = n.get("kv", n["h"]), n.get("t", n["s"]), "causal" in shape.split(",")
+    inputs = {"q": random(rng, (n["b"], n["h"], n["s"], n["d"]), dtype)}
+    inputs |= {name: random(rng, (n["b"], kv, t, n["d"]), dtype) for name in "kv"}
+    if direction == "fwd":
+        return inputs, lambda **given: {"out": attention(**given, causal=causal)}
+    inputs["dout"] = random(rng, inputs["q"].shape, dtype)
+
+    def back(dout, **given):
+        found = gradients(lambda **g: [attention(**g, causal=causal)], given, ["q", "k", "v"], [dout])
+        return {f"d{name}": value for name, value in found.items()}
+
+    return inputs, back
+
+
+def decode_problem(n, shape, dtype, rng):
+    kv, size = n.get("kv", n["h"]), n.get("p", 16)
+    entries = -(-n["t"] // size)
+    pages = n["b"] * entries
+    dealt = np.arange(pages) if "contiguous" in shape else rng.permutation(pages)
+    inputs = {"q": random(rng, (n["b"], n["h"], n["d"]), dtype)}
+    inputs |= {name: random(rng, (pages, size, kv, n["d"]), dtype) for name in "kv"}
+    inputs["table"] = dealt.reshape(n["b"], entries).astype(np.uint32)
+    inputs["lengths"] = rng.integers(1, n["t"] + 1, n["b"]).astype(np.uint32)
+
+    def of_sequence(q, k, v, table, length):
+        k, v = (x[table.long()].flatten(0, 1)[: int(length)].transpose(0, 1)[None] for x in (k, v))
+        return attention(q[None, :, None], k, v, False)[0, :, 0]
+
+    def forward(q, k, v, table, lengths):
+        return {"out": torch.stack([of_sequence(q[i], k, v, table[i], lengths[i]) for i in range(n["b"])])}
+
+    return inputs, forward
+
+
 def problem(workload, direction, shape, dtype, rng):
     """Inputs by name, and a function from the same in f64 to outputs by name."""
     n, forward = extents(shape), direction == "fwd"
+    if workload == "attention":
+        return attention_problem(n, shape, direction, dtype, rng)
+    if workload == "attention_decode":
+        return decode_problem(n, shape, dtype, rng)
     if workload == "gelu":
         name = "tanh" if "tanh" in shape else "none"
         inputs = {"x": random(rng, n["n"], dtype)}
@@ -138,13 +196,18 @@ def worst(program, target, case, rng):
             np.save(f"{folder}/{name}.in.npy", array)
             command += ["--input", f"{name}={folder}/{name}.in.npy"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        want = reference(**{name: torch.from_numpy(array).double() for name, array in inputs.items()})
+        want = reference(**{name: torch.from_numpy(array.astype(np.float64)) for name, array in inputs.items()})
         off = {}
         for name, right in want.items():
             file = Path(folder) / f"{name}.npy"
             got = torch.from_numpy(np.load(file).astype(np.float64)).reshape(right.shape)
             off[name] = ((got - right).abs().max() / right.abs().max()).item()
     return off
+
+
+def missing(target, dtype):
+    """Variants that a target does not have for an element type."""
+    return (CUDA_ONLY if target != "cuda" else set()) | (NOT_F32 if dtype == "f32" else set())
 
 
 def main():
@@ -157,9 +220,10 @@ def main():
     rng, failures, count = np.random.default_rng(args.seed), [], 0
     print("| workload | direction | type | cases | largest error, of the largest element |\n| --- | --- | --- | --: | --- |")
     for workload, (shapes, variants) in VARIANTS.items():
-        for direction, names in variants.items():
+        for direction, offered in variants.items():
             for dtype, bound in BOUND.items():
                 errors = {}
+                names = [name for name in offered if name not in missing(args.target, dtype)]
                 cases = [f"{workload}/{direction}/{shape}/{dtype}/{name}" for shape in shapes for name in names]
                 for case in cases:
                     for output, error in worst(args.program, args.target, case, rng).items():

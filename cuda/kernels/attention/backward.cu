@@ -64,7 +64,7 @@ extern "C" __global__ void attention_dscores(float* __restrict__ delta, const el
         const bool of_query = row < S && d < D;
         const bool of_key = staged_key < T && d < D;
         const u64 query_at = (head * S + row) * D + d;
-        const u64 key_at = (head * T + staged_key) * D + d;
+        const u64 key_at = (head / GROUP * T + staged_key) * D + d;
         q_tile[threadIdx.y][threadIdx.x] = of_query ? load(q[query_at]) : 0.0f;
         dout_tile[threadIdx.y][threadIdx.x] = of_query ? load(dout[query_at]) : 0.0f;
         // Transposed, so that in the products neighbouring threads read neighbouring words.

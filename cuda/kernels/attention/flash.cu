@@ -5,47 +5,8 @@
 //                  the block sees are skipped. Multiply-adds on f32 tiles in shared memory, for every element type.
 
 #include "attention/flash.cuh"
+#include "attention/vectors.cuh"
 #include "lib/reduce.cuh"
-
-// Columns column .. column + 3 of a row of Q, K or V, widened; zeros past the end.
-__device__ __forceinline__ float4 load_columns(const elem* __restrict__ row, unsigned column, bool inside) {
-    float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if constexpr (D % 4 == 0) {
-        // Rows start at multiples of four elements of an aligned buffer.
-        if (inside && column < D) {
-            const elem4 four = *reinterpret_cast<const elem4*>(row + column);
-            x = make_float4(load(four.at[0]), load(four.at[1]), load(four.at[2]), load(four.at[3]));
-        }
-    } else if (inside) {
-        if (column + 0 < D) x.x = load(row[column + 0]);
-        if (column + 1 < D) x.y = load(row[column + 1]);
-        if (column + 2 < D) x.z = load(row[column + 2]);
-        if (column + 3 < D) x.w = load(row[column + 3]);
-    }
-    return x;
-}
-
-// Copy DEPTH columns of `count` rows to shared memory, transposed: the product then reads neighbouring words.
-template <unsigned count>
-__device__ __forceinline__ void stage_transposed(float* __restrict__ stage, const elem* __restrict__ matrix,
-                                                 unsigned first, unsigned end, unsigned d0) {
-    const unsigned thread = threadIdx.y * 16 + threadIdx.x;
-    for (unsigned i = thread; i < count * (DEPTH / 4); i += 256) {
-        const unsigned row = i % count, column = i / count * 4;
-        const float4 x = load_columns(matrix + (u64)(first + row) * D, d0 + column, first + row < end);
-        stage[(column + 0) * count + row] = x.x;
-        stage[(column + 1) * count + row] = x.y;
-        stage[(column + 2) * count + row] = x.z;
-        stage[(column + 3) * count + row] = x.w;
-    }
-}
-
-__device__ __forceinline__ void add_scaled(float4& acc, float weight, const float4& value) {
-    acc.x = fmaf(weight, value.x, acc.x);
-    acc.y = fmaf(weight, value.y, acc.y);
-    acc.z = fmaf(weight, value.z, acc.z);
-    acc.w = fmaf(weight, value.w, acc.w);
-}
 
 // Thread (tx, ty) computes the scores of rows 4 ty .. 4 ty + 3 with keys 2 tx and 2 tx + 1, and of the same rows'
 // output the column vectors tx + 16 j. The sixteen threads of a row are half a warp: maxima and sums are exchanged by
@@ -63,9 +24,9 @@ extern "C" __global__ void __launch_bounds__(256)
     unsigned row0;
     if (!flash_tile(head, row0)) return;
     const elem* const q_head = q + head * S * D;
-    const elem* const k_head = k + head * T * D;
-    const elem* const v_head = v + head * T * D;
-    const unsigned tx = threadIdx.x, ty = threadIdx.y, thread = ty * 16 + tx;
+    const elem* const k_head = k + head / GROUP * T * D;
+    const elem* const v_head = v + head / GROUP * T * D;
+    const unsigned tx = threadIdx.x, ty = threadIdx.y;
     const float scale = flash_scale();
 
     float4 acc[4][COLUMNS];
@@ -126,36 +87,7 @@ extern "C" __global__ void __launch_bounds__(256)
             }
         }
 
-        for (unsigned first = 0; first < KEYS; first += VALUES) {
-            // The first barrier also ends the reading of the Q and K stage.
-            __syncthreads();
-            for (unsigned i = thread; i < VALUES * COLUMNS * 16; i += 256) {
-                const unsigned key = key0 + first + i / (COLUMNS * 16);
-                staged[i] = load_columns(v_head + (u64)key * D, i % (COLUMNS * 16) * 4, key < T);
-            }
-            __syncthreads();
-#pragma unroll
-            for (unsigned four = 0; four < VALUES; four += 4) {
-                float4 weight[4];
-#pragma unroll
-                for (unsigned r = 0; r < 4; r++) {
-                    weight[r] = *reinterpret_cast<const float4*>(&weights[4 * ty + r][first + four]);
-                }
-#pragma unroll
-                for (unsigned j = 0; j < COLUMNS; j++) {
-                    const float4* const value = staged + four * (COLUMNS * 16) + tx + 16 * j;
-                    const float4 v0 = value[0], v1 = value[COLUMNS * 16];
-                    const float4 v2 = value[2 * COLUMNS * 16], v3 = value[3 * COLUMNS * 16];
-#pragma unroll
-                    for (unsigned r = 0; r < 4; r++) {
-                        add_scaled(acc[r][j], weight[r].x, v0);
-                        add_scaled(acc[r][j], weight[r].y, v1);
-                        add_scaled(acc[r][j], weight[r].z, v2);
-                        add_scaled(acc[r][j], weight[r].w, v3);
-                    }
-                }
-            }
-        }
+        add_rows<KEYS>(acc, weights, staged, v_head, key0, T);
     }
 
 #pragma unroll
@@ -163,21 +95,11 @@ extern "C" __global__ void __launch_bounds__(256)
         const unsigned row = row0 + 4 * ty + r;
         if (row >= S) continue;
         const float inverse = sum[r] > 0.0f ? 1.0f / sum[r] : 0.0f;
-        elem* const out_row = out + (head * S + row) * D;
 #pragma unroll
         for (unsigned j = 0; j < COLUMNS; j++) {
-            const unsigned column = (tx + 16 * j) * 4;
             const float4 x = acc[r][j];
-            const elem4 four = {to_elem(x.x * inverse), to_elem(x.y * inverse), to_elem(x.z * inverse),
-                                to_elem(x.w * inverse)};
-            if constexpr (D % 4 == 0) {
-                if (column < D) *reinterpret_cast<elem4*>(out_row + column) = four;
-            } else {
-#pragma unroll
-                for (unsigned e = 0; e < 4; e++) {
-                    if (column + e < D) out_row[column + e] = four.at[e];
-                }
-            }
+            store_columns(out + (head * S + row) * D, (tx + 16 * j) * 4,
+                          make_float4(x.x * inverse, x.y * inverse, x.z * inverse, x.w * inverse));
         }
     }
 }

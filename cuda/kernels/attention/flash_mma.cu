@@ -4,7 +4,7 @@
 //                      type. From compute capability 8.0 on.
 
 #include "attention/flash.cuh"
-#include "lib/async_copy.cuh"
+#include "attention/staged_rows.cuh"
 #include "lib/mma.cuh"
 #include "lib/reduce.cuh"
 
@@ -12,43 +12,8 @@
 // every step, with an online softmax of its own; the two halves are merged once, at the end. So a warp needs nothing
 // from another within a step, and the statistics stay in registers.
 
-// head_dim, padded with zeros to whole matrix instructions.
-constexpr unsigned PADDED = (D + 15) / 16 * 16;
 // Keys per step: as many as fit with their values into static shared memory and registers.
 constexpr unsigned STEP = PADDED <= 128 ? 64 : 32, HALF = STEP / 2;
-// A row in shared memory, in chunks of 16 bytes: an odd number, so that eight rows start in eight different bank groups.
-constexpr unsigned ROW_ELEMS = (PADDED / 8 + 1) * 8;
-
-// Copy `count` rows from row `first` on to shared memory, zeros past the end of rows and columns.
-template <unsigned count>
-__device__ __forceinline__ void stage_rows(elem* stage, const elem* __restrict__ matrix, unsigned first, unsigned end) {
-    const unsigned thread = threadIdx.y * 16 + threadIdx.x;
-    for (unsigned i = thread; i < count * (PADDED / 8); i += 256) {
-        const unsigned row = i / (PADDED / 8), column = i % (PADDED / 8) * 8;
-        elem* const to = stage + row * ROW_ELEMS + column;
-        const bool inside = first + row < end;
-        const elem* const from = matrix + (u64)(inside ? first + row : 0) * D;
-        if constexpr (D % 8 == 0) {
-            copy_async(to, from + (column < D ? column : 0), inside && column < D);
-        } else {
-            // Rows do not start at multiples of 16 bytes.
-#pragma unroll
-            for (unsigned e = 0; e < 8; e++) {
-                elem x;
-                x.bits = 0;
-                if (inside && column + e < D) x = from[column + e];
-                to[e] = x;
-            }
-        }
-    }
-    close_copies();
-}
-
-// Wait for this thread's copies, then for everybody's.
-__device__ __forceinline__ void staged_by_all() {
-    wait_for_copies<0>();
-    __syncthreads();
-}
 
 extern "C" __global__ void __launch_bounds__(256)
     attention_flash_mma(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
@@ -63,8 +28,8 @@ extern "C" __global__ void __launch_bounds__(256)
     u64 head;
     unsigned row0;
     if (!flash_tile(head, row0)) return;
-    const elem* const k_head = k + head * T * D;
-    const elem* const v_head = v + head * T * D;
+    const elem* const k_head = k + head / GROUP * T * D;
+    const elem* const v_head = v + head / GROUP * T * D;
     const unsigned thread = threadIdx.y * 16 + threadIdx.x;
     const unsigned lane = thread % 32, warp_row = thread / 32 % 4 * 16, half = thread / 128;
 

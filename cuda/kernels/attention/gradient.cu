@@ -1,8 +1,12 @@
 // A product of attention's backward pass, in 16 x 16 tiles. The definition is in core/src/suite/workloads/attention.
+//
+// The queries of the GROUP heads that have the same keys lie one behind the other: for the keys they are as one head's.
 
 #include "lib/launch.cuh"
 
-// gradient[T x D] = left^T . right for left [S x T]: what each key or value gets from all queries.
+constexpr unsigned QUERIES = GROUP * S;
+
+// gradient[T x D] = left^T . right for left [QUERIES x T]: what each key or value gets from all queries.
 extern "C" __global__ void attention_gradient(float* __restrict__ left, const elem* __restrict__ right,
                                               elem* __restrict__ gradient) {
     // Both indexed [query][...], as they are stored: neighbours read neighbours, and the product goes down the columns.
@@ -11,18 +15,18 @@ extern "C" __global__ void attention_gradient(float* __restrict__ left, const el
     constexpr unsigned across = (D + TILE - 1) / TILE;
     constexpr unsigned down = (T + TILE - 1) / TILE;
     const u64 tile = flat_workgroup();
-    if (tile >= (u64)HEADS * down * across) return;
+    if (tile >= (u64)HEADS / GROUP * down * across) return;
     const u64 head = tile / ((u64)down * across);
     const unsigned first_row = (unsigned)(tile / across % down) * TILE;
     const unsigned row = first_row + threadIdx.y;
     const unsigned d = (unsigned)(tile % across) * TILE + threadIdx.x;
 
     float acc = 0.0f;
-    for (unsigned i0 = 0; i0 < S; i0 += TILE) {
+    for (unsigned i0 = 0; i0 < QUERIES; i0 += TILE) {
         const unsigned i = i0 + threadIdx.y;
         const unsigned along = first_row + threadIdx.x;
-        left_tile[threadIdx.y][threadIdx.x] = i < S && along < T ? left[(head * S + i) * T + along] : 0.0f;
-        right_tile[threadIdx.y][threadIdx.x] = i < S && d < D ? load(right[(head * S + i) * D + d]) : 0.0f;
+        left_tile[threadIdx.y][threadIdx.x] = i < QUERIES && along < T ? left[(head * QUERIES + i) * T + along] : 0.0f;
+        right_tile[threadIdx.y][threadIdx.x] = i < QUERIES && d < D ? load(right[(head * QUERIES + i) * D + d]) : 0.0f;
         __syncthreads();
 #pragma unroll
         for (unsigned x = 0; x < TILE; x++) acc = fmaf(left_tile[x][threadIdx.y], right_tile[x][threadIdx.x], acc);

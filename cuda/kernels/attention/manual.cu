@@ -18,6 +18,7 @@ extern "C" __global__ void attention_scores(float* __restrict__ scores, const el
     const u64 tile = flat_workgroup();
     if (tile >= (u64)HEADS * down * across) return;
     const u64 head = tile / ((u64)down * across);
+    const u64 key_head = head / GROUP;
     const unsigned row = (unsigned)(tile / across % down) * TILE + threadIdx.y;
     const unsigned first_key = (unsigned)(tile % across) * TILE;
     const unsigned key = first_key + threadIdx.x;
@@ -28,7 +29,8 @@ extern "C" __global__ void attention_scores(float* __restrict__ scores, const el
         const unsigned staged_key = first_key + threadIdx.y;
         q_tile[threadIdx.y][threadIdx.x] = row < S && d < D ? load(q[(head * S + row) * D + d]) : 0.0f;
         // Transposed, so that in the product neighbouring threads read neighbouring words.
-        k_tile[threadIdx.x][threadIdx.y] = staged_key < T && d < D ? load(k[(head * T + staged_key) * D + d]) : 0.0f;
+        const bool inside = staged_key < T && d < D;
+        k_tile[threadIdx.x][threadIdx.y] = inside ? load(k[(key_head * T + staged_key) * D + d]) : 0.0f;
         __syncthreads();
 #pragma unroll
         for (unsigned x = 0; x < TILE; x++) acc = fmaf(q_tile[threadIdx.y][x], k_tile[x][threadIdx.x], acc);
@@ -64,6 +66,7 @@ extern "C" __global__ void attention_weighted_sum(float* __restrict__ scores, co
     const u64 tile = flat_workgroup();
     if (tile >= (u64)HEADS * down * across) return;
     const u64 head = tile / ((u64)down * across);
+    const u64 key_head = head / GROUP;
     const unsigned row = (unsigned)(tile / across % down) * TILE + threadIdx.y;
     const unsigned d = (unsigned)(tile % across) * TILE + threadIdx.x;
 
@@ -72,7 +75,7 @@ extern "C" __global__ void attention_weighted_sum(float* __restrict__ scores, co
         const unsigned w_key = key0 + threadIdx.x;
         const unsigned v_key = key0 + threadIdx.y;
         w_tile[threadIdx.y][threadIdx.x] = row < S && w_key < T ? scores[(head * S + row) * T + w_key] : 0.0f;
-        v_tile[threadIdx.y][threadIdx.x] = v_key < T && d < D ? load(v[(head * T + v_key) * D + d]) : 0.0f;
+        v_tile[threadIdx.y][threadIdx.x] = v_key < T && d < D ? load(v[(key_head * T + v_key) * D + d]) : 0.0f;
         __syncthreads();
 #pragma unroll
         for (unsigned x = 0; x < TILE; x++) acc = fmaf(w_tile[threadIdx.y][x], v_tile[x][threadIdx.x], acc);

@@ -107,7 +107,7 @@ fn attention_dscores(
             staged.z = f32(dout[at]);
         }
         if inside && key < T {
-            let at = (head * T + key) * D + x + local.x;
+            let at = (head / GROUP * T + key) * D + x + local.x;
             staged.y = f32(k[at]);
             staged.w = f32(v[at]);
         }

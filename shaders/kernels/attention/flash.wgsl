@@ -108,7 +108,7 @@ fn attention_flash(
             }
             for (var e = lane; e < KEYS * QUARTER; e += 256u) {
                 stage[QUARTER * ROWS + e % QUARTER * KEYS + e / QUARTER] =
-                    load_k(head, key + e / QUARTER, x + e % QUARTER * 4u);
+                    load_k(head / GROUP, key + e / QUARTER, x + e % QUARTER * 4u);
             }
             workgroupBarrier();
             for (var c = 0u; c < QUARTER; c++) {
@@ -174,7 +174,7 @@ fn attention_flash(
         }
         for (var first = 0u; first < KEYS; first += VALUES) {
             for (var e = lane; e < VALUES * WIDTH; e += 256u) {
-                stage[e] = load_v(head, key + first + e / WIDTH, e % WIDTH * 4u);
+                stage[e] = load_v(head / GROUP, key + first + e / WIDTH, e % WIDTH * 4u);
             }
             workgroupBarrier();
             for (var i = 0u; i < VALUES; i++) {

@@ -1,6 +1,10 @@
 // A product of attention's backward pass, in 16×16 tiles. The definition is in core/src/suite/workloads/attention.
+//
+// The queries of the GROUP heads that have the same keys lie one behind the other: for the keys they are as one head's.
 
 #import lib/launch
+
+const QUERIES: u32 = GROUP * S;
 
 @group(0) @binding(0) var<storage, read_write> left: array<f32>;
 @group(0) @binding(1) var<storage, read> right: array<elem>;
@@ -9,7 +13,7 @@
 var<workgroup> tile_a: array<f32, TILE * TILE>;
 var<workgroup> tile_b: array<f32, TILE * TILE>;
 
-// gradient[T × D] = leftᵀ · right for left [S × T]: what each key or value gets from all queries.
+// gradient[T × D] = leftᵀ · right for left [QUERIES × T]: what each key or value gets from all queries.
 @compute @workgroup_size(TILE, TILE)
 fn attention_gradient(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -20,22 +24,22 @@ fn attention_gradient(
     let down = (T + TILE - 1u) / TILE;
     let flat = flat_group(group, groups);
     let head = flat / (across * down);
-    if head >= HEADS {
+    if head >= HEADS / GROUP {
         return;
     }
     let first_row = flat / across % down * TILE;
     let row = first_row + local.y;
     let col = flat % across * TILE + local.x;
     var sum = 0.0;
-    for (var i = 0u; i < S; i += TILE) {
+    for (var i = 0u; i < QUERIES; i += TILE) {
         var a = 0.0;
         var b = 0.0;
         // Along the rows of what is stored; the product reads the tile the other way.
-        if i + local.y < S && first_row + local.x < T {
-            a = left[(head * S + i + local.y) * T + first_row + local.x];
+        if i + local.y < QUERIES && first_row + local.x < T {
+            a = left[(head * QUERIES + i + local.y) * T + first_row + local.x];
         }
-        if i + local.y < S && col < D {
-            b = f32(right[(head * S + i + local.y) * D + col]);
+        if i + local.y < QUERIES && col < D {
+            b = f32(right[(head * QUERIES + i + local.y) * D + col]);
         }
         let slot = local.y * TILE + local.x;
         tile_a[slot] = a;

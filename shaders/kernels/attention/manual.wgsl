@@ -48,7 +48,7 @@ fn attention_scores(
             }
             // K is read along its rows too, so that neighbours read neighbours.
             if first_col + local.y < T {
-                b = f32(k[(head * T + first_col + local.y) * D + x + local.x]);
+                b = f32(k[(head / GROUP * T + first_col + local.y) * D + x + local.x]);
             }
         }
         tile_a[slot] = a;
@@ -121,7 +121,7 @@ fn attention_weighted_sum(
             a = scores[(head * S + row) * T + j + local.x];
         }
         if j + local.y < T && col < D {
-            b = f32(v[(head * T + j + local.y) * D + col]);
+            b = f32(v[(head / GROUP * T + j + local.y) * D + col]);
         }
         tile_a[slot] = a;
         tile_b[slot] = b;

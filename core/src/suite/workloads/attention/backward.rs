@@ -9,14 +9,15 @@
 
 use std::sync::OnceLock;
 
-use super::{by_rows, by_tiles, normal, product, sizes, visible, weighted_sum};
+use super::{by_rows, by_tiles, group, normal, product, short_rows, sizes, visible, weighted_sum};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Fill, Form, Hard, Inputs, Preset, Problem, Program, Rate, Reference, Rows,
-    Stage, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, Inputs, Preset, Problem, Program, Rate,
+    Reference, Rows, Stage, Tolerance, Variant,
 };
-use crate::units::{Bytes, Flops};
+
+mod flash;
 
 const Q: usize = 0;
 const K: usize = 1;
@@ -48,6 +49,10 @@ pub fn form() -> Form {
             "b2,h1,s13,d17,causal",
             "b1,h2,s37,t101,d64,causal",
             "b1,h2,s101,t37,d72,causal",
+            // Several steps of several tiles on tensor cores.
+            "b1,h1,s130,t201,d128,causal",
+            "b1,h4,kv1,s35,d64",
+            "b2,h6,kv2,s19,t37,d24,causal",
         ],
         huge: &[],
         buffers,
@@ -55,12 +60,35 @@ pub fn form() -> Form {
         tolerance,
         reference: Reference { row_cost, rows },
         host: None,
-        variants: vec![Variant::kernel(
-            "manual",
-            "five stages with probabilities and their gradients in device memory: delta, dscores, dV, dQ, dK",
-            manual,
-        )],
-        fallback: &["manual"],
+        variants: vec![
+            Variant::kernel(
+                "manual",
+                "five stages with probabilities and their gradients in device memory: delta, dscores, dV, dQ, dK",
+                manual,
+            ),
+            Variant::kernel(
+                "flash",
+                "probabilities made anew from the log-sum-exp, once for dK and dV over key tiles and once for dQ over query \
+                 tiles: no score matrix, deterministic",
+                flash::flash,
+            )
+            .available(|p, _| short_rows(p)),
+            Variant::kernel(
+                "flash_atomic",
+                "probabilities made anew once, over key tiles; dQ is summed in f32 by atomic additions, which WGSL lacks",
+                flash::flash_atomic,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, _| short_rows(p)),
+            Variant::kernel(
+                "flash_mma",
+                "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
+                flash::flash_mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(flash::mma_available),
+        ],
+        fallback: &["flash_mma", "flash_atomic", "flash", "manual"],
         setup: Some(setup),
         preconditions: Vec::new(),
         hard: hard_sets(),
@@ -90,14 +118,27 @@ fn hard_sets() -> Vec<Hard> {
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["b1,h8,s512,d64", "b1,h16,s2048,d64", "b1,h16,s2048,d64,causal", "b1,h16,s2048,d128"],
-        _ => &["b1,h8,s512,d64", "b1,h16,s2048,d64", "b1,h16,s4096,d128", "b8,h16,s4096,d64,causal"],
+        Preset::Standard => &[
+            "b1,h8,s512,d64",
+            "b1,h16,s2048,d64",
+            "b1,h16,s2048,d64,causal",
+            "b1,h16,s2048,d128",
+            "b1,h16,kv4,s2048,d128,causal",
+        ],
+        _ => &[
+            "b1,h8,s512,d64",
+            "b1,h16,s2048,d64",
+            "b1,h16,s4096,d128",
+            "b8,h16,s4096,d64,causal",
+            "b8,h16,s4096,d128",
+            "b8,h16,kv4,s4096,d128,causal",
+        ],
     }
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let (b, h, s, t, d) = (p["b"], p["h"], p["s"], p["t"], p["d"]);
-    let (queries, keys) = ([b, h, s, d], [b, h, t, d]);
+    let (b, h, kv, s, t, d) = (p["b"], p["h"], p["kv"], p["s"], p["t"], p["d"]);
+    let (queries, keys) = ([b, h, s, d], [b, kv, t, d]);
     vec![
         BufferSpec::input("q", Elem::Real, &queries, normal),
         BufferSpec::input("k", Elem::Real, &keys, normal),
@@ -111,26 +152,23 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::scratch("scores", Elem::F32, &[b, h, s, t]),
         BufferSpec::scratch("dscores", Elem::F32, &[b, h, s, t]),
         BufferSpec::scratch("delta", Elem::F32, &[b, h, s]),
+        // Of the variants that sum dQ by atomic additions.
+        BufferSpec::scratch("dq_sum", Elem::F32, &queries),
     ]
 }
 
 fn cost(p: &Problem) -> Cost {
-    let heads = p["b"] * p["h"];
-    let (s, t, d) = (p["s"], p["t"], p["d"]);
-    let element = Elem::Real.storage(p.dtype).bytes();
-    let dense = 10 * heads * s * t * d;
-    Cost {
-        flops: Flops(if p.shape.has("causal") { dense / 2 } else { dense }),
-        // Q, dO and O; K and V; a number a row.
-        read: Bytes(heads * ((3 * s + 2 * t) * d * element + s * 4)),
-        written: Bytes(heads * (s + 2 * t) * d * element),
-    }
+    let (queries, keys, _) = sizes(p);
+    // Q, dO and O; K and V; a number a row.
+    let read = 3 * queries + 2 * keys + p["b"] * p["h"] * p["s"] * 4;
+    Cost::new(5 * product(p), read, queries + 2 * keys)
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
     let u = p.dtype.unit_roundoff();
     let f32u = 2f64.powi(-24);
-    let (s, t, d) = (p["s"] as f64, p["t"] as f64, p["d"] as f64);
+    // A key has the queries of all heads that share it.
+    let (s, t, d) = ((group(p) * p["s"]) as f64, p["t"] as f64, p["d"] as f64);
     // As in the forward form: the rounding of a score enters the exponent as an absolute error, and a few operations more.
     let weight = f32u * (16.0 * d.sqrt() + 8.0);
     let rel = 2.0 * u;
@@ -142,16 +180,19 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
             reason: "the rounding of the scores, and of the logarithm of their sum; always f32",
         },
         // |dP - delta| is at most about 8 √d for these inputs. Its weight is off by `weight`, dP by the rounding of a dot
-        // product, delta by that and by the rounding of the stored output; `scale` = 1/√d takes the √d away again.
+        // product, delta by that and by the rounding of the stored output, the product of all perhaps by one to the element
+        // type; `scale` = 1/√d takes the √d away again.
         _ => {
             let one = 3.47 * (8.0 * weight + 16.0 * f32u * d.sqrt() + 12.0 * u);
-            // dQ adds weights of one row, which sum to one. dK and dV add those of a column: their mean is s/t.
+            // dQ adds weights of one row, which sum to one. dK and dV add those of a column: their mean is s/t, for the s
+            // queries of a key.
             let mass = if output == DQ { 1.0 } else { 8.0 + 4.0 * s / t };
             Tolerance {
                 abs: mass * one + 3.47 * f32u * s.max(t).sqrt(),
                 rel,
-                reason: "weights, their gradients and delta carry f32 rounding (delta also that of the stored output) and \
-                         are mixed by weights of total 1 (dQ) or about s/t (dK, dV); the result is rounded once",
+                reason: "weights, their gradients and delta carry f32 rounding (delta also that of the stored output, the \
+                         others at most one to the element type) and are mixed by weights of total 1 (dQ) or about s/t \
+                         (dK, dV); the result is rounded once",
             }
         }
     }
@@ -178,7 +219,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
         // One row of it is a head's.
         LSE => 2 * s * t * d,
         DQ => 5 * t * d,
-        _ => 5 * s * d,
+        _ => 5 * group(p) * s * d,
     }
 }
 
@@ -189,11 +230,16 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 }
 
 impl Backward<'_> {
-    /// Query (or gradient of the output) `i` of a head times key (or value) `j`.
+    /// Query (or gradient of the output) `i` of a head times key (or value) `j` of those it has.
     fn dot(&self, left: usize, i: u64, right: usize, j: u64, head: u64) -> f64 {
         let (s, t, d) = (self.p["s"], self.p["t"], self.p["d"]);
-        let (a, b) = ((head * s + i) * d, (head * t + j) * d);
+        let (a, b) = ((head * s + i) * d, (self.keys(head) * t + j) * d);
         (0..d).map(|x| self.inputs.at(left, a + x) * self.inputs.at(right, b + x)).sum()
+    }
+
+    /// The head of keys and values that a head has.
+    fn keys(&self, head: u64) -> u64 {
+        head / group(self.p)
     }
 
     fn scale(&self) -> f64 {
@@ -214,7 +260,7 @@ impl Backward<'_> {
                 for (j, score) in scores.iter().enumerate() {
                     let weight = (score - top).exp() / sum;
                     for (x, o) in row.iter_mut().enumerate() {
-                        *o += weight * self.inputs.at(V, (head * t + j as u64) * d + x as u64);
+                        *o += weight * self.inputs.at(V, (self.keys(head) * t + j as u64) * d + x as u64);
                     }
                 }
                 let at = (head * s + i) * d;
@@ -251,12 +297,15 @@ impl Backward<'_> {
         let (s, t, d) = (self.p["s"], self.p["t"], self.p["d"]);
         let (of_query, i) = (row / s, row % s);
         let (of_key, j) = (row / t, row % t);
+        // The queries of a head of keys: those of its group lie one behind the other.
+        let queries = group(self.p) * s;
+        let weight = |i: u64| self.weight(of_key * group(self.p) + i / s, i % s, j);
         match output {
             OUT => out.copy_from_slice(&self.head(of_query).out[(i * d) as usize..][..d as usize]),
             LSE => out.copy_from_slice(&self.head(row).lse),
-            DQ => self.mix(out, t, K, of_query * t, |j| self.weight(of_query, i, j).1),
-            DK => self.mix(out, s, Q, of_key * s, |i| self.weight(of_key, i, j).1),
-            _ => self.mix(out, s, DOUT, of_key * s, |i| self.weight(of_key, i, j).0),
+            DQ => self.mix(out, t, K, self.keys(of_query) * t, |j| self.weight(of_query, i, j).1),
+            DK => self.mix(out, queries, Q, of_key * queries, |i| weight(i).1),
+            _ => self.mix(out, queries, DOUT, of_key * queries, |i| weight(i).0),
         }
     }
 }
@@ -276,21 +325,26 @@ fn setup(p: &Problem, caps: &Caps) -> Program {
 /// What each key gets from all queries: transposed weights of f32 times rows of an element type.
 fn gradient(p: &Problem, label: &'static str, [left, right, to]: [&'static str; 3]) -> Stage {
     let (queries, keys, scores) = sizes(p);
-    let stage = by_tiles(p, "attention/gradient", "attention_gradient", [p["t"], p["d"]], 2)
+    let stage = by_tiles(p, ["attention/gradient", "attention_gradient"], [p["kv"], p["t"], p["d"]], 2)
         .args([("left", left, Write), ("right", right, Read), ("gradient", to, Write)])
         .costing(Cost::new(product(p), scores + queries, keys));
     Stage { label: label.into(), ..stage }
 }
 
+/// `δ` of each row.
+fn delta(p: &Problem) -> Stage {
+    let (queries, rows) = (sizes(p).0, p["b"] * p["h"] * p["s"]);
+    by_rows(p, "attention/backward", "attention_delta")
+        .args([("delta", Write), ("dout", Read), ("out", Read)])
+        .costing(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4))
+}
+
 fn manual(p: &Problem, _caps: &Caps) -> Program {
     let (queries, keys, scores) = sizes(p);
-    let rows = p["b"] * p["h"] * p["s"];
     Program {
         stages: vec![
-            by_rows(p, "attention/backward", "attention_delta")
-                .args([("delta", Write), ("dout", Read), ("out", Read)])
-                .costing(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4)),
-            by_tiles(p, "attention/backward", "attention_dscores", [p["s"], p["t"]], 4)
+            delta(p),
+            by_tiles(p, ["attention/backward", "attention_dscores"], [p["h"], p["s"], p["t"]], 4)
                 .args([
                     ("delta", "delta", Write),
                     ("dout", "dout", Read),

@@ -1,7 +1,9 @@
 //! Scaled dot-product attention. Forward: `out = softmax(scale · Q Kᵀ) V` with `scale = 1/√d`, per batch and head.
 //!
 //! Formula: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.1. Q is `[b, h, s, d]`, K and V are
-//! `[b, h, t, d]`, the output is `[b, h, s, d]`, all dense and row-major. With `causal`, query `i` sees key `j` when
+//! `[b, kv, t, d]`, the output is `[b, h, s, d]`, all dense and row-major. With fewer heads of keys and values than of
+//! queries, `h/kv` neighbouring heads of queries share one: grouped-query attention (Ainslie et al., "GQA" (2023)), and
+//! multi-query attention where `kv` is 1. With `causal`, query `i` sees key `j` when
 //! `j <= i + (t - s)`: the mask is aligned to the last key, as in FlashAttention 2.1 and later. A query that sees no key
 //! has output zero.
 //!
@@ -13,7 +15,6 @@ use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs,
     Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, spread,
 };
-use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
 
 mod backward;
@@ -32,6 +33,7 @@ pub fn workload() -> Workload {
             &[
                 Axis::extent("b", "batch"),
                 Axis::extent("h", "heads"),
+                Axis::same_as("kv", "heads of keys and values, a divisor of h", "h"),
                 Axis::extent("s", "query length"),
                 Axis::same_as("t", "key length", "s"),
                 Axis::extent("d", "head_dim"),
@@ -39,7 +41,10 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |_| Ok(()),
+        validate: |shape| match (shape["h"], shape["kv"]) {
+            (h, kv) if h.is_multiple_of(kv) => Ok(()),
+            (h, kv) => Err(format!("{h} heads cannot share {kv} heads of keys and values evenly")),
+        },
         forms: vec![forward(), backward::form()],
     }
 }
@@ -61,6 +66,8 @@ fn forward() -> Form {
             "b1,h2,s37,t101,d64,causal",
             "b1,h2,s101,t37,d72,causal",
             "b1,h1,s130,d128,causal",
+            "b1,h4,kv1,s35,d64",
+            "b2,h6,kv2,s19,t37,d24,causal",
         ],
         huge: &[],
         buffers,
@@ -109,6 +116,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b32,h16,s256,d72",
             "b1,h16,s2048,d128",
             "b1,h16,s2048,d128,causal",
+            "b1,h16,kv4,s2048,d128,causal",
             "b1,h16,s256,t2048,d128",
         ],
         _ => &[
@@ -120,6 +128,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b256,h16,s256,d72",
             "b8,h16,s4096,d128",
             "b8,h16,s4096,d128,causal",
+            "b8,h16,kv4,s4096,d128,causal",
             "b2,h16,s16384,d128,causal",
         ],
     }
@@ -130,11 +139,11 @@ fn normal(_: &Shape, draw: Draw) -> f64 {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let (b, h, s, t, d) = (p["b"], p["h"], p["s"], p["t"], p["d"]);
+    let (b, h, kv, s, t, d) = (p["b"], p["h"], p["kv"], p["s"], p["t"], p["d"]);
     vec![
         BufferSpec::input("q", Elem::Real, &[b, h, s, d], normal),
-        BufferSpec::input("k", Elem::Real, &[b, h, t, d], normal),
-        BufferSpec::input("v", Elem::Real, &[b, h, t, d], normal),
+        BufferSpec::input("k", Elem::Real, &[b, kv, t, d], normal),
+        BufferSpec::input("v", Elem::Real, &[b, kv, t, d], normal),
         BufferSpec::output("out", Elem::Real, &[b, h, s, d]),
         // Only `manual` uses it; a variant's scratch is allocated when one of its stages names it.
         BufferSpec::scratch("scores", Elem::F32, &[b, h, s, t]),
@@ -142,15 +151,8 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let heads = p["b"] * p["h"];
-    let (s, t, d) = (p["s"], p["t"], p["d"]);
-    let element = Elem::Real.storage(p.dtype).bytes();
-    let dense = 4 * heads * s * t * d;
-    Cost {
-        flops: Flops(if p.shape.has("causal") { dense / 2 } else { dense }),
-        read: Bytes(heads * (s + 2 * t) * d * element),
-        written: Bytes(heads * s * d * element),
-    }
+    let (queries, keys, _) = sizes(p);
+    Cost::new(2 * product(p), queries + 2 * keys, queries)
 }
 
 fn tolerance(p: &Problem, _output: usize) -> Tolerance {
@@ -165,6 +167,11 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
+/// Heads of queries that share one of keys and values.
+fn group(p: &Problem) -> u64 {
+    p["h"] / p["kv"]
+}
+
 /// Number of keys that query `i` sees.
 fn visible(p: &Problem, i: u64) -> u64 {
     let (s, t) = (p["s"], p["t"]);
@@ -172,12 +179,12 @@ fn visible(p: &Problem, i: u64) -> u64 {
 }
 
 /// The largest value of the set `huge`. Sums of it over all keys stay within f32, in which they are kept.
-fn huge(p: &Problem) -> f64 {
+pub fn huge(p: &Problem) -> f64 {
     if p.dtype == DType::F16 { 6e4 } else { 1e30 }
 }
 
 /// Queries and keys whose products, scaled, are ±1000: by row, so that all keys of a sign are the same to the last bit.
-fn saturated(shape: &Shape, draw: Draw, signed: bool) -> f64 {
+pub fn saturated(shape: &Shape, draw: Draw, signed: bool) -> f64 {
     let d = shape["d"];
     let row = draw.index / d;
     let sign = if signed && row.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 == 1 { -1.0 } else { 1.0 };
@@ -249,7 +256,7 @@ fn row_cost(p: &Problem, _output: usize) -> u64 {
 
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let (s, t, d) = (p["s"], p["t"], p["d"]);
-    let (head, i) = (row / s, row % s);
+    let (head, i) = (row / s / group(p), row % s);
     let scale = 1.0 / (d as f64).sqrt();
     let mut scores = Vec::new();
     for j in 0..visible(p, i) {
@@ -275,7 +282,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (q, k, v) = (inputs[Q].f32(), inputs[K].f32(), inputs[V].f32());
     let scale = 1.0 / (d as f32).sqrt();
     outputs[0].par_chunks_mut(d).enumerate().for_each_init(Vec::new, |scores: &mut Vec<f32>, (row, out)| {
-        let (head, i) = (row / s, row % s);
+        let (head, i) = (row / s / group(p) as usize, row % s);
         let query = &q[row * d..][..d];
         let keys = k[head * t * d..][..t * d].chunks_exact(d).take(visible(p, i as u64) as usize);
         scores.clear();
@@ -300,7 +307,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     Stage::kernel(entry, text, entry)
         .consts(&[("S", "s"), ("T", "t"), ("D", "d")].map(|(name, key)| (name, p[key] as u32)))
-        .consts(&[("HEADS", (p["b"] * p["h"]) as u32)])
+        .consts(&[("HEADS", (p["b"] * p["h"]) as u32), ("GROUP", group(p) as u32)])
         .consts(&[("CAUSAL", p.shape.has("causal"))])
 }
 
@@ -309,14 +316,14 @@ const TILE: u64 = 16;
 /// Threads that share one row in the softmax stage.
 const ROW_THREADS: u32 = 128;
 
-/// A stage with one workgroup per tile of every head's matrix, numbered row by row: [ceil(rows/16) · ceil(cols/16)] per
-/// head. It keeps so many tiles in workgroup memory.
-fn by_tiles(p: &Problem, text: &'static str, entry: &'static str, [rows, cols]: [u64; 2], kept: u32) -> Stage {
+/// A stage with one workgroup per tile of every matrix of a batch, one for each of its heads, numbered row by row:
+/// [ceil(rows/16) · ceil(cols/16)] per head. It keeps so many tiles in workgroup memory.
+fn by_tiles(p: &Problem, [text, entry]: [&'static str; 2], [heads, rows, cols]: [u64; 3], kept: u32) -> Stage {
     let tile = TILE as u32;
     stage(p, text, entry)
         .consts(&[("TILE", tile), ("ROW_THREADS", ROW_THREADS)])
         .threads([tile, tile, 1])
-        .grid(spread(p["b"] * p["h"] * rows.div_ceil(TILE) * cols.div_ceil(TILE)))
+        .grid(spread(p["b"] * heads * rows.div_ceil(TILE) * cols.div_ceil(TILE)))
         .shared(kept * tile * tile * 4)
 }
 
@@ -338,7 +345,7 @@ fn counted(p: &Problem, operations: u64) -> u64 {
 fn sizes(p: &Problem) -> (u64, u64, u64) {
     let (heads, element) = (p["b"] * p["h"], Elem::Real.storage(p.dtype).bytes());
     let (s, t, d) = (p["s"], p["t"], p["d"]);
-    (heads * s * d * element, heads * t * d * element, heads * s * t * 4)
+    (heads * s * d * element, p["b"] * p["kv"] * t * d * element, heads * s * t * 4)
 }
 
 /// Operations of one product of depth s, t or d.
@@ -349,7 +356,7 @@ fn product(p: &Problem) -> u64 {
 /// What each query gets from all keys: weights of f32 times rows of an element type.
 fn weighted_sum(p: &Problem, [weights, values, to]: [&'static str; 3]) -> Stage {
     let (queries, keys, scores) = sizes(p);
-    by_tiles(p, "attention/manual", "attention_weighted_sum", [p["s"], p["d"]], 2)
+    by_tiles(p, ["attention/manual", "attention_weighted_sum"], [p["h"], p["s"], p["d"]], 2)
         .args([("scores", weights, Write), ("v", values, Read), ("out", to, Write)])
         .costing(Cost::new(product(p), scores + keys, queries))
 }
@@ -361,7 +368,7 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
     let softmax = counted(p, 5 * p["b"] * p["h"] * p["s"] * p["t"]);
     Program {
         stages: vec![
-            by_tiles(p, "attention/manual", "attention_scores", [p["s"], p["t"]], 2)
+            by_tiles(p, ["attention/manual", "attention_scores"], [p["h"], p["s"], p["t"]], 2)
                 .args([("scores", Write), ("q", Read), ("k", Read)])
                 .costing(Cost::new(product(p), queries + keys, scores)),
             by_rows(p, "attention/manual", "attention_softmax")
@@ -450,10 +457,11 @@ fn flash(p: &Problem, caps: &Caps) -> Program {
 mod tests {
     use super::*;
     use crate::suite::Case;
+    use crate::units::Flops;
 
     #[test]
     fn the_products_of_manual_are_the_whole_of_the_problem() {
-        for text in ["b1,h2,s31,t67,d72", "b1,h1,s13,t7,d3,causal"] {
+        for text in ["b1,h2,s31,t67,d72", "b1,h1,s13,t7,d3,causal", "b1,h4,kv2,s5,d8"] {
             let case: Case = format!("attention/fwd/{text}/f32/manual").parse().expect("valid");
             let stages = case.program(&crate::testing::mock::caps()).expect("kernels").stages;
             let products: u64 = stages.iter().filter(|s| s.label != "attention_softmax").map(|s| s.cost.flops.0).sum();

@@ -1,0 +1,103 @@
+// Shared by the backward kernels that make the probabilities anew from the log-sum-exp of each row. The definition is in
+// core/src/suite/workloads/attention.
+//
+// A block owns OWN rows of one head: queries, or where OF_KEYS keys. It walks over the other rows in tiles of OTHERS. Scores
+// are products of own and other rows, gradients of the probabilities those of own and other values: Q, K, dO and V where
+// queries are owned, and K, Q, V and dO where keys are.
+//
+// Thread (tx, ty) computes what own rows 4 ty .. 4 ty + 3 have with other rows 2 tx and 2 tx + 1 of a tile.
+
+#include "attention/common.cuh"
+#include "attention/vectors.cuh"
+
+constexpr unsigned own_length = OF_KEYS ? T : S;
+constexpr unsigned other_length = OF_KEYS ? S : T;
+static_assert(OWN == 64 && OTHERS == 32, "each of 16 x 16 threads computes 4 x 2 scores");
+static_assert(STAGED * 4 >= 2 * (OWN + OTHERS) * DEPTH && STAGED >= VALUES * COLUMNS * 16, "both fit into the stage");
+
+// Of the heads that a block works on, from their first rows on.
+struct Heads {
+    const elem* own;
+    const elem* own_value;
+    const elem* other;
+    const elem* other_value;
+    const float* lse;
+    const float* delta;
+};
+
+// Of four own rows and two others.
+struct Found {
+    float probability[4][2];
+    float dscore[4][2];
+};
+
+__device__ __forceinline__ void add_products(float (&sum)[4][2], const float* own, const float* other) {
+    const float4 a = *reinterpret_cast<const float4*>(own + 4 * threadIdx.y);
+    const float2 b = *reinterpret_cast<const float2*>(other + 2 * threadIdx.x);
+    sum[0][0] = fmaf(a.x, b.x, sum[0][0]);
+    sum[0][1] = fmaf(a.x, b.y, sum[0][1]);
+    sum[1][0] = fmaf(a.y, b.x, sum[1][0]);
+    sum[1][1] = fmaf(a.y, b.y, sum[1][1]);
+    sum[2][0] = fmaf(a.z, b.x, sum[2][0]);
+    sum[2][1] = fmaf(a.z, b.y, sum[2][1]);
+    sum[3][0] = fmaf(a.w, b.x, sum[3][0]);
+    sum[3][1] = fmaf(a.w, b.y, sum[3][1]);
+}
+
+// Begins with a barrier, behind which stage and factors are free.
+__device__ __forceinline__ Found of_tile(float4* staged, const Heads& heads, unsigned own0, unsigned other0) {
+    float* const own = reinterpret_cast<float*>(staged);  // [DEPTH][OWN]
+    float* const own_value = own + DEPTH * OWN;
+    float* const other = own_value + DEPTH * OWN;  // [DEPTH][OTHERS]
+    float* const other_value = other + DEPTH * OTHERS;
+    float score[4][2] = {}, dprobability[4][2] = {};
+    for (unsigned d0 = 0; d0 < D; d0 += DEPTH) {
+        __syncthreads();
+        stage_transposed<OWN>(own, heads.own, own0, own_length, d0);
+        stage_transposed<OWN>(own_value, heads.own_value, own0, own_length, d0);
+        stage_transposed<OTHERS>(other, heads.other, other0, other_length, d0);
+        stage_transposed<OTHERS>(other_value, heads.other_value, other0, other_length, d0);
+        __syncthreads();
+#pragma unroll
+        for (unsigned d = 0; d < DEPTH; d++) {
+            add_products(score, own + d * OWN, other + d * OTHERS);
+            add_products(dprobability, own_value + d * OWN, other_value + d * OTHERS);
+        }
+    }
+    const float scale = 1.0f / sqrtf((float)D);
+    Found found;
+#pragma unroll
+    for (unsigned r = 0; r < 4; r++) {
+#pragma unroll
+        for (unsigned e = 0; e < 2; e++) {
+            const unsigned row = own0 + 4 * threadIdx.y + r, against = other0 + 2 * threadIdx.x + e;
+            const unsigned query = OF_KEYS ? against : row, key = OF_KEYS ? row : against;
+            const bool seen = query < S && key < visible_keys(query);
+            const float probability = seen ? expf(score[r][e] * scale - heads.lse[query]) : 0.0f;
+            const float delta = seen ? heads.delta[query] : 0.0f;
+            found.probability[r][e] = probability;
+            found.dscore[r][e] = probability * (dprobability[r][e] - delta) * scale;
+        }
+    }
+    return found;
+}
+
+// A barrier must follow before others read them.
+__device__ __forceinline__ void share(float (*factors)[OTHERS], const float (&mine)[4][2]) {
+#pragma unroll
+    for (unsigned r = 0; r < 4; r++) {
+        const float2 pair = make_float2(mine[r][0], mine[r][1]);
+        *reinterpret_cast<float2*>(&factors[4 * threadIdx.y + r][2 * threadIdx.x]) = pair;
+    }
+}
+
+// Writes the sums of a block's own rows.
+__device__ __forceinline__ void store_sums(elem* __restrict__ to, unsigned own0, const float4 (&sums)[4][COLUMNS]) {
+#pragma unroll
+    for (unsigned r = 0; r < 4; r++) {
+        const unsigned row = own0 + 4 * threadIdx.y + r;
+        if (row >= own_length) continue;
+#pragma unroll
+        for (unsigned j = 0; j < COLUMNS; j++) store_columns(to + (u64)row * D, (threadIdx.x + 16 * j) * 4, sums[r][j]);
+    }
+}

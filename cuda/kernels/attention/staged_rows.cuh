@@ -1,0 +1,39 @@
+// Rows of Q, K, V and their gradients in shared memory, in the element type, for tensor cores. Blocks of 16 x 16 threads.
+
+#include "lib/async_copy.cuh"
+
+// head_dim, padded with zeros to whole matrix instructions.
+constexpr unsigned PADDED = (D + 15) / 16 * 16;
+// A row in shared memory, in chunks of 16 bytes: an odd number, so that eight rows start in eight different bank groups.
+constexpr unsigned ROW_ELEMS = (PADDED / 8 + 1) * 8;
+
+// Copy `count` rows from row `first` on to shared memory, zeros past the end of rows and columns.
+template <unsigned count>
+__device__ __forceinline__ void stage_rows(elem* stage, const elem* __restrict__ matrix, unsigned first, unsigned end) {
+    const unsigned thread = threadIdx.y * 16 + threadIdx.x;
+    for (unsigned i = thread; i < count * (PADDED / 8); i += 256) {
+        const unsigned row = i / (PADDED / 8), column = i % (PADDED / 8) * 8;
+        elem* const to = stage + row * ROW_ELEMS + column;
+        const bool inside = first + row < end;
+        const elem* const from = matrix + (u64)(inside ? first + row : 0) * D;
+        if constexpr (D % 8 == 0) {
+            copy_async(to, from + (column < D ? column : 0), inside && column < D);
+        } else {
+            // Rows do not start at multiples of 16 bytes.
+#pragma unroll
+            for (unsigned e = 0; e < 8; e++) {
+                elem x;
+                x.bits = 0;
+                if (inside && column + e < D) x = from[column + e];
+                to[e] = x;
+            }
+        }
+    }
+    close_copies();
+}
+
+// Wait for this thread's copies, then for everybody's.
+__device__ __forceinline__ void staged_by_all() {
+    wait_for_copies<0>();
+    __syncthreads();
+}

@@ -1,0 +1,177 @@
+// Attention of one token per sequence, the sequence split into parts. The definition is in
+// core/src/suite/workloads/attention_decode.
+//
+// attention_decode_split  against `naive`: blocks per head of keys and part of the sequence, which read each key and value
+//                         once for HELD heads of queries, 16 bytes at a time, with an online softmax
+
+#include "attention_decode/cache.cuh"
+#include "lib/pieces.cuh"
+#include "lib/reduce.cuh"
+
+// LANES neighbouring threads are a team: it shares the rows of a token in pieces of WIDTH elements, lane by lane, and reads
+// KEYS tokens before it uses the first, so that much is under way. Each team has an online softmax of its own per query;
+// those of a block are merged once, at the end.
+
+constexpr unsigned row_pieces = D / WIDTH;
+constexpr unsigned teams = THREADS / LANES;
+constexpr unsigned group = HEADS / KEY_HEADS;
+constexpr unsigned shares = group / HELD;
+
+// The thread's piece `i` of a row, zeros past its end.
+__device__ __forceinline__ stored piece_of_row(const elem* __restrict__ row, unsigned i) {
+    const unsigned index = threadIdx.x % LANES + i * LANES;
+    stored piece = {};
+    if (LANES * PIECES == row_pieces || index < row_pieces) piece = load_stored(row, index);
+    return piece;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    attention_decode_split(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
+                           const unsigned* __restrict__ table, const unsigned* __restrict__ lengths,
+                           float* __restrict__ parts, float* __restrict__ numbers) {
+    __shared__ float merged[THREADS * PIECES * WIDTH];
+    __shared__ float2 of_teams[teams][HELD];
+    const u64 index = flat_workgroup();
+    if (index >= (u64)SEQUENCES * KEY_HEADS * shares * SPLITS) return;
+    const unsigned split = (unsigned)(index % SPLITS);
+    const u64 share = index / SPLITS;
+    const unsigned key_head = (unsigned)(share / shares % KEY_HEADS);
+    const unsigned sequence = (unsigned)(share / (shares * KEY_HEADS));
+    // The heads of a sequence, group by group, are the shares of all sequences, HELD at a time.
+    const u64 first_row = share * HELD;
+    const unsigned team = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    const unsigned begin = split * CHUNK, end = min(lengths[sequence], begin + CHUNK);
+
+    // The exponential is taken to base two, the hardware's own; the change of base is part of the scale.
+    const float scale = 1.4426950408889634f / sqrtf((float)D);
+    piece query[HELD][PIECES], sums[HELD][PIECES];
+    float top[HELD], total[HELD];
+#pragma unroll
+    for (unsigned g = 0; g < HELD; g++) {
+        top[g] = negative_infinity();
+        total[g] = 0.0f;
+#pragma unroll
+        for (unsigned i = 0; i < PIECES; i++) {
+            query[g][i] = widened(piece_of_row(q + (first_row + g) * D, i));
+            sums[g][i] = piece_of(0.0f);
+        }
+    }
+
+    // Past the end the last token is read again, and weighs nothing. All threads take every turn: teams of a warp exchange
+    // their products together.
+    const auto token = [&](unsigned first, unsigned u) { return min(first + u * teams + team, end - 1); };
+    u64 at[KEYS];
+    if (begin < end) {
+#pragma unroll
+        for (unsigned u = 0; u < KEYS; u++) at[u] = cache_at(table, sequence, token(begin, u), key_head);
+    }
+    for (unsigned first = begin; first < end; first += teams * KEYS) {
+        stored key[KEYS][PIECES], value[KEYS][PIECES];
+#pragma unroll
+        for (unsigned u = 0; u < KEYS; u++) {
+#pragma unroll
+            for (unsigned i = 0; i < PIECES; i++) key[u][i] = piece_of_row(k + at[u], i);
+        }
+#pragma unroll
+        for (unsigned u = 0; u < KEYS; u++) {
+#pragma unroll
+            for (unsigned i = 0; i < PIECES; i++) value[u][i] = piece_of_row(v + at[u], i);
+        }
+        // The next turn's pages are looked up behind this turn's keys.
+#pragma unroll
+        for (unsigned u = 0; u < KEYS; u++) {
+            at[u] = cache_at(table, sequence, token(first + teams * KEYS, u), key_head);
+        }
+
+        float weight[HELD][KEYS];
+#pragma unroll
+        for (unsigned u = 0; u < KEYS; u++) {
+            piece wide[PIECES];
+#pragma unroll
+            for (unsigned i = 0; i < PIECES; i++) wide[i] = widened(key[u][i]);
+            const bool inside = first + u * teams + team < end;
+#pragma unroll
+            for (unsigned g = 0; g < HELD; g++) {
+                float dot = 0.0f;
+#pragma unroll
+                for (unsigned i = 0; i < PIECES; i++) {
+#pragma unroll
+                    for (unsigned e = 0; e < WIDTH; e++) dot = fmaf(query[g][i].at[e], wide[i].at[e], dot);
+                }
+                dot = lanes_sum(dot, LANES);
+                weight[g][u] = inside ? dot * scale : negative_infinity();
+            }
+        }
+#pragma unroll
+        for (unsigned g = 0; g < HELD; g++) {
+            float highest = top[g];
+#pragma unroll
+            for (unsigned u = 0; u < KEYS; u++) highest = fmaxf(highest, weight[g][u]);
+            // While a team has had no token, all its scores are -inf; zero as the base keeps inf - inf away.
+            const float base = highest == negative_infinity() ? 0.0f : highest;
+            const float rescale = exp2f(top[g] - base);
+            top[g] = highest;
+            total[g] *= rescale;
+#pragma unroll
+            for (unsigned u = 0; u < KEYS; u++) {
+                weight[g][u] = exp2f(weight[g][u] - base);
+                total[g] += weight[g][u];
+            }
+#pragma unroll
+            for (unsigned i = 0; i < PIECES; i++) {
+#pragma unroll
+                for (unsigned e = 0; e < WIDTH; e++) sums[g][i].at[e] *= rescale;
+            }
+        }
+#pragma unroll
+        for (unsigned u = 0; u < KEYS; u++) {
+#pragma unroll
+            for (unsigned i = 0; i < PIECES; i++) {
+                const piece wide = widened(value[u][i]);
+#pragma unroll
+                for (unsigned g = 0; g < HELD; g++) {
+#pragma unroll
+                    for (unsigned e = 0; e < WIDTH; e++) {
+                        sums[g][i].at[e] = fmaf(weight[g][u], wide.at[e], sums[g][i].at[e]);
+                    }
+                }
+            }
+        }
+    }
+
+    if (lane == 0) {
+#pragma unroll
+        for (unsigned g = 0; g < HELD; g++) of_teams[team][g] = make_float2(top[g], total[g]);
+    }
+    constexpr unsigned padded = LANES * PIECES * WIDTH;
+#pragma unroll
+    for (unsigned g = 0; g < HELD; g++) {
+        // Also ends the reading of the query before.
+        __syncthreads();
+        float highest = negative_infinity(), all = 0.0f;
+        for (unsigned other = 0; other < teams; other++) highest = fmaxf(highest, of_teams[other][g].x);
+        const float base = highest == negative_infinity() ? 0.0f : highest;
+        for (unsigned other = 0; other < teams; other++) {
+            all = fmaf(of_teams[other][g].y, exp2f(of_teams[other][g].x - base), all);
+        }
+        const float rescale = exp2f(top[g] - base);
+#pragma unroll
+        for (unsigned i = 0; i < PIECES; i++) {
+#pragma unroll
+            for (unsigned e = 0; e < WIDTH; e++) {
+                merged[team * padded + (lane + i * LANES) * WIDTH + e] = sums[g][i].at[e] * rescale;
+            }
+        }
+        __syncthreads();
+        const u64 part = (first_row + g) * SPLITS + split;
+        for (unsigned x = threadIdx.x; x < D; x += THREADS) {
+            float sum = 0.0f;
+            for (unsigned other = 0; other < teams; other++) sum += merged[other * padded + x];
+            parts[part * D + x] = sum;
+        }
+        if (threadIdx.x == 0) {
+            numbers[part * 2] = highest;
+            numbers[part * 2 + 1] = all;
+        }
+    }
+}

@@ -1,0 +1,16 @@
+// Sums in device memory to which many blocks add.
+
+// Add two neighbours of a row of so many columns, as far as the row goes. `to` is where column `column` lies, an even one
+// of a row that begins at a multiple of `columns` elements.
+template <unsigned columns>
+__device__ __forceinline__ void add_pair(float* to, unsigned column, float first, float second) {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (columns % 2 == 0) {
+        // One operation for both, where their address is a multiple of eight bytes.
+        if (column < columns) asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(first), "f"(second) : "memory");
+        return;
+    }
+#endif
+    if (column < columns) atomicAdd(to, first);
+    if (column + 1 < columns) atomicAdd(to + 1, second);
+}
