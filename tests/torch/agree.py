@@ -9,6 +9,7 @@ autograd. Exit code 1: an output is farther off than 1e-4 (f32) or 5e-3 (f16) of
 """
 
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,14 +27,15 @@ VARIANTS = {
     "rmsnorm": (ROWS, {"fwd": ["naive", "row"], "bwd": ["naive", "row"]}),
     "add_layernorm": (ROWS, {"fwd": ["naive", "separate", "fused"], "bwd": ["naive", "fused"]}),
     "gelu": (["n4099,tanh", "n4096,erf"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector"])),
+    "dropout": (["n4099", "n4096,p0.5"], dict.fromkeys(["fwd", "bwd"], ["naive", "stored", "regenerated"])),
     "rope": (["b2,h3,s37,d64", "b1,h8,s50,d24"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector", "heads"])),
 }
 
 
 def extents(shape):
     """Numbers by name; words are left out."""
-    names = ((part.rstrip("0123456789"), part) for part in shape.split(","))
-    return {name: int(part[len(name) :]) for name, part in names if part != name}
+    parts = (re.fullmatch(r"([a-z]+)([0-9.]+)", part) for part in shape.split(","))
+    return {part[1]: float(part[2]) if "." in part[2] else int(part[2]) for part in parts if part}
 
 
 def random(rng, shape, dtype, around=0.0):
@@ -64,9 +66,38 @@ def rotate(x, cosines, sines):
     return torch.cat([low * cosines - high * sines, high * cosines + low * sines], -1)
 
 
+def philox(counters, key):
+    """The four words of Philox 4x32-10 for each counter below 2^32."""
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    words = [counters.astype(np.uint64)] + [np.zeros(len(counters), np.uint64)] * 3
+    key = [np.uint64(word) for word in key]
+    for _ in range(10):
+        first, third = words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)
+        words = [(third >> half) ^ words[1] ^ key[0], third & low, (first >> half) ^ words[3] ^ key[1], first & low]
+        key = [(key[0] + np.uint64(0x9E3779B9)) & low, (key[1] + np.uint64(0xBB67AE85)) & low]
+    return np.stack(words, 1)
+
+
+def dropout(n, forward, dtype, rng):
+    share = n.get("p", 0.1)
+    inputs = {name: random(rng, n["n"], dtype) for name in (["x"] if forward else ["x", "dout"])}
+    inputs["seed"] = rng.integers(0, 2**32, 2, dtype=np.uint32)
+    words = philox(np.arange((n["n"] + 3) // 4), inputs["seed"]).reshape(-1)[: n["n"]]
+    factor = torch.from_numpy((words >= int(share * 2**32)) / (1 - share))
+    if forward:
+        return inputs, lambda x, seed: {"out": x * factor}
+    of = lambda x: [x * factor]
+    return inputs, lambda x, seed, dout: {"dx": gradients(of, {"x": x}, ["x"], [dout])["x"]}
+
+
+OTHERS = {"dropout": dropout}
+
+
 def problem(workload, direction, shape, dtype, rng):
     """Inputs by name, and a function from the same in f64 to outputs by name."""
     n, forward = extents(shape), direction == "fwd"
+    if workload in OTHERS:
+        return OTHERS[workload](n, forward, dtype, rng)
     if workload == "gelu":
         name = "tanh" if "tanh" in shape else "none"
         inputs = {"x": random(rng, n["n"], dtype)}
@@ -138,7 +169,7 @@ def worst(program, target, case, rng):
             np.save(f"{folder}/{name}.in.npy", array)
             command += ["--input", f"{name}={folder}/{name}.in.npy"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        want = reference(**{name: torch.from_numpy(array).double() for name, array in inputs.items()})
+        want = reference(**{name: torch.from_numpy(array.astype(np.float64)) for name, array in inputs.items()})
         off = {}
         for name, right in want.items():
             file = Path(folder) / f"{name}.npy"
