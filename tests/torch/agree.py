@@ -28,6 +28,7 @@ VARIANTS = {
     "add_layernorm": (ROWS, {"fwd": ["naive", "separate", "fused"], "bwd": ["naive", "fused"]}),
     "gelu": (["n4099,tanh", "n4096,erf"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector"])),
     "dropout": (["n4099", "n4096,p0.5"], dict.fromkeys(["fwd", "bwd"], ["naive", "stored", "regenerated"])),
+    "adamw": (["n4099,t1", "n4096"], {"fwd": ["separate", "scalar", "vector"]}),
     "rope": (["b2,h3,s37,d64", "b1,h8,s50,d24"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector", "heads"])),
 }
 
@@ -90,7 +91,24 @@ def dropout(n, forward, dtype, rng):
     return inputs, lambda x, seed, dout: {"dx": gradients(of, {"x": x}, ["x"], [dout])["x"]}
 
 
-OTHERS = {"dropout": dropout}
+def adamw(n, forward, dtype, rng):
+    inputs = {"param": random(rng, n["n"], dtype), "grad": random(rng, n["n"], dtype)}
+    inputs |= {"m": 0.1 * random(rng, n["n"], "f32"), "v": 0.01 + 0.01 * random(rng, n["n"], "f32") ** 2}
+
+    def step(param, grad, m, v):
+        leaf = torch.nn.Parameter(param.clone())
+        leaf.grad = grad.clone()
+        optimizer = torch.optim.AdamW([leaf], lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+        before = torch.tensor(n.get("t", 100) - 1.0)
+        optimizer.state[leaf] = {"step": before, "exp_avg": m.clone(), "exp_avg_sq": v.clone()}
+        optimizer.step()
+        state = optimizer.state[leaf]
+        return {"param": leaf.detach(), "m": state["exp_avg"], "v": state["exp_avg_sq"]}
+
+    return inputs, step
+
+
+OTHERS = {"dropout": dropout, "adamw": adamw}
 
 
 def problem(workload, direction, shape, dtype, rng):
