@@ -29,6 +29,10 @@ VARIANTS = {
     "gelu": (["n4099,tanh", "n4096,erf"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector"])),
     "dropout": (["n4099", "n4096,p0.5"], dict.fromkeys(["fwd", "bwd"], ["naive", "stored", "regenerated"])),
     "adamw": (["n4099,t1", "n4096"], {"fwd": ["separate", "scalar", "vector"]}),
+    "cross_entropy": (
+        ROWS,
+        {"fwd": ["naive", "separate", "online", "row"], "bwd": ["naive", "separate", "fused"]},
+    ),
     "rope": (["b2,h3,s37,d64", "b1,h8,s50,d24"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector", "heads"])),
 }
 
@@ -108,7 +112,22 @@ def adamw(n, forward, dtype, rng):
     return inputs, step
 
 
-OTHERS = {"dropout": dropout, "adamw": adamw}
+def cross_entropy(n, forward, dtype, rng):
+    inputs = {"logits": random(rng, (n["r"], n["c"]), dtype)}
+    inputs["targets"] = rng.integers(0, n["c"], n["r"], dtype=np.uint32)
+    if forward:
+        each = lambda logits, targets: F.cross_entropy(logits, targets.long(), reduction="none")[:, None]
+        return inputs, lambda **given: {"loss": each(**given), "lse": given["logits"].logsumexp(1, keepdim=True)}
+    inputs["dloss"] = 100.0 * n["r"] * np.ones(1, np.float32)
+
+    def back(logits, targets, dloss):
+        of = lambda logits: [F.cross_entropy(logits, targets.long())]
+        return {"dlogits": gradients(of, {"logits": logits}, ["logits"], [dloss])["logits"]}
+
+    return inputs, back
+
+
+OTHERS = {"dropout": dropout, "adamw": adamw, "cross_entropy": cross_entropy}
 
 
 def problem(workload, direction, shape, dtype, rng):
