@@ -33,6 +33,7 @@ VARIANTS = {
         ROWS,
         {"fwd": ["naive", "separate", "online", "row"], "bwd": ["naive", "separate", "fused"]},
     ),
+    "loss_sigmoid": (["n37,d129", "n128,d64"], {"fwd": ["naive", "separate", "fused"], "bwd": ["naive", "tiled"]}),
     "rope": (["b2,h3,s37,d64", "b1,h8,s50,d24"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector", "heads"])),
 }
 
@@ -127,7 +128,26 @@ def cross_entropy(n, forward, dtype, rng):
     return inputs, back
 
 
-OTHERS = {"dropout": dropout, "adamw": adamw, "cross_entropy": cross_entropy}
+def loss_sigmoid(n, forward, dtype, rng):
+    dims, kind = (n["n"], n["d"]), {"f32": np.float32, "f16": np.float16}[dtype]
+    inputs = {name: (rng.standard_normal(dims) / n["d"] ** 0.5).astype(kind) for name in ["x", "y"]}
+    inputs |= {"temperature": np.full(1, 10, np.float32), "bias": np.full(1, -3, np.float32)}
+
+    def loss(x, y, temperature, bias):
+        signs = 2 * torch.eye(n["n"], dtype=torch.float64) - 1
+        return [-F.logsigmoid(signs * (temperature * x @ y.T + bias)).sum() / n["n"]]
+
+    if forward:
+        return inputs, lambda **given: {"loss": loss(**given)[0]}
+    inputs["dloss"] = np.full(1, 100, np.float32)
+
+    def back(dloss, **given):
+        return {f"d{name}": value for name, value in gradients(loss, given, list(given), [dloss]).items()}
+
+    return inputs, back
+
+
+OTHERS = {"dropout": dropout, "adamw": adamw, "cross_entropy": cross_entropy, "loss_sigmoid": loss_sigmoid}
 
 
 def problem(workload, direction, shape, dtype, rng):
