@@ -34,6 +34,7 @@ VARIANTS = {
         {"fwd": ["naive", "separate", "online", "row"], "bwd": ["naive", "separate", "fused"]},
     ),
     "loss_sigmoid": (["n37,d129", "n128,d64"], {"fwd": ["naive", "separate", "fused"], "bwd": ["naive", "tiled"]}),
+    "loss_smape": (["n4099,k4", "n4096,w2.5"], {"fwd": ["separate", "fused"], "bwd": ["scalar", "vector"]}),
     "rope": (["b2,h3,s37,d64", "b1,h8,s50,d24"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector", "heads"])),
 }
 
@@ -147,7 +148,22 @@ def loss_sigmoid(n, forward, dtype, rng):
     return inputs, back
 
 
-OTHERS = {"dropout": dropout, "adamw": adamw, "cross_entropy": cross_entropy, "loss_sigmoid": loss_sigmoid}
+def loss_smape(n, forward, dtype, rng):
+    inputs = {"pred": 3 * random(rng, n["n"], dtype, 1.0), "targets": random(rng, n["n"], dtype, 4.0)}
+
+    def loss(pred, targets):
+        size, along, factor = targets.abs(), pred * targets.sign(), n.get("k", 2)
+        outside = F.relu(torch.maximum(along - factor * size, size / factor - along))
+        error = 2 * (pred - targets).abs() / (pred.abs() + size + 1e-8)
+        return [(error + n.get("w", 0.5) * outside / (size + 1e-8)).mean()]
+
+    if forward:
+        return inputs, lambda **given: {"loss": loss(**given)[0]}
+    inputs["dloss"] = np.full(1, 100 * n["n"], np.float32)
+    return inputs, lambda dloss, **given: {"dpred": gradients(loss, given, ["pred"], [dloss])["pred"]}
+
+
+OTHERS = {"dropout": dropout, "adamw": adamw, "cross_entropy": cross_entropy, "loss_sigmoid": loss_sigmoid, "loss_smape": loss_smape}
 
 
 def problem(workload, direction, shape, dtype, rng):
