@@ -15,181 +15,19 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import problems
 import torch
-import torch.nn.functional as F
 
 BOUND = {"f32": 1e-4, "f16": 5e-3}
-ROWS = ["r37,c129", "r64,c1024"]
-HEADS = ["b2,h3,s37,t50,d72", "b1,h8,kv2,s130,d128,causal", "b2,h6,kv1,s50,t67,d64,causal"]
-CACHES = ["b3,h8,kv2,t300,d128,ragged", "b2,h5,kv1,t67,d64,p7", "b2,h4,t130,d72,contiguous"]
-VARIANTS = {
-    "softmax": (ROWS, {"fwd": ["naive", "online", "row"], "bwd": ["naive", "row"]}),
-    "layernorm": (ROWS, {"fwd": ["naive", "row"], "bwd": ["naive", "row"]}),
-    "rmsnorm": (ROWS, {"fwd": ["naive", "row"], "bwd": ["naive", "row"]}),
-    "add_layernorm": (ROWS, {"fwd": ["naive", "separate", "fused"], "bwd": ["naive", "fused"]}),
-    "gelu": (["n4099,tanh", "n4096,erf"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector"])),
-    "rope": (["b2,h3,s37,d64", "b1,h8,s50,d24"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector", "heads"])),
-    "attention": (
-        HEADS,
-        {"fwd": ["manual", "flash", "flash_mma"], "bwd": ["manual", "flash", "flash_atomic", "flash_mma"]},
-    ),
-    "attention_decode": (CACHES, {"fwd": ["naive", "split"]}),
-}
 # What exists in CUDA only, and there with 16-bit floats only.
-CUDA_ONLY = {"flash_atomic", "flash_mma"}
-NOT_F32 = {"flash_mma"}
+CUDA_ONLY = {"flash_atomic", "flash_mma", "mma", "vendor"}
+NOT_F32 = {"flash_mma", "mma"}
 
 
-def extents(shape):
-    """Numbers by name; words are left out."""
-    names = ((part.rstrip("0123456789"), part) for part in shape.split(","))
-    return {name: int(part[len(name) :]) for name, part in names if part != name}
-
-
-def random(rng, shape, dtype, around=0.0):
-    return (around + rng.standard_normal(shape)).astype({"f32": np.float32, "f16": np.float16}[dtype])
-
-
-def gradients(function, inputs, names, upstream):
-    """Gradients of a function's results, each weighted with its upstream gradient."""
-    leaves = {name: value.clone().requires_grad_(name in names) for name, value in inputs.items()}
-    results = function(**leaves)
-    total = sum((result * weight).sum() for result, weight in zip(results, upstream))
-    return dict(zip(names, torch.autograd.grad(total, [leaves[name] for name in names])))
-
-
-def layernorm(x, gamma, beta):
-    mean = x.mean(1, keepdim=True)
-    rstd = (x.var(1, correction=0, keepdim=True) + 1e-5).rsqrt()
-    return {"out": (x - mean) * rstd * gamma + beta, "mean": mean, "rstd": rstd}
-
-
-def rmsnorm(x, gamma):
-    rstd = (x.square().mean(1, keepdim=True) + 1e-6).rsqrt()
-    return {"out": x * rstd * gamma, "rstd": rstd}
-
-
-def rotate(x, cosines, sines):
-    low, high = x.chunk(2, -1)
-    return torch.cat([low * cosines - high * sines, high * cosines + low * sines], -1)
-
-
-def attention(q, k, v, causal):
-    group = q.shape[1] // k.shape[1]
-    s, t = q.shape[2], k.shape[2]
-    # Aligned to the last key; PyTorch's own `is_causal` is aligned to the first.
-    seen = torch.ones(s, t, dtype=torch.bool).tril(t - s) if causal else None
-    k, v = (x.repeat_interleave(group, 1) for x in (k, v))
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-
-
-def attention_problem(n, shape, direction, dtype, rng):
-    kv, t, causal = n.get("kv", n["h"]), n.get("t", n["s"]), "causal" in shape.split(",")
-    inputs = {"q": random(rng, (n["b"], n["h"], n["s"], n["d"]), dtype)}
-    inputs |= {name: random(rng, (n["b"], kv, t, n["d"]), dtype) for name in "kv"}
-    if direction == "fwd":
-        return inputs, lambda **given: {"out": attention(**given, causal=causal)}
-    inputs["dout"] = random(rng, inputs["q"].shape, dtype)
-
-    def back(dout, **given):
-        found = gradients(lambda **g: [attention(**g, causal=causal)], given, ["q", "k", "v"], [dout])
-        return {f"d{name}": value for name, value in found.items()}
-
-    return inputs, back
-
-
-def decode_problem(n, shape, dtype, rng):
-    kv, size = n.get("kv", n["h"]), n.get("p", 16)
-    entries = -(-n["t"] // size)
-    pages = n["b"] * entries
-    dealt = np.arange(pages) if "contiguous" in shape else rng.permutation(pages)
-    inputs = {"q": random(rng, (n["b"], n["h"], n["d"]), dtype)}
-    inputs |= {name: random(rng, (pages, size, kv, n["d"]), dtype) for name in "kv"}
-    inputs["table"] = dealt.reshape(n["b"], entries).astype(np.uint32)
-    inputs["lengths"] = rng.integers(1, n["t"] + 1, n["b"]).astype(np.uint32)
-
-    def of_sequence(q, k, v, table, length):
-        k, v = (x[table.long()].flatten(0, 1)[: int(length)].transpose(0, 1)[None] for x in (k, v))
-        return attention(q[None, :, None], k, v, False)[0, :, 0]
-
-    def forward(q, k, v, table, lengths):
-        return {"out": torch.stack([of_sequence(q[i], k, v, table[i], lengths[i]) for i in range(n["b"])])}
-
-    return inputs, forward
-
-
-def problem(workload, direction, shape, dtype, rng):
-    """Inputs by name, and a function from the same in f64 to outputs by name."""
-    n, forward = extents(shape), direction == "fwd"
-    if workload == "attention":
-        return attention_problem(n, shape, direction, dtype, rng)
-    if workload == "attention_decode":
-        return decode_problem(n, shape, dtype, rng)
-    if workload == "gelu":
-        name = "tanh" if "tanh" in shape else "none"
-        inputs = {"x": random(rng, n["n"], dtype)}
-        if forward:
-            return inputs, lambda x: {"out": F.gelu(x, approximate=name)}
-        inputs["dout"] = random(rng, n["n"], dtype)
-        of = lambda x: [F.gelu(x, approximate=name)]
-        return inputs, lambda x, dout: {"dx": gradients(of, {"x": x}, ["x"], [dout])["x"]}
-    if workload == "rope":
-        dims = [n["b"], n["h"], n["s"], n["d"]]
-        angles = np.arange(n["s"])[:, None] / 10000.0 ** (np.arange(n["d"] // 2) * 2.0 / n["d"])
-        tables = {"cosines": np.cos(angles).astype(np.float32), "sines": np.sin(angles).astype(np.float32)}
-        if forward:
-            return {"x": random(rng, dims, dtype)} | tables, lambda x, **t: {"out": rotate(x, **t)}
-        back = lambda dout, cosines, sines: {"dx": rotate(dout, cosines, -sines)}
-        return {"dout": random(rng, dims, dtype)} | tables, back
-    dims = (n["r"], n["c"])
-    inputs = {"x": random(rng, dims, dtype)}
-    if workload != "softmax":
-        inputs["gamma"] = random(rng, n["c"], dtype, 1.0)
-    if not forward:
-        inputs["dout"] = random(rng, dims, dtype)
-    if workload == "softmax":
-        if forward:
-            return inputs, lambda x: {"out": x.softmax(1)}
-        return inputs, lambda x, dout: {"dx": gradients(lambda x: [x.softmax(1)], {"x": x}, ["x"], [dout])["x"]}
-    if workload == "rmsnorm":
-        if forward:
-            return inputs, lambda **given: rmsnorm(**given)
-
-        def back(x, gamma, dout):
-            given = gradients(lambda **g: [rmsnorm(**g)["out"]], {"x": x, "gamma": gamma}, ["x", "gamma"], [dout])
-            return {f"d{name}": value for name, value in given.items()}
-
-        return inputs, back
-    added = workload == "add_layernorm"
-    if forward:
-        inputs["beta"] = random(rng, n["c"], dtype)
-        if not added:
-            return inputs, lambda **given: layernorm(**given)
-        inputs["residual"] = random(rng, dims, dtype)
-
-        def sum_and_norm(x, residual, gamma, beta):
-            exact = x + residual
-            stored = exact.to({"f32": torch.float32, "f16": torch.float16}[dtype]).double()
-            return {"sum": exact} | layernorm(stored, gamma, beta)
-
-        return inputs, sum_and_norm
-    if added:
-        inputs["sum"], inputs["dsum"] = inputs.pop("x"), random(rng, dims, dtype)
-
-    def back(gamma, dout, x=None, sum=None, dsum=None):
-        x = sum if added else x
-        given = {"x": x, "gamma": gamma, "beta": torch.zeros_like(gamma)}
-        of = lambda x, gamma, beta: [layernorm(x, gamma, beta)["out"], x]
-        upstream = [dout, dsum if added else torch.zeros_like(dout)]
-        return {f"d{name}": value for name, value in gradients(of, given, ["x", "gamma", "beta"], upstream).items()}
-
-    return inputs, back
-
-
-def worst(program, target, case, rng):
+def worst(module, program, target, case, rng):
     """How far each output is off, as a share of the largest element of its reference."""
     workload, direction, shape, dtype, _ = case.split("/")
-    inputs, reference = problem(workload, direction, shape, dtype, rng)
+    inputs, reference = module.problem(workload, direction, shape, dtype, rng)
     with tempfile.TemporaryDirectory() as folder:
         command = [program, "eval", case, "--target", target, "--output-dir", folder]
         for name, array in inputs.items():
@@ -219,14 +57,14 @@ def main():
     torch.set_num_threads(4)
     rng, failures, count = np.random.default_rng(args.seed), [], 0
     print("| workload | direction | type | cases | largest error, of the largest element |\n| --- | --- | --- | --: | --- |")
-    for workload, (shapes, variants) in VARIANTS.items():
+    for workload, (module, shapes, variants) in problems.CASES.items():
         for direction, offered in variants.items():
             for dtype, bound in BOUND.items():
                 errors = {}
                 names = [name for name in offered if name not in missing(args.target, dtype)]
                 cases = [f"{workload}/{direction}/{shape}/{dtype}/{name}" for shape in shapes for name in names]
                 for case in cases:
-                    for output, error in worst(args.program, args.target, case, rng).items():
+                    for output, error in worst(module, args.program, args.target, case, rng).items():
                         errors[output] = max(error, errors.get(output, 0.0))
                         if not error <= bound:
                             failures.append(f"{case}: {output} is off by {error:.2e}")

@@ -126,17 +126,50 @@ pub fn by_pieces(count: u64, width: u64, caps: &Caps, texts: [&'static str; 3], 
         .grid(spread(count.div_ceil(ELEMENT_THREADS)))
 }
 
-/// Most parts that workgroups leave of a sum over rows.
+/// Most parts that workgroups leave of a sum over rows, or over all pieces.
 pub const MOST_PARTS: u64 = 1024;
-/// Workgroups that go over all rows: by multiprocessor, and in total where their number is not known.
+/// Workgroups that go over all of them: by multiprocessor, and in total where their number is not known.
 const PARTS_PER_UNIT: u64 = 4;
 const PARTS: u64 = 512;
+
+/// Workgroups that go over so many things in turn, each of which leaves its part of a sum.
+pub fn parts_of(count: u64, caps: &Caps) -> u64 {
+    let held = caps.units.map_or(PARTS, |units| u64::from(units) * PARTS_PER_UNIT);
+    held.min(MOST_PARTS).min(count)
+}
+
+/// A stage in which workgroups go over so many pieces in turn, each of which leaves its part of a sum; and how many do.
+pub fn pieces_in_parts(
+    count: u64,
+    width: u64,
+    caps: &Caps,
+    texts: [&'static str; 3],
+    entry: &'static str,
+) -> (Stage, u64) {
+    let parts = parts_of(count.div_ceil(ELEMENT_THREADS), caps);
+    let stage = by_pieces(count, width, caps, texts, entry)
+        .consts(&[("PARTS", parts as u32), ("ROW_THREADS", ELEMENT_THREADS as u32)])
+        .grid(spread(parts))
+        .shared(4 * ELEMENT_THREADS as u32);
+    (stage, parts)
+}
+
+/// The stage that sums so many parts, each a row of so many columns.
+pub fn sum_of_parts(parts: u64, columns: u64, caps: &Caps, text: &'static str, entry: &'static str) -> Stage {
+    let down = if caps.max_invocations >= 1024 { 32 } else { 8 };
+    let consts = [("PARTS", parts), ("PART_COLUMNS", columns), ("DOWN", down)];
+    Stage::kernel(entry, text, entry)
+        .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .threads([32, down as u32, 1])
+        .grid(spread(columns.div_ceil(32)))
+        .shared(32 * down as u32 * 4)
+        .costing(Cost::new(parts * columns, parts * columns * 4, columns * 4))
+}
 
 impl RowShare {
     /// Workgroups that go over all rows in turn, each of which leaves its part of a sum over rows.
     pub fn parts(&self, caps: &Caps) -> u64 {
-        let held = caps.units.map_or(PARTS, |units| u64::from(units) * PARTS_PER_UNIT);
-        held.min(MOST_PARTS).min(self.of.rows.div_ceil(self.at_once()))
+        parts_of(self.of.rows.div_ceil(self.at_once()), caps)
     }
 
     /// The stage for so many workgroups, which reduce so many sums over a row at a time.
@@ -152,26 +185,9 @@ impl RowShare {
 
     /// The stage that sums the parts, each of `sums` rows of the matrix's columns.
     pub fn sum_of_parts(&self, caps: &Caps, sums: u64, text: &'static str, entry: &'static str) -> Stage {
-        sum_of_parts(self.parts(caps), [sums, self.of.columns], caps, text, entry)
+        sum_of_parts(self.parts(caps), sums * self.of.columns, caps, text, entry)
+            .consts(&[("COLUMNS", self.of.columns as u32)])
     }
-}
-
-/// The stage that sums so many parts, each of so many rows of so many columns.
-pub fn sum_of_parts(
-    parts: u64,
-    [sums, columns]: [u64; 2],
-    caps: &Caps,
-    text: &'static str,
-    entry: &'static str,
-) -> Stage {
-    let down = if caps.max_invocations >= 1024 { 32 } else { 8 };
-    let consts = [("PARTS", parts), ("COLUMNS", columns), ("PART_COLUMNS", sums * columns), ("DOWN", down)];
-    Stage::kernel(entry, text, entry)
-        .consts(&consts.map(|(name, value)| (name, value as u32)))
-        .threads([32, down as u32, 1])
-        .grid(spread((sums * columns).div_ceil(32)))
-        .shared(32 * down as u32 * 4)
-        .costing(Cost::new(parts * sums * columns, parts * sums * columns * 4, sums * columns * 4))
 }
 
 #[cfg(test)]

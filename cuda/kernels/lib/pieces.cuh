@@ -39,3 +39,23 @@ __device__ __forceinline__ void store_piece(elem* __restrict__ out, u64 index, c
     for (unsigned i = 0; i < WIDTH; i++) to.at[i] = to_elem(x.at[i]);
     reinterpret_cast<stored*>(out)[index] = to;
 }
+
+// Pieces of arrays that are f32 whatever the element type.
+struct alignas(WIDTH * sizeof(float)) floats {
+    float at[WIDTH];
+};
+
+__device__ __forceinline__ piece load_floats(const float* __restrict__ x, u64 index) {
+    const floats from = reinterpret_cast<const floats*>(x)[index];
+    piece wide;
+#pragma unroll
+    for (unsigned i = 0; i < WIDTH; i++) wide.at[i] = from.at[i];
+    return wide;
+}
+
+__device__ __forceinline__ void store_floats(float* __restrict__ out, u64 index, const piece& x) {
+    floats to;
+#pragma unroll
+    for (unsigned i = 0; i < WIDTH; i++) to.at[i] = x.at[i];
+    reinterpret_cast<floats*>(out)[index] = to;
+}

@@ -175,7 +175,8 @@ impl Stages<'_> {
             .shared((32 * DOWN * width * 4) as u32)
             .args([("x", from, Read), ("sums", parts, Write)])
             .costing(Cost::new(rows * columns, self.bytes(rows * columns), count * columns * 4));
-        let second = sum_of_parts(count, [1, columns], self.caps, "rmsnorm/parts", "rmsnorm_parts")
+        let second = sum_of_parts(count, columns, self.caps, "rmsnorm/parts", "rmsnorm_parts")
+            .consts(&[("COLUMNS", columns as u32)])
             .args([("parts", parts, Read), ("dgamma", to, Write)]);
         [first, second]
     }

@@ -1,0 +1,304 @@
+//! The pairwise sigmoid loss of two sets of embeddings: `loss = −1/n Σ_ij log σ(z_ij (t x_i·y_j + b))` with `z_ij = 1` where
+//! `i = j`, and `−1` elsewhere.
+//!
+//! Formula: Zhai et al., "Sigmoid Loss for Language Image Pre-Training" (2023). Temperature `t` and bias `b` are inputs, f32.
+//! Operations are counted as those of the products, two a term; bytes as both sets read once.
+
+use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, one, zero};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, MOST_PARTS, Preset,
+    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, parts_of, pieces_in_parts, spread,
+    sum_of_parts,
+};
+use rayon::prelude::*;
+
+mod backward;
+mod pairs;
+
+use pairs::Pairs;
+
+const X: usize = 0;
+const Y: usize = 1;
+const TEMPERATURE: usize = 2;
+const BIAS: usize = 3;
+
+/// Most elements of a set, and most pairs: positions are counted in 32 bits, also where a grid reaches past the end.
+const MOST: u64 = (1 << 32) - (1 << 20);
+
+/// Shapes around the edges of tiles of 64 by 64 that go 16 deep.
+const AWKWARD: &[&str] = &["n1,d1", "n3,d5", "n67,d130", "n64,d64", "n65,d33", "n130,d16", "n9,d257"];
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "pairwise sigmoid loss of two sets of embeddings",
+        axes: const { &[Axis::extent("n", "embeddings of each set"), Axis::extent("d", "elements of an embedding")] },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: |shape| match shape["n"] * shape["n"].max(shape["d"]) {
+            n if n > MOST => Err(format!("kernels count pairs and elements in 32 bits: at most {MOST} of them")),
+            _ => Ok(()),
+        },
+        forms: vec![forward(), backward::form()],
+    }
+}
+
+fn forward() -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Flops,
+        headline: Some("n1024,d512"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers: |p| {
+            let n = p["n"];
+            let mut buffers = given(p).to_vec();
+            buffers.extend([
+                BufferSpec::output("loss", Elem::F32, &[1]),
+                BufferSpec::scratch("logits", Elem::F32, &[n, n]),
+                BufferSpec::scratch("parts", Elem::F32, &[(n * n).min(MOST_PARTS)]),
+            ]);
+            buffers
+        },
+        cost: |p| Cost::new(products(p), 2 * set(p) + 8, 4),
+        tolerance: |p, _| tolerance(p),
+        reference: Reference {
+            row_cost: |p, _| p["n"] * p["n"] * p["d"],
+            rows: |p, inputs| {
+                let pairs = Pairs::new(p, inputs);
+                Box::new(move |_, _, out| out[0] = pairs.loss())
+            },
+        },
+        setup: None,
+        host: Some(host),
+        variants: vec![
+            Variant::kernel(
+                "naive",
+                "three stages: logits are stored, a thread each; workgroups go over them; their parts are summed",
+                |p, caps| stored(p, caps, plain(p, "loss_sigmoid/naive", "loss_sigmoid_naive_logits", p["n"])),
+            ),
+            Variant::kernel(
+                "separate",
+                "the same stages, logits by tiles of 64 by 64 whose rows and columns are shared in the workgroup's memory",
+                separate,
+            ),
+            Variant::kernel(
+                "fused",
+                "the same tiles, whose terms are summed as they are made: no logit is stored",
+                fused,
+            ),
+        ],
+        fallback: &["fused", "separate", "naive"],
+        preconditions: Vec::new(),
+        hard: hard_sets([|p, _| tolerance(p), |p, _| of_large(p, 1.0), |p, _| of_large(p, LARGE)]),
+        only: None,
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["n1024,d512", "n4096,d512"],
+        _ => &["n1024,d512", "n4096,d512", "n8192,d512"],
+    }
+}
+
+/// Elements of embeddings of about unit length.
+fn element(shape: &Shape, draw: Draw) -> f64 {
+    draw.normal() / (shape["d"] as f64).sqrt()
+}
+
+/// Both sets, and a temperature and a bias as training comes to have them.
+fn given(p: &Problem) -> [BufferSpec; 4] {
+    let dims = [p["n"], p["d"]];
+    [
+        BufferSpec::input("x", Elem::Real, &dims, element),
+        BufferSpec::input("y", Elem::Real, &dims, element),
+        BufferSpec::input("temperature", Elem::F32, &[1], |_, draw| 8.0 + 4.0 * draw.uniform()),
+        BufferSpec::input("bias", Elem::F32, &[1], |_, draw| -2.0 - 2.0 * draw.uniform()),
+    ]
+}
+
+/// Operations of all products of one set with the other.
+fn products(p: &Problem) -> u64 {
+    2 * p["n"] * p["n"] * p["d"]
+}
+
+/// Bytes of a set.
+fn set(p: &Problem) -> u64 {
+    p["n"] * p["d"] * Elem::Real.storage(p.dtype).bytes()
+}
+
+/// Most that the lengths of two embeddings multiply to, with elements of at most `largest`; usual ones are around one long.
+fn lengths(p: &Problem, largest: Option<f64>) -> f64 {
+    match largest {
+        Some(largest) => p["d"] as f64 * largest * largest,
+        None if p["d"] < 64 => 3.47 * 3.47,
+        None => 2.5,
+    }
+}
+
+/// How far a logit may be off.
+fn error(p: &Problem, largest: Option<f64>) -> f64 {
+    12.0 * lengths(p, largest) * 2f64.powi(-24) * (8.0 * (p["d"] as f64).sqrt() + 16.0)
+}
+
+fn tolerance(p: &Problem) -> Tolerance {
+    Tolerance {
+        abs: p["n"] as f64 * 2f64.powi(-126),
+        rel: error(p, None) + 2f64.powi(-24) * (512.0 + p["n"] as f64),
+        reason: "d products are summed in f32, 8·√d·u of their size but with probability e^-32 (Higham and Mary 2019), times a \
+                 temperature of at most 12: a term is off by that relative to itself, and by WGSL's exp of up to 150; terms \
+                 are positive, and n² of them are added in f32",
+    }
+}
+
+/// For elements of at most `largest`, all of whose logits may be large.
+fn of_large(p: &Problem, largest: f64) -> Tolerance {
+    Tolerance {
+        abs: p["n"] as f64 * error(p, Some(largest)),
+        reason: "as usual; a term is off by no more than its logit, which is off relative to the size of its products",
+        ..tolerance(p)
+    }
+}
+
+/// Elements that are large for an embedding.
+const LARGE: f64 = 16.0;
+
+/// With tolerances for usual elements, for those of at most one, and for large ones.
+fn hard_sets([usual, ones, large]: [fn(&Problem, usize) -> Tolerance; 3]) -> Vec<Hard> {
+    let set = |name, about, fills, tolerance| Hard { name, about, applies: any, fills, tolerance };
+    vec![
+        set("zeros", "all zero: every logit is the bias", |_| vec![("x", zero), ("y", zero)], usual),
+        set("equal", "all one: every logit is the same, and large", |_| vec![("x", one), ("y", one)], ones),
+        set(
+            "large",
+            "elements up to 16 of either sign: exponentials overflow, or nothing is left of them",
+            |_| {
+                let fill: Fill = |_, draw| LARGE * (2.0 * draw.uniform() - 1.0);
+                vec![("x", fill), ("y", fill)]
+            },
+            large,
+        ),
+    ]
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (n, d) = (p["n"] as usize, p["d"] as usize);
+    let (temperature, bias) = (inputs[TEMPERATURE].f32()[0], inputs[BIAS].f32()[0]);
+    let of_row = |(i, x): (usize, &[f32])| {
+        let term = |(j, y): (usize, &[f32])| {
+            let logit = temperature * x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>() + bias;
+            let against = if i == j { -logit } else { logit };
+            f64::from(against.max(0.0) + (-against.abs()).exp().ln_1p())
+        };
+        inputs[Y].f32().chunks(d).enumerate().map(term).sum::<f64>()
+    };
+    let sum: f64 = inputs[X].f32().par_chunks(d).enumerate().map(of_row).sum();
+    outputs[0][0] = (sum / n as f64) as f32;
+}
+
+/// Threads of a workgroup, in every text.
+const THREADS: u64 = 256;
+
+/// A stage of one of the plainest texts in so many workgroups.
+fn plain(p: &Problem, text: &'static str, entry: &'static str, groups: u64) -> Stage {
+    Stage::kernel(entry, text, entry)
+        .consts(&[("N", p["n"]), ("D", p["d"]), ("ROW_THREADS", THREADS)].map(|(name, value)| (name, value as u32)))
+        .consts(&[share(p)])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread(groups))
+}
+
+/// A row's share of the mean.
+fn share(p: &Problem) -> (&'static str, f32) {
+    ("SHARE", 1.0 / p["n"] as f32)
+}
+
+/// Rows and columns of a tile, and terms of its products at a time: as the texts have them.
+const TILE: u64 = 64;
+const STEP: u64 = 16;
+/// What two tiles take of a workgroup's memory, in bytes.
+const TILE_BYTES: u32 = (2 * TILE * STEP * 4) as u32;
+
+/// A text of tiles: of so many rows, columns and terms, the terms neighbours in memory on the left, and on the right.
+struct Tiles {
+    text: &'static str,
+    rows: u64,
+    columns: u64,
+    depth: u64,
+    along: [bool; 2],
+}
+
+impl Tiles {
+    fn count(&self) -> u64 {
+        self.rows.div_ceil(TILE) * self.columns.div_ceil(TILE)
+    }
+
+    /// The stage of so many workgroups.
+    fn stage(&self, p: &Problem, entry: &'static str, groups: u64) -> Stage {
+        let across = self.columns.div_ceil(TILE);
+        let consts = [
+            ("N", p["n"]),
+            ("D", p["d"]),
+            ("DEPTH", self.depth),
+            ("ACROSS", across),
+            ("TILES", self.count()),
+            ("PARTS", groups),
+            ("ROW_THREADS", THREADS),
+        ];
+        Stage::kernel(entry, self.text, entry)
+            .consts(&consts.map(|(name, value)| (name, value as u32)))
+            .consts(&[share(p)])
+            .consts(&[("LEFT_ALONG", self.along[0]), ("RIGHT_ALONG", self.along[1])])
+            .threads([THREADS as u32, 1, 1])
+            .grid(spread(groups))
+            .shared(TILE_BYTES)
+    }
+}
+
+/// The tiles of all logits.
+fn logits(p: &Problem) -> Tiles {
+    Tiles { text: "loss_sigmoid/logits", rows: p["n"], columns: p["n"], depth: p["d"], along: [true, true] }
+}
+
+/// What every stage is given that makes logits, and then what it writes.
+fn making_logits(stage: Stage, to: &'static str) -> Stage {
+    stage.args([("x", Read), ("y", Read), ("temperature", Read), ("bias", Read), (to, Write)])
+}
+
+/// The loss from so many parts of its sum.
+fn mean(p: &Problem, caps: &Caps, parts: u64) -> Stage {
+    sum_of_parts(parts, 1, caps, "lib/total", "total_of_parts")
+        .consts(&[("SCALE", 1.0 / p["n"] as f32)])
+        .args([("parts", "parts", Read), ("total", "loss", Write)])
+}
+
+/// The stages that store logits, by one that makes them.
+fn stored(p: &Problem, caps: &Caps, make: Stage) -> Program {
+    let count = p["n"] * p["n"];
+    let make = making_logits(make, "logits").costing(Cost::new(products(p), 2 * set(p) + 8, 4 * count));
+    let (terms, parts) = pieces_in_parts(count, 1, caps, ["loss_sigmoid/terms"; 3], "loss_sigmoid_terms");
+    let terms = terms.consts(&[("N", p["n"] as u32)]).args([("logits", Read), ("parts", Write)]).costing(Cost::new(
+        0,
+        4 * count,
+        4 * parts,
+    ));
+    Program { stages: vec![make, terms, mean(p, caps, parts)] }
+}
+
+fn separate(p: &Problem, caps: &Caps) -> Program {
+    let tiles = logits(p);
+    stored(p, caps, tiles.stage(p, "loss_sigmoid_logits", tiles.count()))
+}
+
+fn fused(p: &Problem, caps: &Caps) -> Program {
+    let tiles = logits(p);
+    let parts = parts_of(tiles.count(), caps);
+    let sums =
+        making_logits(tiles.stage(p, "loss_sigmoid_fused", parts), "parts").shared(TILE_BYTES + 4 * THREADS as u32);
+    let sums = sums.costing(Cost::new(products(p), 2 * set(p) + 8, 4 * parts));
+    Program { stages: vec![sums, mean(p, caps, parts)] }
+}

@@ -1,0 +1,67 @@
+//! Every pair of embeddings in f64, for the references of both directions.
+
+use std::sync::OnceLock;
+
+use super::{BIAS, TEMPERATURE, X, Y};
+use crate::suite::{Inputs, Problem};
+use rayon::prelude::*;
+
+/// Both sets of embeddings, made when the first pair is asked for.
+pub struct Pairs<'a> {
+    p: &'a Problem,
+    inputs: &'a Inputs,
+    embeddings: OnceLock<[Vec<f64>; 2]>,
+}
+
+/// Minus the logarithm of the logistic function of `−v`, without overflow.
+fn softplus(v: f64) -> f64 {
+    v.max(0.0) + (-v.abs()).exp().ln_1p()
+}
+
+impl<'a> Pairs<'a> {
+    pub fn new(p: &'a Problem, inputs: &'a Inputs) -> Pairs<'a> {
+        Pairs { p, inputs, embeddings: OnceLock::new() }
+    }
+
+    /// The rows of `x`, and those of `y`.
+    pub fn rows(&self, of: usize) -> &[f64] {
+        let all = |buffer| (0..self.p["n"] * self.p["d"]).map(|at| self.inputs.at(buffer, at)).collect();
+        &self.embeddings.get_or_init(|| [all(X), all(Y)])[of]
+    }
+
+    pub fn dot(&self, i: usize, j: usize) -> f64 {
+        let d = self.p["d"] as usize;
+        self.rows(X)[i * d..][..d].iter().zip(&self.rows(Y)[j * d..][..d]).map(|(x, y)| x * y).sum()
+    }
+
+    /// `−z (t · dot + b)`.
+    fn against(&self, i: usize, j: usize, dot: f64) -> f64 {
+        let logit = self.temperature() * dot + self.inputs.at(BIAS, 0);
+        if i == j { -logit } else { logit }
+    }
+
+    pub fn temperature(&self) -> f64 {
+        self.inputs.at(TEMPERATURE, 0)
+    }
+
+    /// The derivative of the sum of all terms by a logit: `−z σ(−z logit)`.
+    pub fn slope(&self, i: usize, j: usize) -> f64 {
+        let slope = 1.0 / (1.0 + (-self.against(i, j, self.dot(i, j))).exp());
+        if i == j { -slope } else { slope }
+    }
+
+    /// A sum over all pairs.
+    fn sum(&self, term: impl Fn(usize, usize) -> f64 + Sync) -> f64 {
+        let n = self.p["n"] as usize;
+        (0..n).into_par_iter().map(|i| (0..n).map(|j| term(i, j)).sum::<f64>()).sum()
+    }
+
+    pub fn loss(&self) -> f64 {
+        self.sum(|i, j| softplus(self.against(i, j, self.dot(i, j)))) / self.p["n"] as f64
+    }
+
+    /// The derivatives of the sum of all terms by temperature and bias.
+    pub fn of_scalars(&self) -> [f64; 2] {
+        [self.sum(|i, j| self.slope(i, j) * self.dot(i, j)), self.sum(|i, j| self.slope(i, j))]
+    }
+}

@@ -1,0 +1,10 @@
+// The losses from the logarithms of the softmax, one thread a row. The definition is in
+// core/src/suite/workloads/cross_entropy.
+
+#include "lib/launch.cuh"
+
+extern "C" __global__ void cross_entropy_pick(const float* __restrict__ log_softmax,
+                                              const unsigned* __restrict__ targets, float* __restrict__ loss) {
+    const u64 row = flat_workgroup() * ROW_THREADS + threadIdx.x;
+    if (row < ROWS) loss[row] = -log_softmax[row * COLUMNS + targets[row]];
+}

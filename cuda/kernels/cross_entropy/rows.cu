@@ -1,0 +1,87 @@
+// Cross-entropy of rows, in pieces: see lib/rows.cuh. The definition is in core/src/suite/workloads/cross_entropy.
+//
+// cross_entropy_online       a row is read once, and each thread keeps the maximum and the sum of what it has seen
+// cross_entropy_log_softmax  the same, and then again to store the logarithm of each weight
+// cross_entropy_row          a row is read once and kept in registers, PIECES pieces in each of LANES threads
+
+#include "lib/rows.cuh"
+
+// The logarithm of the sum of a row's exponentials, by all threads of the block.
+__device__ __forceinline__ float log_sum(const elem* __restrict__ logits, u64 base) {
+    // Lowest instead of minus infinity, whose difference to itself is none: a thread may have no piece.
+    float top = -3.4028234e38f;
+    float sum = 0.0f;
+#pragma unroll 4
+    for (unsigned at = threadIdx.x; at < row_pieces; at += LANES) {
+        const piece value = load_piece(logits, base + at);
+        float higher = top;
+#pragma unroll
+        for (unsigned i = 0; i < WIDTH; i++) higher = fmaxf(higher, value.at[i]);
+        sum *= expf(top - higher);
+#pragma unroll
+        for (unsigned i = 0; i < WIDTH; i++) sum += expf(value.at[i] - higher);
+        top = higher;
+    }
+    const float row_top = row_max(top);
+    return row_top + logf(row_sum(sum * expf(top - row_top)));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    cross_entropy_online(const elem* __restrict__ logits, float* __restrict__ lse, float* __restrict__ loss,
+                         const unsigned* __restrict__ targets) {
+    const u64 row = flat_workgroup();
+    if (row >= ROWS) return;
+    const float total = log_sum(logits, row * row_pieces);
+    if (threadIdx.x == 0) {
+        lse[row] = total;
+        loss[row] = total - load(logits[row * COLUMNS + targets[row]]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    cross_entropy_log_softmax(const elem* __restrict__ logits, float* __restrict__ lse,
+                              float* __restrict__ log_softmax) {
+    const u64 row = flat_workgroup();
+    if (row >= ROWS) return;
+    const u64 base = row * row_pieces;
+    const float total = log_sum(logits, base);
+#pragma unroll 4
+    for (unsigned at = threadIdx.x; at < row_pieces; at += LANES) {
+        piece value = load_piece(logits, base + at);
+#pragma unroll
+        for (unsigned i = 0; i < WIDTH; i++) value.at[i] -= total;
+        store_floats(log_softmax, base + at, value);
+    }
+    if (threadIdx.x == 0) lse[row] = total;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    cross_entropy_row(const elem* __restrict__ logits, float* __restrict__ lse, float* __restrict__ loss,
+                      const unsigned* __restrict__ targets) {
+    const u64 row = flat_workgroup() * rows_at_once + threadIdx.x / LANES;
+    const unsigned lane = threadIdx.x % LANES;
+    const u64 base = row * row_pieces;
+
+    // Threads without a row go along for the reductions.
+    piece kept[PIECES];
+    float top = negative_infinity();
+#pragma unroll
+    for (unsigned k = 0; k < PIECES; k++) {
+        const unsigned at = lane + k * LANES;
+        kept[k] = row < ROWS && at < row_pieces ? load_piece(logits, base + at) : piece_of(negative_infinity());
+#pragma unroll
+        for (unsigned i = 0; i < WIDTH; i++) top = fmaxf(top, kept[k].at[i]);
+    }
+    top = row_max(top);
+    float sum = 0.0f;
+#pragma unroll
+    for (unsigned k = 0; k < PIECES; k++) {
+#pragma unroll
+        for (unsigned i = 0; i < WIDTH; i++) sum += expf(kept[k].at[i] - top);
+    }
+    const float total = top + logf(row_sum(sum));
+    if (row < ROWS && lane == 0) {
+        lse[row] = total;
+        loss[row] = total - load(logits[row * COLUMNS + targets[row]]);
+    }
+}

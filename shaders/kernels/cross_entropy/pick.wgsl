@@ -1,0 +1,20 @@
+// The losses from the logarithms of the softmax, one thread a row. The definition is in
+// core/src/suite/workloads/cross_entropy.
+
+#import lib/launch
+
+@group(0) @binding(0) var<storage, read> log_softmax: array<f32>;
+@group(0) @binding(1) var<storage, read> targets: array<u32>;
+@group(0) @binding(2) var<storage, read_write> loss: array<f32>;
+
+@compute @workgroup_size(ROW_THREADS)
+fn cross_entropy_pick(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = flat_group(group, groups) * ROW_THREADS + lane;
+    if row < ROWS {
+        loss[row] = -log_softmax[row * COLUMNS + targets[row]];
+    }
+}

@@ -1,0 +1,7 @@
+// Logits that move one by one.
+
+@group(0) @binding(0) var<storage, read> logits: array<elem>;
+
+fn logit(at: u32) -> f32 {
+    return f32(logits[at]);
+}

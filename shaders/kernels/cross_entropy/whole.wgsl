@@ -1,0 +1,7 @@
+// Logits of which four move as one.
+
+@group(0) @binding(0) var<storage, read> logits: array<vec4<elem>>;
+
+fn logit(at: u32) -> f32 {
+    return f32(logits[at / 4u][at % 4u]);
+}

@@ -1,0 +1,4 @@
+// Dropout where elements move one by one.
+
+#import dropout/single
+#import dropout/vectors

@@ -1,0 +1,4 @@
+// Dropout where four elements move as one.
+
+#import dropout/vectors
+#import dropout/whole

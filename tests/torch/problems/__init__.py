@@ -1,0 +1,10 @@
+"""Problems by workload: inputs as arrays, and what PyTorch makes of them in f64.
+
+A module has `CASES` (workload: shapes, and variants by direction) and `problem(workload, direction, shape, dtype, rng)`, which
+gives inputs by name, and a function from the same in f64 to outputs by name.
+"""
+
+from . import attention, linear, rows, training
+
+MODULES = [rows, attention, linear, training]
+CASES = {workload: (module, *cases) for module in MODULES for workload, cases in module.CASES.items()}

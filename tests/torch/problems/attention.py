@@ -1,0 +1,68 @@
+"""Attention, and a step of decoding over a cache."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .common import extents, gradients, random
+
+HEADS = ["b2,h3,s37,t50,d72", "b1,h8,kv2,s130,d128,causal", "b2,h6,kv1,s50,t67,d64,causal"]
+CACHES = ["b3,h8,kv2,t300,d128,ragged", "b2,h5,kv1,t67,d64,p7", "b2,h4,t130,d72,contiguous"]
+CASES = {
+    "attention": (
+        HEADS,
+        {"fwd": ["manual", "flash", "flash_mma"], "bwd": ["manual", "flash", "flash_atomic", "flash_mma"]},
+    ),
+    "attention_decode": (CACHES, {"fwd": ["naive", "split"]}),
+}
+
+
+def attention(q, k, v, causal):
+    group = q.shape[1] // k.shape[1]
+    s, t = q.shape[2], k.shape[2]
+    # Aligned to the last key; PyTorch's own `is_causal` is aligned to the first.
+    seen = torch.ones(s, t, dtype=torch.bool).tril(t - s) if causal else None
+    k, v = (x.repeat_interleave(group, 1) for x in (k, v))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+
+
+def attention_problem(n, shape, direction, dtype, rng):
+    kv, t, causal = n.get("kv", n["h"]), n.get("t", n["s"]), "causal" in shape.split(",")
+    inputs = {"q": random(rng, (n["b"], n["h"], n["s"], n["d"]), dtype)}
+    inputs |= {name: random(rng, (n["b"], kv, t, n["d"]), dtype) for name in "kv"}
+    if direction == "fwd":
+        return inputs, lambda **given: {"out": attention(**given, causal=causal)}
+    inputs["dout"] = random(rng, inputs["q"].shape, dtype)
+
+    def back(dout, **given):
+        found = gradients(lambda **g: [attention(**g, causal=causal)], given, ["q", "k", "v"], [dout])
+        return {f"d{name}": value for name, value in found.items()}
+
+    return inputs, back
+
+
+def decode_problem(n, shape, dtype, rng):
+    kv, size = n.get("kv", n["h"]), n.get("p", 16)
+    entries = -(-n["t"] // size)
+    pages = n["b"] * entries
+    dealt = np.arange(pages) if "contiguous" in shape else rng.permutation(pages)
+    inputs = {"q": random(rng, (n["b"], n["h"], n["d"]), dtype)}
+    inputs |= {name: random(rng, (pages, size, kv, n["d"]), dtype) for name in "kv"}
+    inputs["table"] = dealt.reshape(n["b"], entries).astype(np.uint32)
+    inputs["lengths"] = rng.integers(1, n["t"] + 1, n["b"]).astype(np.uint32)
+
+    def of_sequence(q, k, v, table, length):
+        k, v = (x[table.long()].flatten(0, 1)[: int(length)].transpose(0, 1)[None] for x in (k, v))
+        return attention(q[None, :, None], k, v, False)[0, :, 0]
+
+    def forward(q, k, v, table, lengths):
+        return {"out": torch.stack([of_sequence(q[i], k, v, table[i], lengths[i]) for i in range(n["b"])])}
+
+    return inputs, forward
+
+
+def problem(workload, direction, shape, dtype, rng):
+    n = extents(shape)
+    if workload == "attention_decode":
+        return decode_problem(n, shape, dtype, rng)
+    return attention_problem(n, shape, direction, dtype, rng)
