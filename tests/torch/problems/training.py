@@ -109,13 +109,7 @@ def loss_smape(n, forward, dtype, rng):
     return inputs, lambda dloss, **given: {"dpred": gradients(loss, given, ["pred"], [dloss])["pred"]}
 
 
-PROBLEMS = {
-    "dropout": dropout,
-    "adamw": adamw,
-    "cross_entropy": cross_entropy,
-    "loss_sigmoid": loss_sigmoid,
-    "loss_smape": loss_smape,
-}
+PROBLEMS = {one.__name__: one for one in [dropout, adamw, cross_entropy, loss_sigmoid, loss_smape]}
 
 
 def problem(workload, direction, shape, dtype, rng):
