@@ -14,7 +14,7 @@ use crate::suite::hard::{any, one, smallest_normal, zero};
 use super::super::gelu::{self, slope_tanh};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate, Reference,
-    Rows, Stage, Stored, Tolerance, Variant,
+    Role, Rows, Stage, Stored, Tolerance, Variant,
 };
 
 const DOUT: usize = 2;
@@ -87,12 +87,18 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     }
     buffers.extend([
         BufferSpec::output("dx", Elem::Real, &x_dims(p)),
-        BufferSpec::output("dw", Elem::Real, &w_dims(p)),
-        BufferSpec::output("dbias", Elem::Real, &[p["n"]]),
+        by_element("dw", &w_dims(p)),
+        by_element("dbias", &[p["n"]]),
         BufferSpec::scratch("dpre", Elem::Real, &out),
         BufferSpec::scratch("parts", Elem::F32, &[most_parts(p["b"] * p["m"]), p["n"]]),
     ]);
     buffers
+}
+
+/// An output that is checked element by element: a whole row of it takes every element of the gradient before GELU, which are
+/// too many to be made in f64 at large shapes, and one element takes a column of them.
+pub(in crate::suite) fn by_element(name: &'static str, dims: &[u64]) -> BufferSpec {
+    BufferSpec { role: Role::Output { row_len: 1 }, ..BufferSpec::output(name, Elem::Real, dims) }
 }
 
 /// The checked buffers, in buffer order.
@@ -170,55 +176,49 @@ fn hard_sets() -> Vec<Hard> {
 }
 
 fn row_cost(p: &Problem, output: usize) -> u64 {
-    let gradients = if kept(p) { p["n"] * p["k"] } else { p["n"] };
-    let all = p["m"] * gradients;
-    match (output, p.shape.has("tn"), p.shape.has("nt")) {
-        (PRE, ..) => p["n"] * p["k"],
-        (DX, false, _) => gradients + p["n"] * p["k"],
-        (DX, ..) => all + p["m"] * p["n"],
-        (DW, _, false) => all + p["m"] * p["n"],
-        (DW, ..) => all + p["m"] * p["k"],
-        _ => p["b"] * all,
+    let (n, gradient) = (p["n"], if kept(p) { p["k"] } else { 1 });
+    match (output, p.shape.has("tn")) {
+        (PRE, _) => n * p["k"],
+        (DX, false) => n * (gradient + p["k"]),
+        (DX, true) => p["m"] * n * (gradient + 1),
+        (DW, _) => p["m"] * (gradient + 1),
+        _ => p["b"] * p["m"] * gradient,
     }
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (batches, m, n, k) = (p["b"], p["m"], p["n"], p["k"]);
-    let known: Vec<OnceLock<Vec<f64>>> = (0..batches * m).map(|_| OnceLock::new()).collect();
+    // The gradient before GELU at row i and column j of a batch.
+    let gradient = move |batch: u64, i: u64, j: u64| {
+        let slope = || {
+            let product = |l| inputs.at(X, x_at(p, batch, i, l)) * inputs.at(W, w_at(p, batch, l, j));
+            slope_tanh(inputs.at(BIAS, j) + (0..k).map(product).sum::<f64>())
+        };
+        inputs.at(DOUT, (batch * m + i) * n + j) * if kept(p) { slope() } else { 1.0 }
+    };
+    let rows: Vec<OnceLock<Vec<f64>>> = (0..batches * m).map(|_| OnceLock::new()).collect();
+    let columns: Vec<OnceLock<Vec<f64>>> = (0..batches * n).map(|_| OnceLock::new()).collect();
     Box::new(move |output, row, out| {
-        let output = checked(p, output);
-        // The gradient before GELU, for a row of the result.
-        let gradient = |row: u64| {
-            known[row as usize].get_or_init(|| {
-                let mut g = vec![0.0; n as usize];
-                if kept(p) {
-                    biased(p, inputs, BIAS, row, &mut g);
-                }
-                for (g, at) in g.iter_mut().zip(row * n..) {
-                    *g = inputs.at(DOUT, at) * if kept(p) { slope_tanh(*g) } else { 1.0 };
-                }
-                g
-            })
+        let row_of = |batch: u64, i: u64| {
+            rows[(batch * m + i) as usize].get_or_init(|| (0..n).map(|j| gradient(batch, i, j)).collect())
+        };
+        let column_of = |batch: u64, j: u64| {
+            columns[(batch * n + j) as usize].get_or_init(|| (0..m).map(|i| gradient(batch, i, j)).collect())
         };
         let dx = |batch: u64, i: u64, l: u64| -> f64 {
-            gradient(batch * m + i).iter().zip(0..).map(|(g, j)| g * inputs.at(W, w_at(p, batch, l, j))).sum()
+            row_of(batch, i).iter().zip(0..).map(|(g, j)| g * inputs.at(W, w_at(p, batch, l, j))).sum()
         };
-        let dw = |batch: u64, l: u64, j: u64| -> f64 {
-            (0..m).map(|i| inputs.at(X, x_at(p, batch, i, l)) * gradient(batch * m + i)[j as usize]).sum()
-        };
-        let (first, tn, nt) = (0.., p.shape.has("tn"), p.shape.has("nt"));
-        for (out, column) in out.iter_mut().zip(first) {
-            *out = match output {
-                PRE => break,
-                DX if tn => dx(row / k, column, row % k),
-                DX => dx(row / m, row % m, column),
-                DW if nt => dw(row / n, column, row % n),
-                DW => dw(row / k, row % k, column),
-                _ => (0..batches * m).map(|row| gradient(row)[column as usize]).sum(),
-            };
-        }
-        if output == PRE {
-            biased(p, inputs, BIAS, row, out);
+        match (checked(p, output), p.shape.has("tn"), p.shape.has("nt")) {
+            (PRE, ..) => biased(p, inputs, BIAS, row, out),
+            (DX, true, _) => out.iter_mut().zip(0..).for_each(|(out, i)| *out = dx(row / k, i, row % k)),
+            (DX, ..) => out.iter_mut().zip(0..).for_each(|(out, l)| *out = dx(row / m, row % m, l)),
+            (DW, _, turned) => {
+                let (batch, within) = (row / (k * n), row % (k * n));
+                let (l, j) = if turned { (within % k, within / k) } else { (within / n, within % n) };
+                let column = column_of(batch, j).iter().zip(0..);
+                out[0] = column.map(|(g, i)| g * inputs.at(X, x_at(p, batch, i, l))).sum();
+            }
+            _ => out[0] = (0..batches).flat_map(|batch| column_of(batch, row)).sum(),
         }
     })
 }

@@ -18,7 +18,7 @@ use crate::suite::{
 };
 use rayon::prelude::*;
 
-mod backward;
+pub(super) mod backward;
 pub(super) mod stages;
 
 const X: usize = 0;

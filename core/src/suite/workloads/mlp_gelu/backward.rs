@@ -9,8 +9,9 @@
 use std::sync::OnceLock;
 
 use super::super::gelu::{self, gelu_tanh, slope_tanh};
+use super::super::linear::backward::by_element;
 use super::super::linear::stages::{By, Then, most_parts};
-use super::{AWKWARD, W1, W2, X, bytes, inputs, kept, middle, normal, products, stages, sum_error};
+use super::{AWKWARD, B1, W1, W2, X, bytes, inputs, kept, middle, normal, products, stages, sum_error};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate, Reference,
@@ -80,10 +81,10 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     });
     buffers.extend([
         BufferSpec::output("dx", Elem::Real, &[m, c]),
-        BufferSpec::output("dw1", Elem::Real, &[c, f]),
-        BufferSpec::output("db1", Elem::Real, &[f]),
-        BufferSpec::output("dw2", Elem::Real, &[f, c]),
-        BufferSpec::output("db2", Elem::Real, &[c]),
+        by_element("dw1", &[c, f]),
+        by_element("db1", &[f]),
+        by_element("dw2", &[f, c]),
+        by_element("db2", &[c]),
         BufferSpec::scratch("first", Elem::Real, &[m, f]),
         BufferSpec::scratch("hidden", Elem::Real, &[m, f]),
         BufferSpec::scratch("dhidden", Elem::Real, &[m, f]),
@@ -166,43 +167,47 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
     match checked(p, output) {
         PRE => c * f,
         DX => 3 * c * f,
-        DW1 => m * 2 * c * f + m * f,
-        DB1 => m * 2 * c * f,
-        DW2 => m * c * f + m * c,
-        _ => m * c,
+        DW1 | DB1 => m * (2 * c + 1),
+        DW2 => m * (c + 1),
+        _ => m,
     }
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (m, c, f) = (p["m"], p["c"], p["f"]);
-    let arguments: Vec<OnceLock<Vec<f64>>> = (0..m).map(|_| OnceLock::new()).collect();
-    let gradients: Vec<OnceLock<Vec<f64>>> = (0..m).map(|_| OnceLock::new()).collect();
+    // What GELU is taken of, at row i and column j in the middle, and its gradient.
+    let pre = move |i: u64, j: u64| -> f64 {
+        inputs.at(B1, j) + (0..c).map(|l| inputs.at(X, i * c + l) * inputs.at(W1, l * f + j)).sum::<f64>()
+    };
+    let dpre = move |i: u64, j: u64, pre: f64| -> f64 {
+        slope_tanh(pre) * (0..c).map(|l| inputs.at(DOUT, i * c + l) * inputs.at(W2, j * c + l)).sum::<f64>()
+    };
+    let made = |count: u64| -> Vec<OnceLock<Vec<f64>>> { (0..count).map(|_| OnceLock::new()).collect() };
+    let (arguments, gradients, gradient_rows) = (made(f), made(f), made(m));
     Box::new(move |output, row, out| {
-        let pre = |i: u64| arguments[i as usize].get_or_init(|| middle(p, inputs, i));
-        let dpre = |i: u64| {
-            gradients[i as usize].get_or_init(|| {
-                let of_hidden = |j: u64| -> f64 {
-                    (0..c).map(|l| inputs.at(DOUT, i * c + l) * inputs.at(W2, j * c + l)).sum()
-                };
-                pre(i).iter().zip(0..).map(|(pre, j)| of_hidden(j) * slope_tanh(*pre)).collect()
-            })
+        let argument = |j: u64| arguments[j as usize].get_or_init(|| (0..m).map(|i| pre(i, j)).collect());
+        let gradient = |j: u64| {
+            gradients[j as usize].get_or_init(|| argument(j).iter().zip(0..).map(|(pre, i)| dpre(i, j, *pre)).collect())
         };
-        let columns = |out: &mut [f64], value: &dyn Fn(u64, u64) -> f64| {
-            for (out, j) in out.iter_mut().zip(0..) {
-                *out = (0..m).map(|i| value(i, j)).sum();
-            }
+        let along = |column: &[f64], value: &dyn Fn(u64) -> f64| -> f64 {
+            column.iter().zip(0..).map(|(x, i)| x * value(i)).sum()
         };
         match checked(p, output) {
-            PRE => out.copy_from_slice(pre(row)),
+            PRE => out.copy_from_slice(&middle(p, inputs, row)),
             DX => {
+                let of_row = || middle(p, inputs, row).iter().zip(0..).map(|(pre, j)| dpre(row, j, *pre)).collect();
+                let gradient: &Vec<f64> = gradient_rows[row as usize].get_or_init(of_row);
                 for (out, l) in out.iter_mut().zip(0..) {
-                    *out = dpre(row).iter().zip(l * f..).map(|(g, at)| g * inputs.at(W1, at)).sum();
+                    *out = gradient.iter().zip(l * f..).map(|(g, at)| g * inputs.at(W1, at)).sum();
                 }
             }
-            DW1 => columns(out, &|i, j| inputs.at(X, i * c + row) * dpre(i)[j as usize]),
-            DB1 => columns(out, &|i, j| dpre(i)[j as usize]),
-            DW2 => columns(out, &|i, j| gelu_tanh(pre(i)[row as usize]) * inputs.at(DOUT, i * c + j)),
-            _ => columns(out, &|i, j| inputs.at(DOUT, i * c + j)),
+            DW1 => out[0] = along(gradient(row % f), &|i| inputs.at(X, i * c + row / f)),
+            DB1 => out[0] = gradient(row).iter().sum(),
+            DW2 => {
+                let hidden: Vec<f64> = argument(row / c).iter().map(|pre| gelu_tanh(*pre)).collect();
+                out[0] = along(&hidden, &|i| inputs.at(DOUT, i * c + row % c));
+            }
+            _ => out[0] = (0..m).map(|i| inputs.at(DOUT, i * c + row)).sum(),
         }
     })
 }
