@@ -1,45 +1,12 @@
 // Scaled dot-product attention, backward, with the probabilities in device memory. The definition is in
 // core/src/suite/workloads/attention.
 //
-// attention_log_sum   before the timing: the log-sum-exp of each row of scores
-// attention_delta     delta = dout . out, one block a row
 // attention_dscores   probabilities and gradients of the scores in 16 x 16 tiles: two products of depth D at once
 
 #include "attention/common.cuh"
 #include "lib/launch.cuh"
-#include "lib/reduce.cuh"
 
-extern "C" __global__ void attention_log_sum(float* __restrict__ raw_scores, float* __restrict__ row_lse) {
-    __shared__ float partial[ROW_THREADS / 32];
-    const u64 row = flat_workgroup();
-    if (row >= (u64)HEADS * S) return;
-    const float* const scores = raw_scores + row * T;
-    const unsigned seen = visible_keys((unsigned)(row % S));
-
-    float max = negative_infinity();
-    for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) max = fmaxf(max, scores[j]);
-    max = block_max(max, partial);
-    float sum = 0.0f;
-    for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) sum += expf(scores[j] - max);
-    sum = block_sum(sum, partial);
-    // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
-    if (threadIdx.x == 0) row_lse[row] = seen == 0 ? 0.0f : max + logf(sum);
-}
-
-extern "C" __global__ void attention_delta(float* __restrict__ delta, const elem* __restrict__ dout,
-                                           const elem* __restrict__ out) {
-    __shared__ float partial[ROW_THREADS / 32];
-    const u64 row = flat_workgroup();
-    if (row >= (u64)HEADS * S) return;
-    float sum = 0.0f;
-    for (unsigned x = threadIdx.x; x < D; x += ROW_THREADS) {
-        sum = fmaf(load(dout[row * D + x]), load(out[row * D + x]), sum);
-    }
-    sum = block_sum(sum, partial);
-    if (threadIdx.x == 0) delta[row] = sum;
-}
-
-extern "C" __global__ void attention_dscores(float* __restrict__ delta, const elem* __restrict__ dout,
+extern "C" __global__ void attention_dscores(const float* __restrict__ delta, const elem* __restrict__ dout,
                                              float* __restrict__ probabilities, float* __restrict__ dscores,
                                              const elem* __restrict__ q, const elem* __restrict__ k,
                                              const elem* __restrict__ v, const float* __restrict__ lse) {

@@ -7,7 +7,9 @@ __device__ __forceinline__ void add_pair(float* to, unsigned column, float first
 #if __CUDA_ARCH__ >= 900
     if constexpr (columns % 2 == 0) {
         // One operation for both, where their address is a multiple of eight bytes.
-        if (column < columns) asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(first), "f"(second) : "memory");
+        if (column < columns) {
+            asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(first), "f"(second) : "memory");
+        }
         return;
     }
 #endif

@@ -1,76 +1,19 @@
 // Scaled dot-product attention, backward, with the probabilities in device memory. The definition is in
 // core/src/suite/workloads/attention.
 //
-// attention_log_sum   before the timing: the log-sum-exp of each row of scores
-// attention_delta     delta = dout · out, one workgroup a row
 // attention_dscores   probabilities and gradients of the scores in 16×16 tiles: two products of depth D at once
 
 #import attention/common
 #import lib/launch
-#import lib/reduce
 
-// Of attention_log_sum.
-@group(0) @binding(0) var<storage, read_write> raw_scores: array<f32>;
-@group(0) @binding(1) var<storage, read_write> row_lse: array<f32>;
-// Of attention_delta; the first two of attention_dscores as well.
-@group(0) @binding(0) var<storage, read_write> delta: array<f32>;
+@group(0) @binding(0) var<storage, read> delta: array<f32>;
 @group(0) @binding(1) var<storage, read> dout: array<elem>;
-@group(0) @binding(2) var<storage, read> out: array<elem>;
-// The others of attention_dscores.
 @group(0) @binding(2) var<storage, read_write> probabilities: array<f32>;
 @group(0) @binding(3) var<storage, read_write> dscores: array<f32>;
 @group(0) @binding(4) var<storage, read> q: array<elem>;
 @group(0) @binding(5) var<storage, read> k: array<elem>;
 @group(0) @binding(6) var<storage, read> v: array<elem>;
 @group(0) @binding(7) var<storage, read> lse: array<f32>;
-
-@compute @workgroup_size(ROW_THREADS)
-fn attention_log_sum(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let row = flat_group(group, groups);
-    if row >= HEADS * S {
-        return;
-    }
-    let seen = visible(row % S);
-    let base = row * T;
-    var top = -1e30;
-    for (var j = lane; j < seen; j += ROW_THREADS) {
-        top = max(top, raw_scores[base + j]);
-    }
-    top = row_max(lane, top);
-    var sum = 0.0;
-    for (var j = lane; j < seen; j += ROW_THREADS) {
-        sum += exp(raw_scores[base + j] - top);
-    }
-    sum = row_sum(lane, sum);
-    if lane == 0u {
-        // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
-        row_lse[row] = select(top + log(sum), 0.0, seen == 0u);
-    }
-}
-
-@compute @workgroup_size(ROW_THREADS)
-fn attention_delta(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let row = flat_group(group, groups);
-    if row >= HEADS * S {
-        return;
-    }
-    var sum = 0.0;
-    for (var x = lane; x < D; x += ROW_THREADS) {
-        sum += f32(dout[row * D + x]) * f32(out[row * D + x]);
-    }
-    sum = row_sum(lane, sum);
-    if lane == 0u {
-        delta[row] = sum;
-    }
-}
 
 var<workgroup> tile_q: array<f32, TILE * TILE>;
 var<workgroup> tile_k: array<f32, TILE * TILE>;

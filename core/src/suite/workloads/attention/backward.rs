@@ -9,12 +9,12 @@
 
 use std::sync::OnceLock;
 
-use super::{by_rows, by_tiles, group, normal, product, short_rows, sizes, visible, weighted_sum};
+use super::{ROW_THREADS, by_rows, by_tiles, group, normal, product, short_rows, sizes, stage, visible, weighted_sum};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, Inputs, Preset, Problem, Program, Rate,
-    Reference, Rows, Stage, Tolerance, Variant,
+    Reference, Rows, Stage, Tolerance, Variant, spread,
 };
 
 mod flash;
@@ -51,6 +51,8 @@ pub fn form() -> Form {
             "b1,h2,s101,t37,d72,causal",
             // Several steps of several tiles on tensor cores.
             "b1,h1,s130,t201,d128,causal",
+            // Rows that no variant keeps in registers.
+            "b1,h2,s5,t9,d260",
             "b1,h4,kv1,s35,d64",
             "b2,h6,kv2,s19,t37,d24,causal",
         ],
@@ -310,16 +312,16 @@ impl Backward<'_> {
     }
 }
 
-/// The forward pass by the stages of its own `manual`, and the log-sum-exp of the scores before they become weights.
-fn setup(p: &Problem, caps: &Caps) -> Program {
-    let (_, _, scores) = sizes(p);
-    let rows = p["b"] * p["h"] * p["s"];
-    let mut program = super::manual(p, caps);
-    let log_sum = by_rows(p, "attention/backward", "attention_log_sum")
-        .args([("raw_scores", "scores", Write), ("row_lse", "lse", Write)])
-        .costing(Cost::new(4 * rows * p["t"], scores, rows * 4));
-    program.stages.insert(1, log_sum);
-    program
+/// The forward pass, a row at a time: for every head_dim, and without a matrix of scores.
+fn setup(p: &Problem, _caps: &Caps) -> Program {
+    let (queries, keys, _) = sizes(p);
+    by_rows(p, "attention/forward", "attention_forward")
+        .consts(&[("COLUMNS", p["d"].div_ceil(u64::from(ROW_THREADS)) as u32)])
+        .args([("q", Read), ("k", Read), ("v", Read), ("out", Write), ("lse", Write)])
+        // A number per thread for reductions, and a weight.
+        .shared(2 * ROW_THREADS * 4)
+        .costing(Cost::new(2 * product(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4))
+        .into()
 }
 
 /// What each key gets from all queries: transposed weights of f32 times rows of an element type.
@@ -333,9 +335,16 @@ fn gradient(p: &Problem, label: &'static str, [left, right, to]: [&'static str; 
 
 /// `δ` of each row.
 fn delta(p: &Problem) -> Stage {
+    const THREADS: u64 = 256;
+    const LANES: u64 = 32;
     let (queries, rows) = (sizes(p).0, p["b"] * p["h"] * p["s"]);
-    by_rows(p, "attention/backward", "attention_delta")
+    stage(p, "attention/delta", "attention_delta")
+        .consts(&[("THREADS", THREADS as u32), ("LANES", LANES as u32)])
         .args([("delta", Write), ("dout", Read), ("out", Read)])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread(rows.div_ceil(THREADS / LANES)))
+        // What WGSL's reductions over neighbouring threads take.
+        .shared(4 * (THREADS + THREADS / LANES * 16) as u32)
         .costing(Cost::new(2 * rows * p["d"], 2 * queries, rows * 4))
 }
 
@@ -346,7 +355,7 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
             delta(p),
             by_tiles(p, ["attention/backward", "attention_dscores"], [p["h"], p["s"], p["t"]], 4)
                 .args([
-                    ("delta", "delta", Write),
+                    ("delta", "delta", Read),
                     ("dout", "dout", Read),
                     ("probabilities", "scores", Write),
                     ("dscores", "dscores", Write),

@@ -3,9 +3,8 @@
 //! Formula: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.1. Q is `[b, h, s, d]`, K and V are
 //! `[b, kv, t, d]`, the output is `[b, h, s, d]`, all dense and row-major. With fewer heads of keys and values than of
 //! queries, `h/kv` neighbouring heads of queries share one: grouped-query attention (Ainslie et al., "GQA" (2023)), and
-//! multi-query attention where `kv` is 1. With `causal`, query `i` sees key `j` when
-//! `j <= i + (t - s)`: the mask is aligned to the last key, as in FlashAttention 2.1 and later. A query that sees no key
-//! has output zero.
+//! multi-query attention where `kv` is 1. With `causal`, query `i` sees key `j` when `j <= i + (t - s)`: the mask is
+//! aligned to the last key, as in FlashAttention 2.1 and later. A query that sees no key has output zero.
 //!
 //! Operations are counted by the rule that FlashAttention's benchmarks use: `4·b·h·s·t·d`, halved when causal.
 

@@ -88,7 +88,7 @@ fn summing(p: &Problem, sums: Stage) -> Program {
 
 pub fn flash_atomic(p: &Problem, caps: &Caps) -> Program {
     let args = OF_KEYS.into_iter().chain([("dq_sum", "dq_sum", Write)]);
-    summing(p, by_own_rows(p, caps, ["attention/flash_dkdv", "attention_flash_atomic"], [p["kv"], p["t"]]).args(args))
+    summing(p, by_own_rows(p, caps, ["attention/flash_atomic", "attention_flash_atomic"], [p["kv"], p["t"]]).args(args))
 }
 
 /// Largest head_dim of `flash_mma`: a warp keeps two sums of sixteen rows in registers.

@@ -1,0 +1,15 @@
+// Scaled dot-product attention, backward: all three gradients without a matrix of scores. The definition is in
+// core/src/suite/workloads/attention.
+//
+// attention_flash_atomic  against `attention_flash_dkdv`: what each tile gives its queries is added to dQ as well, so that
+//                         nothing is made twice.
+
+#include "attention/own_keys.cuh"
+
+extern "C" __global__ void __launch_bounds__(256)
+    attention_flash_atomic(const elem* __restrict__ own, const elem* __restrict__ own_value,
+                           const elem* __restrict__ other, const elem* __restrict__ other_value,
+                           const float* __restrict__ lse, const float* __restrict__ delta, elem* __restrict__ gradient,
+                           elem* __restrict__ value_gradient, float* __restrict__ dq_sum) {
+    own_keys<true>(own, own_value, other, other_value, lse, delta, gradient, value_gradient, dq_sum);
+}

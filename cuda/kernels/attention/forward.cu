@@ -1,0 +1,55 @@
+// Scaled dot-product attention, forward, as the set-up of the backward pass runs it: for every head_dim, and without a
+// matrix of scores. The definition is in core/src/suite/workloads/attention.
+//
+// attention_forward  one block per query: the output and the log-sum-exp by an online softmax over tiles of keys, one to a
+//                    thread
+
+#include "attention/common.cuh"
+#include "lib/launch.cuh"
+#include "lib/reduce.cuh"
+
+extern "C" __global__ void attention_forward(const elem* __restrict__ q, const elem* __restrict__ k,
+                                             const elem* __restrict__ v, elem* __restrict__ out,
+                                             float* __restrict__ lse) {
+    __shared__ float partial[ROW_THREADS / 32];
+    __shared__ float weights[ROW_THREADS];
+    const u64 row = flat_workgroup();
+    if (row >= (u64)HEADS * S) return;
+    const u64 first_key = row / S / GROUP * T;
+    const unsigned seen = visible_keys((unsigned)(row % S));
+    const float scale = 1.0f / sqrtf((float)D);
+    float max = negative_infinity(), sum = 0.0f;
+    float sums[COLUMNS] = {};
+    for (unsigned first = 0; first < seen; first += ROW_THREADS) {
+        const bool inside = first + threadIdx.x < seen;
+        float score = negative_infinity();
+        if (inside) {
+            const elem* const key = k + (first_key + first + threadIdx.x) * D;
+            float product = 0.0f;
+            for (unsigned x = 0; x < D; x++) product = fmaf(load(q[row * D + x]), load(key[x]), product);
+            score = product * scale;
+        }
+        // Its barriers also end the reading of the weights of the tile before.
+        const float highest = fmaxf(max, block_max(score, partial));
+        const float weight = expf(score - highest), shrink = expf(max - highest);
+        max = highest;
+        weights[threadIdx.x] = weight;
+        sum = sum * shrink + block_sum(weight, partial);
+#pragma unroll
+        for (unsigned c = 0; c < COLUMNS; c++) {
+            const unsigned x = threadIdx.x + c * ROW_THREADS;
+            if (x >= D) continue;
+            sums[c] *= shrink;
+            for (unsigned i = 0; i < ROW_THREADS && first + i < seen; i++) {
+                sums[c] = fmaf(weights[i], load(v[(first_key + first + i) * D + x]), sums[c]);
+            }
+        }
+    }
+#pragma unroll
+    for (unsigned c = 0; c < COLUMNS; c++) {
+        const unsigned x = threadIdx.x + c * ROW_THREADS;
+        if (x < D) out[row * D + x] = to_elem(seen > 0 ? sums[c] / sum : 0.0f);
+    }
+    // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
+    if (threadIdx.x == 0) lse[row] = seen > 0 ? max + logf(sum) : 0.0f;
+}

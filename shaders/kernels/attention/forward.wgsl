@@ -1,0 +1,73 @@
+// Scaled dot-product attention, forward, as the set-up of the backward pass runs it: for every head_dim, and without a
+// matrix of scores. The definition is in core/src/suite/workloads/attention.
+//
+// attention_forward  one workgroup per query: the output and the log-sum-exp by an online softmax over tiles of keys, one
+//                    to a thread
+
+#import attention/common
+#import lib/launch
+#import lib/reduce
+
+@group(0) @binding(0) var<storage, read> q: array<elem>;
+@group(0) @binding(1) var<storage, read> k: array<elem>;
+@group(0) @binding(2) var<storage, read> v: array<elem>;
+@group(0) @binding(3) var<storage, read_write> out: array<elem>;
+@group(0) @binding(4) var<storage, read_write> lse: array<f32>;
+
+var<workgroup> weights: array<f32, ROW_THREADS>;
+
+@compute @workgroup_size(ROW_THREADS)
+fn attention_forward(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = flat_group(group, groups);
+    if row >= HEADS * S {
+        return;
+    }
+    let first_key = row / S / GROUP * T;
+    let seen = visible(row % S);
+    let scale = inverseSqrt(f32(D));
+    var top = -1e30;
+    var sum = 0.0;
+    var sums: array<f32, COLUMNS>;
+    for (var first = 0u; first < seen; first += ROW_THREADS) {
+        let inside = first + lane < seen;
+        var score = -1e30;
+        if inside {
+            var product = 0.0;
+            for (var x = 0u; x < D; x++) {
+                product += f32(q[row * D + x]) * f32(k[(first_key + first + lane) * D + x]);
+            }
+            score = product * scale;
+        }
+        let before = top;
+        // Its barriers also end the reading of the weights of the tile before.
+        top = max(top, row_max(lane, score));
+        let weight = select(0.0, exp(score - top), inside);
+        weights[lane] = weight;
+        let shrink = exp(before - top);
+        sum = sum * shrink + row_sum(lane, weight);
+        for (var c = 0u; c < COLUMNS; c++) {
+            let x = lane + c * ROW_THREADS;
+            if x < D {
+                var total = sums[c] * shrink;
+                for (var i = 0u; i < min(ROW_THREADS, seen - first); i++) {
+                    total += weights[i] * f32(v[(first_key + first + i) * D + x]);
+                }
+                sums[c] = total;
+            }
+        }
+    }
+    for (var c = 0u; c < COLUMNS; c++) {
+        let x = lane + c * ROW_THREADS;
+        if x < D {
+            out[row * D + x] = elem(select(0.0, sums[c] / sum, seen > 0u));
+        }
+    }
+    if lane == 0u {
+        // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
+        lse[row] = select(0.0, top + log(sum), seen > 0u);
+    }
+}
