@@ -29,10 +29,7 @@ VARIANTS = {
     "gelu": (["n4099,tanh", "n4096,erf"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector"])),
     "dropout": (["n4099", "n4096,p0.5"], dict.fromkeys(["fwd", "bwd"], ["naive", "stored", "regenerated"])),
     "adamw": (["n4099,t1", "n4096"], {"fwd": ["separate", "scalar", "vector"]}),
-    "cross_entropy": (
-        ROWS,
-        {"fwd": ["naive", "separate", "online", "row"], "bwd": ["naive", "separate", "fused"]},
-    ),
+    "cross_entropy": (ROWS, {"fwd": ["naive", "separate", "online", "row"], "bwd": ["naive", "separate", "fused"]}),
     "loss_sigmoid": (["n37,d129", "n128,d64"], {"fwd": ["naive", "separate", "fused"], "bwd": ["naive", "tiled"]}),
     "loss_smape": (["n4099,k4", "n4096,w2.5"], {"fwd": ["separate", "fused"], "bwd": ["scalar", "vector"]}),
     "rope": (["b2,h3,s37,d64", "b1,h8,s50,d24"], dict.fromkeys(["fwd", "bwd"], ["scalar", "vector", "heads"])),
@@ -163,7 +160,7 @@ def loss_smape(n, forward, dtype, rng):
     return inputs, lambda dloss, **given: {"dpred": gradients(loss, given, ["pred"], [dloss])["pred"]}
 
 
-OTHERS = {"dropout": dropout, "adamw": adamw, "cross_entropy": cross_entropy, "loss_sigmoid": loss_sigmoid, "loss_smape": loss_smape}
+OTHERS = {family.__name__: family for family in [dropout, adamw, cross_entropy, loss_sigmoid, loss_smape]}
 
 
 def problem(workload, direction, shape, dtype, rng):
