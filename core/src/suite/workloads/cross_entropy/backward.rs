@@ -1,5 +1,5 @@
-//! The backward form: `dlogits[r, j] = (softmax(logits[r])[j] − [j = targets[r]]) · dloss / r̂` for a gradient `dloss` of the
-//! mean of all `r̂` losses.
+//! The backward form: `dlogits[r, j] = (softmax(logits[r])[j] − [j = targets[r]]) · dloss / R` for a gradient `dloss` of the
+//! mean of all `R` losses.
 //!
 //! The logarithm of each row's sum is that of the forward pass, which runs before the timing: a weight is then one
 //! exponential. Operations: four an element. Bytes: one matrix read, one written, and what has one number a row.
