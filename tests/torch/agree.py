@@ -53,11 +53,14 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--seed", type=int, default=20261122)
+    parser.add_argument("--only", nargs="+", default=list(problems.CASES), choices=problems.CASES, metavar="WORKLOAD")
     args = parser.parse_args()
     torch.set_num_threads(4)
     rng, failures, count = np.random.default_rng(args.seed), [], 0
     print("| workload | direction | type | cases | largest error, of the largest element |\n| --- | --- | --- | --: | --- |")
     for workload, (module, shapes, variants) in problems.CASES.items():
+        if workload not in args.only:
+            continue
         for direction, offered in variants.items():
             for dtype, bound in BOUND.items():
                 errors = {}
