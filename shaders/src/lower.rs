@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::{Options, open};
     use parallax_core::device::{Batch, Prepared};
-    use parallax_core::suite::{Case, Library};
+    use parallax_core::suite::{Case, Epilogue, Library, Product};
     use pollster::block_on;
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_cannot_be_a_kernel_is_refused() {
         let case: Case = "matmul/fwd/m1,n1,k1/f32/naive".parse().expect("valid");
-        let call = Stage::library("product", Library::Gemm { m: 1, n: 1, k: 1 });
+        let call = Stage::library("product", Library::Gemm(Product::new(1, 1, 1), Epilogue::Plain));
         let refused = lower(call.into(), &case.problem).expect_err("no library here");
         assert!(refused.to_string().contains("product"), "{refused}");
     }

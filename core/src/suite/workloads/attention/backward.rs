@@ -9,6 +9,8 @@
 
 use std::sync::OnceLock;
 
+use rayon::prelude::*;
+
 use super::{ROW_THREADS, by_rows, by_tiles, group, normal, product, short_rows, sizes, stage, visible, weighted_sum};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
@@ -147,7 +149,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::input("v", Elem::Real, &keys, normal),
         BufferSpec::input("dout", Elem::Real, &queries, normal),
         BufferSpec::setup("out", Elem::Real, &queries),
-        BufferSpec::setup("lse", Elem::F32, &[b, h, s]),
+        BufferSpec::setup("lse", Elem::F32, &[b, h, s, 1]),
         BufferSpec::output("dq", Elem::Real, &queries),
         BufferSpec::output("dk", Elem::Real, &keys),
         BufferSpec::output("dv", Elem::Real, &keys),
@@ -200,114 +202,128 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-/// Of one head: what every row of its gradients needs.
-struct Head {
-    lse: Vec<f64>,
-    delta: Vec<f64>,
+/// What a query knows of its keys, and the query and the gradient of its result themselves.
+struct Query {
+    lse: f64,
+    delta: f64,
     out: Vec<f64>,
+    q: Vec<f64>,
+    dout: Vec<f64>,
 }
 
+/// Keys and values of a head, row by row.
+struct Keys {
+    k: Vec<f64>,
+    v: Vec<f64>,
+}
+
+/// Each query and each head of keys is gone through when it is first needed: a few rows of a large problem need few of them.
 struct Backward<'a> {
     p: &'a Problem,
     inputs: &'a Inputs,
-    heads: Vec<OnceLock<Head>>,
+    queries: Vec<OnceLock<Query>>,
+    keys: Vec<OnceLock<Keys>>,
 }
 
 fn row_cost(p: &Problem, output: usize) -> u64 {
     let (s, t, d) = (p["s"], p["t"], p["d"]);
-    // A head's own work, shared by its rows, and then three products along the other side.
     match output {
-        OUT => 2 * t * d,
-        // One row of it is a head's.
-        LSE => 2 * s * t * d,
+        OUT | LSE => 2 * t * d,
         DQ => 5 * t * d,
-        _ => 5 * group(p) * s * d,
+        // This row's share of what the queries of its head know, and then three products with them.
+        _ => 7 * group(p) * s * d,
     }
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let heads = (0..p["b"] * p["h"]).map(|_| OnceLock::new()).collect();
-    let state = Backward { p, inputs, heads };
+    let queries = (0..p["b"] * p["h"] * p["s"]).map(|_| OnceLock::new()).collect();
+    let keys = (0..p["b"] * p["h"] / group(p)).map(|_| OnceLock::new()).collect();
+    let state = Backward { p, inputs, queries, keys };
     Box::new(move |output, row, out| state.row(output, row, out))
 }
 
-impl Backward<'_> {
-    /// Query (or gradient of the output) `i` of a head times key (or value) `j` of those it has.
-    fn dot(&self, left: usize, i: u64, right: usize, j: u64, head: u64) -> f64 {
-        let (s, t, d) = (self.p["s"], self.p["t"], self.p["d"]);
-        let (a, b) = ((head * s + i) * d, (self.keys(head) * t + j) * d);
-        (0..d).map(|x| self.inputs.at(left, a + x) * self.inputs.at(right, b + x)).sum()
-    }
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
 
-    /// The head of keys and values that a head has.
-    fn keys(&self, head: u64) -> u64 {
-        head / group(self.p)
+/// `out += factor · row`.
+fn add(out: &mut [f64], factor: f64, row: &[f64]) {
+    out.iter_mut().zip(row).for_each(|(out, x)| *out += factor * x);
+}
+
+impl Backward<'_> {
+    /// So many elements of an input.
+    fn read(&self, buffer: usize, first: u64, count: u64) -> Vec<f64> {
+        (first..first + count).map(|at| self.inputs.at(buffer, at)).collect()
     }
 
     fn scale(&self) -> f64 {
         1.0 / (self.p["d"] as f64).sqrt()
     }
 
-    fn head(&self, head: u64) -> &Head {
-        self.heads[head as usize].get_or_init(|| {
-            let (s, t, d) = (self.p["s"], self.p["t"], self.p["d"]);
-            let mut found = Head { lse: Vec::new(), delta: Vec::new(), out: vec![0.0; (s * d) as usize] };
-            for i in 0..s {
-                let scores: Vec<f64> =
-                    (0..visible(self.p, i)).map(|j| self.dot(Q, i, K, j, head) * self.scale()).collect();
-                let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                let sum: f64 = scores.iter().map(|score| (score - top).exp()).sum();
-                found.lse.push(if scores.is_empty() { 0.0 } else { top + sum.ln() });
-                let row = &mut found.out[(i * d) as usize..][..d as usize];
-                for (j, score) in scores.iter().enumerate() {
-                    let weight = (score - top).exp() / sum;
-                    for (x, o) in row.iter_mut().enumerate() {
-                        *o += weight * self.inputs.at(V, (self.keys(head) * t + j as u64) * d + x as u64);
-                    }
-                }
-                let at = (head * s + i) * d;
-                found.delta.push(row.iter().zip(0..).map(|(o, x)| o * self.inputs.at(DOUT, at + x)).sum());
+    /// Keys and values that a head of queries has.
+    fn keys(&self, head: u64) -> &Keys {
+        let (own, elements) = (head / group(self.p), self.p["t"] * self.p["d"]);
+        let read = |buffer| self.read(buffer, own * elements, elements);
+        self.keys[own as usize].get_or_init(|| Keys { k: read(K), v: read(V) })
+    }
+
+    /// A query, counted through all heads.
+    fn query(&self, row: u64) -> &Query {
+        self.queries[row as usize].get_or_init(|| {
+            let (s, d) = (self.p["s"], self.p["d"]);
+            let (q, dout) = (self.read(Q, row * d, d), self.read(DOUT, row * d, d));
+            let keys = self.keys(row / s);
+            let seen = keys.k.chunks_exact(d as usize).take(visible(self.p, row % s) as usize);
+            let scores: Vec<f64> = seen.map(|key| dot(&q, key) * self.scale()).collect();
+            let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = scores.iter().map(|score| (score - top).exp()).sum();
+            let mut out = vec![0.0; d as usize];
+            for (score, value) in scores.iter().zip(keys.v.chunks_exact(d as usize)) {
+                add(&mut out, (score - top).exp() / sum, value);
             }
-            found
+            let lse = if scores.is_empty() { 0.0 } else { top + sum.ln() };
+            Query { lse, delta: dot(&out, &dout), out, q, dout }
         })
     }
 
-    /// Probability of key `j` for query `i`, and the gradient of its score.
-    fn weight(&self, head: u64, i: u64, j: u64) -> (f64, f64) {
-        if j >= visible(self.p, i) {
+    /// Probability of key `j` for a query, and the gradient of its score.
+    fn weight(&self, row: u64, j: u64) -> (f64, f64) {
+        let (s, d) = (self.p["s"], self.p["d"] as usize);
+        if j >= visible(self.p, row % s) {
             return (0.0, 0.0);
         }
-        let known = self.head(head);
-        let probability = (self.dot(Q, i, K, j, head) * self.scale() - known.lse[i as usize]).exp();
-        let dscore = probability * (self.dot(DOUT, i, V, j, head) - known.delta[i as usize]) * self.scale();
-        (probability, dscore)
-    }
-
-    /// `out = Σ factor(n) · row n` of an input's rows from `first` on.
-    fn mix(&self, out: &mut [f64], n: u64, buffer: usize, first: u64, factor: impl Fn(u64) -> f64) {
-        let d = self.p["d"];
-        out.fill(0.0);
-        for row in 0..n {
-            let factor = factor(row);
-            for (o, x) in out.iter_mut().zip(0..) {
-                *o += factor * self.inputs.at(buffer, (first + row) * d + x);
-            }
-        }
+        let (query, keys) = (self.query(row), self.keys(row / s));
+        let of_key = |rows: &'_ [f64], left: &[f64]| dot(left, &rows[j as usize * d..][..d]);
+        let probability = (of_key(&keys.k, &query.q) * self.scale() - query.lse).exp();
+        (probability, probability * (of_key(&keys.v, &query.dout) - query.delta) * self.scale())
     }
 
     fn row(&self, output: usize, row: u64, out: &mut [f64]) {
         let (s, t, d) = (self.p["s"], self.p["t"], self.p["d"]);
-        let (of_query, i) = (row / s, row % s);
-        let (of_key, j) = (row / t, row % t);
-        // The queries of a head of keys: those of its group lie one behind the other.
-        let queries = group(self.p) * s;
-        let weight = |i: u64| self.weight(of_key * group(self.p) + i / s, i % s, j);
         match output {
-            OUT => out.copy_from_slice(&self.head(of_query).out[(i * d) as usize..][..d as usize]),
-            LSE => out.copy_from_slice(&self.head(row).lse),
-            DQ => self.mix(out, t, K, self.keys(of_query) * t, |j| self.weight(of_query, i, j).1),
-            DK => self.mix(out, queries, Q, of_key * queries, |i| weight(i).1),
-            _ => self.mix(out, queries, DOUT, of_key * queries, |i| weight(i).0),
+            OUT => out.copy_from_slice(&self.query(row).out),
+            LSE => out[0] = self.query(row).lse,
+            DQ => {
+                out.fill(0.0);
+                for (j, key) in self.keys(row / s).k.chunks_exact(d as usize).enumerate() {
+                    add(out, self.weight(row, j as u64).1, key);
+                }
+            }
+            _ => {
+                // The queries of a head of keys: those of its group lie one behind the other.
+                let (j, each) = (row % t, group(self.p) * s);
+                let first = row / t * each;
+                (first..first + each).into_par_iter().for_each(|row| _ = self.query(row));
+                out.fill(0.0);
+                for row in first..first + each {
+                    let ((probability, dscore), query) = (self.weight(row, j), self.query(row));
+                    match output {
+                        DK => add(out, dscore, &query.q),
+                        _ => add(out, probability, &query.dout),
+                    }
+                }
+            }
         }
     }
 }
