@@ -25,7 +25,7 @@ pub fn form() -> Form {
     Form {
         direction: Direction::Bwd,
         rate: Rate::Flops,
-        headline: Some("m1024,n1024,k1024,nt,gelu"),
+        headline: Some("m512,n1024,k1024,nt,gelu"),
         shapes,
         awkward: AWKWARD,
         huge: &[],
@@ -64,8 +64,8 @@ pub fn form() -> Form {
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["m1024,n1024,k1024,nt,gelu", "m4096,n4304,k1152,gelu", "m4096,n4096,k4096,nt"],
-        _ => &["m1024,n1024,k1024,nt,gelu", "m65536,n4304,k1152,gelu", "m8192,n8192,k8192", "b16,m2048,n2048,k2048,tn"],
+        Preset::Standard => &["m512,n1024,k1024,nt,gelu", "m4096,n4304,k1152,gelu", "m4096,n4096,k4096,nt"],
+        _ => &["m512,n1024,k1024,nt,gelu", "m65536,n4304,k1152,gelu", "m8192,n8192,k8192", "b16,m2048,n2048,k2048,tn"],
     }
 }
 

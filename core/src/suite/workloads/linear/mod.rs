@@ -85,7 +85,7 @@ fn forward() -> Form {
     Form {
         direction: Direction::Fwd,
         rate: Rate::Flops,
-        headline: Some("m1024,n1024,k1024,nt,gelu"),
+        headline: Some("m512,n1024,k1024,nt,gelu"),
         shapes,
         awkward: AWKWARD,
         huge: &[],
@@ -132,10 +132,10 @@ fn forward() -> Form {
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => {
-            &["m1024,n1024,k1024,nt,gelu", "m4096,n4304,k1152,gelu", "m4096,n1152,k4304,residual", "m4096,n4096,k4096,nt"]
+            &["m512,n1024,k1024,nt,gelu", "m4096,n4304,k1152,gelu", "m4096,n1152,k4304,residual", "m4096,n4096,k4096,nt"]
         }
         _ => &[
-            "m1024,n1024,k1024,nt,gelu",
+            "m512,n1024,k1024,nt,gelu",
             "m65536,n4304,k1152,gelu",
             "m65536,n1152,k4304,residual",
             "m8192,n8192,k8192",

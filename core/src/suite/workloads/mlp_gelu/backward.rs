@@ -25,7 +25,7 @@ pub fn form() -> Form {
     Form {
         direction: Direction::Bwd,
         rate: Rate::Flops,
-        headline: Some("m256,c1152,f4304"),
+        headline: Some("m64,c768,f3072"),
         shapes,
         awkward: AWKWARD,
         huge: &[],
@@ -66,8 +66,8 @@ pub fn form() -> Form {
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["m256,c1152,f4304", "m4096,c1152,f4304", "m4096,c1152,f4304,kept"],
-        _ => &["m256,c1152,f4304", "m4096,c1152,f4304", "m65536,c1152,f4304", "m65536,c1152,f4304,kept"],
+        Preset::Standard => &["m64,c768,f3072", "m4096,c1152,f4304", "m4096,c1152,f4304,kept"],
+        _ => &["m64,c768,f3072", "m4096,c1152,f4304", "m65536,c1152,f4304", "m65536,c1152,f4304,kept"],
     }
 }
 

@@ -58,7 +58,7 @@ fn forward() -> Form {
     Form {
         direction: Direction::Fwd,
         rate: Rate::Flops,
-        headline: Some("m256,c1152,f4304"),
+        headline: Some("m64,c768,f3072"),
         shapes,
         awkward: AWKWARD,
         huge: &[],
@@ -100,11 +100,11 @@ fn forward() -> Form {
     }
 }
 
-/// 1152 and 4304 are those of SigLIP 2's So400m vision tower, 256 the patches of one image.
+/// 1152 and 4304 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["m256,c1152,f4304", "m4096,c1152,f4304", "m4096,c1152,f4304,kept"],
-        _ => &["m256,c1152,f4304", "m4096,c1152,f4304", "m65536,c1152,f4304", "m65536,c1152,f4304,kept"],
+        Preset::Standard => &["m64,c768,f3072", "m4096,c1152,f4304", "m4096,c1152,f4304,kept"],
+        _ => &["m64,c768,f3072", "m4096,c1152,f4304", "m65536,c1152,f4304", "m65536,c1152,f4304,kept"],
     }
 }
 
