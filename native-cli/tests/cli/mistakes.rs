@@ -8,7 +8,10 @@ use crate::{TINY, folder, mistake, save};
 fn mistakes_in_cases_and_settings() {
     let dir = folder();
     for (args, parts) in [
-        (&["run", "--case", "attention/fwd/b1/f32/flash"][..], &["`h` (heads) is missing", "the form is bN,hN,[kvN],sN"][..]),
+        (
+            &["run", "--case", "attention/fwd/b1/f32/flash"][..],
+            &["`h` (heads) is missing", "the form is bN,hN,[kvN],sN"][..],
+        ),
         (&["run", "--case", "nothing"], &["`nothing` is not a case", "parallax list"]),
         (
             &["eval", "atention/fwd/b1,h1,s1,d1/f32/host", "--output-dir", "o"],
