@@ -228,7 +228,8 @@ fn program(p: &Problem, caps: &Caps, width: u64) -> Program {
 
 /// A stage on so many elements, in pieces of `width`.
 fn stage(n: u64, width: u64, caps: &Caps, entry: &'static str, erf: bool) -> Stage {
-    by_pieces(n / width, width, caps, ["gelu/pointwise", "gelu/pointwise1", "gelu/pointwise4"], entry).consts(&[("ERF", erf)])
+    by_pieces(n / width, width, caps, ["gelu/pointwise", "gelu/pointwise1", "gelu/pointwise4"], entry)
+        .consts(&[("ERF", erf)])
 }
 
 /// The forward stage of the tanh formula, from one buffer of `n` elements to another.

@@ -5,8 +5,9 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form, Hard, HostBuffer, Inputs,
-    Preset, Probe, Problem, Product, Program, Rate, Reference, Shape, Stage, Tiles, Tolerance, Tunable, Variant, Workload,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form, Hard,
+    HostBuffer, Inputs, Preset, Probe, Problem, Product, Program, Rate, Reference, Shape, Stage, Tiles, Tolerance,
+    Tunable, Variant, Workload,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;

@@ -8,13 +8,13 @@
 
 use std::sync::OnceLock;
 
+use super::super::gelu::{self, slope_tanh};
 use super::stages::{By, Then, most_parts};
 use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
 use crate::suite::hard::{any, one, smallest_normal, zero};
-use super::super::gelu::{self, slope_tanh};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate, Reference,
-    Role, Rows, Stage, Stored, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate,
+    Reference, Role, Rows, Stage, Stored, Tolerance, Variant,
 };
 
 const DOUT: usize = 2;
@@ -42,9 +42,7 @@ pub fn form() -> Form {
             Variant::kernel("naive", "products with one element per thread; columns are summed in parts", |p, caps| {
                 program(p, caps, By::Elements)
             }),
-            Variant::kernel("tiled", "products by tiles in workgroup memory", |p, caps| {
-                program(p, caps, By::Tiles)
-            }),
+            Variant::kernel("tiled", "products by tiles in workgroup memory", |p, caps| program(p, caps, By::Tiles)),
             Variant::kernel("mma", "products on tensor cores by warp-wide instructions", |p, caps| {
                 program(p, caps, By::Mma)
             })

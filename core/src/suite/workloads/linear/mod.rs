@@ -13,8 +13,8 @@ use super::add_layernorm;
 use super::gelu::gelu_tanh;
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs, Preset,
-    Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs,
+    Preset, Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload,
 };
 use rayon::prelude::*;
 
@@ -41,7 +41,11 @@ pub fn workload() -> Workload {
                 Axis::extent("m", "rows"),
                 Axis::extent("n", "outputs"),
                 Axis::extent("k", "inputs"),
-                Axis::word("stored", "whose columns lie one after the other: the weights' or the inputs'", &["", "nt", "tn"]),
+                Axis::word(
+                    "stored",
+                    "whose columns lie one after the other: the weights' or the inputs'",
+                    &["", "nt", "tn"],
+                ),
                 Axis::word("then", "what follows the bias", &["", "gelu", "residual"]),
             ]
         },
@@ -131,9 +135,12 @@ fn forward() -> Form {
 /// The second and third are of a vision transformer's MLP: 1152 wide, 4304 in the middle.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => {
-            &["m512,n1024,k1024,nt,gelu", "m4096,n4304,k1152,gelu", "m4096,n1152,k4304,residual", "m4096,n4096,k4096,nt"]
-        }
+        Preset::Standard => &[
+            "m512,n1024,k1024,nt,gelu",
+            "m4096,n4304,k1152,gelu",
+            "m4096,n1152,k4304,residual",
+            "m4096,n4096,k4096,nt",
+        ],
         _ => &[
             "m512,n1024,k1024,nt,gelu",
             "m65536,n4304,k1152,gelu",

@@ -2,7 +2,8 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Access, Caps, Cost, DType, Dialect, Elem, Epilogue, Product, Stage, Tiles, by_pieces, spread, sum_of_parts, text_for, width,
+    Access, Caps, Cost, DType, Dialect, Elem, Epilogue, Product, Stage, Tiles, by_pieces, spread, sum_of_parts,
+    text_for, width,
 };
 
 /// What multiplies.
@@ -112,9 +113,11 @@ impl Stages<'_> {
             Then::Kept => (self.bytes(product.n), whole),
             Then::Slope => (whole, whole),
         };
-        stage
-            .args([("a", a, Read), ("b", b, Read), ("c", c, Write)].into_iter().chain(more))
-            .costing(Cost::new(flops.0, read.0 + also_read, written.0 + also_written))
+        stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)].into_iter().chain(more)).costing(Cost::new(
+            flops.0,
+            read.0 + also_read,
+            written.0 + also_written,
+        ))
     }
 
     /// By the library with an epilogue of its own.
@@ -161,7 +164,11 @@ impl Stages<'_> {
     }
 
     /// Sums of the columns of a matrix, in parts that lie in the buffer `parts`: see [`most_parts`].
-    pub(in crate::suite) fn columns(self, [rows, columns]: [u64; 2], [from, parts, to]: [&'static str; 3]) -> [Stage; 2] {
+    pub(in crate::suite) fn columns(
+        self,
+        [rows, columns]: [u64; 2],
+        [from, parts, to]: [&'static str; 3],
+    ) -> [Stage; 2] {
         let width = width(columns, self.dtype, self.caps);
         let across = (columns / width).div_ceil(32);
         let wanted = self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / across;

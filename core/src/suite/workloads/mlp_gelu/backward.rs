@@ -14,8 +14,8 @@ use super::super::linear::stages::{By, Then, most_parts};
 use super::{AWKWARD, B1, W1, W2, X, bytes, inputs, kept, middle, normal, products, stages, sum_error};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate, Reference,
-    Rows, Stage, Stored, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate,
+    Reference, Rows, Stage, Stored, Tolerance, Variant,
 };
 
 const DOUT: usize = 4;
@@ -33,9 +33,7 @@ pub fn form() -> Form {
         cost,
         tolerance: |p, output| tolerance(p, output, 1.0),
         reference: Reference { row_cost, rows },
-        setup: Some(|p, caps| Program {
-            stages: kept(p).then(|| biased(p, caps, By::Tiles)).into_iter().collect(),
-        }),
+        setup: Some(|p, caps| Program { stages: kept(p).then(|| biased(p, caps, By::Tiles)).into_iter().collect() }),
         host: None,
         variants: vec![
             Variant::kernel("naive", "every step a stage, products with one element per thread", |p, caps| {
@@ -44,9 +42,11 @@ pub fn form() -> Form {
             Variant::kernel("separate", "every step a stage, products by tiles in workgroup memory", |p, caps| {
                 program(p, caps, By::Tiles, false)
             }),
-            Variant::kernel("fused", "GELU and its slope are done to the sums of dout·w2ᵀ in registers", |p, caps| {
-                program(p, caps, By::Tiles, true)
-            }),
+            Variant::kernel(
+                "fused",
+                "GELU and its slope are done to the sums of dout·w2ᵀ in registers",
+                |p, caps| program(p, caps, By::Tiles, true),
+            ),
             Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
                 program(p, caps, By::Mma, true)
             })

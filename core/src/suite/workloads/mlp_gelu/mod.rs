@@ -13,8 +13,8 @@ use super::gelu::{self, gelu_tanh};
 use super::linear::stages::{By, Stages, Then};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs, Preset,
-    Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs,
+    Preset, Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload,
 };
 use rayon::prelude::*;
 
@@ -40,11 +40,16 @@ pub fn workload() -> Workload {
                 Axis::extent("m", "rows"),
                 Axis::extent("c", "width"),
                 Axis::extent("f", "width in the middle"),
-                Axis::word("activation", "whether GELU's argument stays in memory for the backward pass", &["", "kept"]),
+                Axis::word(
+                    "activation",
+                    "whether GELU's argument stays in memory for the backward pass",
+                    &["", "kept"],
+                ),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match [("m", "c"), ("m", "f"), ("c", "f")].map(|(a, b)| shape[a] * shape[b]).into_iter().max() {
+        validate: |shape| match [("m", "c"), ("m", "f"), ("c", "f")].map(|(a, b)| shape[a] * shape[b]).into_iter().max()
+        {
             Some(n) if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} in a matrix")),
             _ => Ok(()),
         },
