@@ -77,6 +77,21 @@ impl Axis {
     }
 }
 
+/// Most elements of an array: their number is a constant of 32 bits in kernels, and positions stay within 32 bits even where a
+/// grid reaches past the end.
+pub const MOST_ELEMENTS: u64 = (1 << 32) - (1 << 20);
+
+/// Whether kernels can count so many elements.
+///
+/// # Errors
+/// With the reason why they cannot.
+pub fn indexable(elements: u64) -> Result<(), String> {
+    match elements <= MOST_ELEMENTS {
+        true => Ok(()),
+        false => Err(format!("kernels count elements in 32 bits: at most {MOST_ELEMENTS} of them")),
+    }
+}
+
 /// What the product of all extents stays below: elements, bytes and operations are small multiples of parts of it, and
 /// stay within 64 bits.
 const MOST: u64 = 1 << 58;

@@ -12,7 +12,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, wide, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, width,
+    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
 use rayon::prelude::*;
 
@@ -27,9 +27,6 @@ const BETA2: f64 = 0.999;
 const EPS: f64 = 1e-8;
 const DECAY: f64 = 0.01;
 
-/// Most elements: positions are counted in 32 bits, also where a grid reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
-
 /// The form.
 pub fn workload() -> Workload {
     Workload {
@@ -38,10 +35,7 @@ pub fn workload() -> Workload {
         about: "a step of AdamW",
         axes: const { &[Axis::extent("n", "parameters"), Axis::optional("t", "step, counted from one", 1, 100)] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match shape["n"] {
-            n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
-            _ => Ok(()),
-        },
+        validate: |shape| indexable(shape["n"]),
         forms: vec![form()],
     }
 }

@@ -10,16 +10,13 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Preset, Problem, Program,
-    Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, width,
+    Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
 use rayon::prelude::*;
 use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 
 const X: usize = 0;
 const DOUT: usize = 1;
-
-/// Most elements: positions are counted in 32 bits, also where a grid reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
 
 /// The form.
 pub fn workload() -> Workload {
@@ -29,10 +26,7 @@ pub fn workload() -> Workload {
         about: "Gaussian error linear unit",
         axes: const { &[Axis::extent("n", "elements"), Axis::word("formula", "how Φ is defined", &["tanh", "erf"])] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match shape["n"] {
-            n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
-            _ => Ok(()),
-        },
+        validate: |shape| indexable(shape["n"]),
         forms: vec![forward(), backward()],
     }
 }

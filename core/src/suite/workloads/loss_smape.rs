@@ -14,7 +14,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, MOST_PARTS,
-    Preset, Problem, Program, Rate, Reference, Role, Rows, Stage, Tolerance, Variant, Workload, by_pieces,
+    Preset, Problem, Program, Rate, Reference, Role, Rows, Stage, Tolerance, Variant, Workload, by_pieces, indexable,
     pieces_in_parts, sum_of_parts, width,
 };
 use rayon::prelude::*;
@@ -26,9 +26,6 @@ const DLOSS: usize = 2;
 
 /// What keeps terms finite whose target is zero.
 const EPS: f64 = 1e-8;
-
-/// Most elements: positions are counted in 32 bits, also where a grid reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
 
 /// The form.
 pub fn workload() -> Workload {
@@ -44,13 +41,12 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match shape["n"] {
-            n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
+        validate: |shape| match indexable(shape["n"]) {
             // The band's edges are then exact, and every target agrees on who is outside.
-            _ if !shape["k"].is_power_of_two() || shape["k"] > 64 => {
+            Ok(()) if !shape["k"].is_power_of_two() || shape["k"] > 64 => {
                 Err("the factor of the band is a power of two, at most 64".to_owned())
             }
-            _ => Ok(()),
+            counted => counted,
         },
         forms: vec![forward(), backward()],
     }

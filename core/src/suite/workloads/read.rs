@@ -7,7 +7,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, Inputs, Preset, Probe,
-    Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, indexable, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -25,10 +25,7 @@ pub fn workload() -> Workload {
         about: "sums of chunks: how fast memory is read",
         axes: const { &[Axis::extent("n", "elements")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match shape["n"] {
-            n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
-            _ => Ok(()),
-        },
+        validate: |shape| indexable(shape["n"]),
         forms: vec![Form {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
@@ -67,10 +64,6 @@ pub fn workload() -> Workload {
         }],
     }
 }
-
-/// Most elements: their number is a constant of 32 bits, and positions in WGSL must not overflow 32 bits even where a grid
-/// reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let chunks = p["n"].div_ceil(CHUNK);

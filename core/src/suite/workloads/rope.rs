@@ -10,16 +10,13 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, Shape, Tolerance, Variant, Workload, by_pieces, width,
+    Program, Rate, Reference, Shape, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
 use rayon::prelude::*;
 
 const X: usize = 0;
 const COSINES: usize = 1;
 const SINES: usize = 2;
-
-/// Most elements: positions are counted in 32 bits, also where a grid reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
 
 /// The form.
 pub fn workload() -> Workload {
@@ -36,10 +33,9 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match shape["b"] * shape["h"] * shape["s"] * shape["d"] {
-            _ if shape["d"] % 2 == 1 => Err("elements turn in pairs: head_dim must be even".to_owned()),
-            n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
-            _ => Ok(()),
+        validate: |shape| match shape["d"] % 2 {
+            1 => Err("elements turn in pairs: head_dim must be even".to_owned()),
+            _ => indexable(shape["b"] * shape["h"] * shape["s"] * shape["d"]),
         },
         forms: vec![form(Direction::Fwd), form(Direction::Bwd)],
     }

@@ -9,7 +9,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Precondition,
-    Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable,
+    spread,
 };
 use rayon::prelude::*;
 
@@ -20,9 +21,6 @@ const TARGETS: usize = 1;
 
 /// The first of the checked buffers; the other is the logarithm of the sum.
 const LOSS: usize = 0;
-
-/// Most elements: positions are counted in 32 bits, also where a grid reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
 
 /// Shapes that step over every edge: single elements, rows that share a warp, odd and even lengths, more rows than a
 /// workgroup takes, and at last rows that no workgroup keeps.
@@ -36,10 +34,7 @@ pub fn workload() -> Workload {
         about: "cross-entropy of rows of logits",
         axes: const { &[Axis::extent("r", "rows"), Axis::extent("c", "classes")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match shape["r"] * shape["c"] {
-            n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
-            _ => Ok(()),
-        },
+        validate: |shape| indexable(shape["r"] * shape["c"]),
         forms: vec![forward(), backward::form()],
     }
 }

@@ -13,7 +13,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, width,
+    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
 use rayon::prelude::*;
 
@@ -29,9 +29,6 @@ const DOUT: usize = 2;
 /// The second of the buffers that the backward form checks, between the result and the gradient.
 const MASK: usize = 1;
 
-/// Most elements: positions are counted in 32 bits, also where a grid reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
-
 /// The form.
 pub fn workload() -> Workload {
     Workload {
@@ -40,10 +37,9 @@ pub fn workload() -> Workload {
         about: "dropout, with a mask that is stored or regenerated",
         axes: const { &[Axis::extent("n", "elements"), Axis::decimal("p", "share that is dropped", (0, 1), "0.1")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match shape["n"] {
-            n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
-            _ if shape.decimal("p") == 1.0 => Err("what is kept is divided by 1 − p: p must be below one".to_owned()),
-            _ => Ok(()),
+        validate: |shape| match shape.decimal("p") {
+            1.0 => Err("what is kept is divided by 1 − p: p must be below one".to_owned()),
+            _ => indexable(shape["n"]),
         },
         forms: vec![forward(), backward()],
     }

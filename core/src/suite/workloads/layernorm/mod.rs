@@ -8,7 +8,7 @@ use crate::suite::Access::{self, Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, spread,
 };
 use rayon::prelude::*;
 
@@ -20,9 +20,6 @@ const BETA: usize = 2;
 
 /// What keeps rows of equal elements finite.
 const EPS: f64 = 1e-5;
-
-/// Most elements: positions are counted in 32 bits, also where a grid reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
 
 /// Shapes that step over every edge: single elements, rows that share a warp, odd and even lengths, more rows than a
 /// workgroup takes, and at last rows that no workgroup keeps.
@@ -45,10 +42,7 @@ pub fn workload() -> Workload {
 pub(super) const AXES: &[Axis] = &[Axis::extent("r", "rows"), Axis::extent("c", "columns")];
 
 pub(super) fn validate(shape: &Shape) -> Result<(), String> {
-    match shape["r"] * shape["c"] {
-        n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
-        _ => Ok(()),
-    }
+    indexable(shape["r"] * shape["c"])
 }
 
 fn forward() -> Form {

@@ -14,7 +14,7 @@ use super::gelu::gelu_tanh;
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs,
-    Preset, Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload,
+    Preset, Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload, indexable,
 };
 use rayon::prelude::*;
 
@@ -25,9 +25,6 @@ const X: usize = 0;
 const W: usize = 1;
 const BIAS: usize = 2;
 const RESIDUAL: usize = 3;
-
-/// Most elements of a matrix: positions are counted in 32 bits, also where a grid reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
 
 /// The form.
 pub fn workload() -> Workload {
@@ -50,10 +47,7 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match product_of(shape).elements().into_iter().max() {
-            Some(n) if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} in a matrix")),
-            _ => Ok(()),
-        },
+        validate: |shape| product_of(shape).elements().into_iter().try_for_each(indexable),
         forms: vec![forward(), backward::form()],
     }
 }

@@ -8,8 +8,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, MOST_PARTS, Preset,
-    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, parts_of, pieces_in_parts, spread,
-    sum_of_parts,
+    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, indexable, parts_of,
+    pieces_in_parts, spread, sum_of_parts,
 };
 use rayon::prelude::*;
 
@@ -23,9 +23,6 @@ const Y: usize = 1;
 const TEMPERATURE: usize = 2;
 const BIAS: usize = 3;
 
-/// Most elements of a set, and most pairs: positions are counted in 32 bits, also where a grid reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
-
 /// Shapes around the edges of tiles of 64 by 64 that go 16 deep.
 const AWKWARD: &[&str] = &["n1,d1", "n67,d130", "n64,d64", "n130,d16", "n9,d257"];
 
@@ -37,10 +34,7 @@ pub fn workload() -> Workload {
         about: "pairwise sigmoid loss of two sets of embeddings",
         axes: const { &[Axis::extent("n", "embeddings of each set"), Axis::extent("d", "elements of an embedding")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match shape["n"] * shape["n"].max(shape["d"]) {
-            n if n > MOST => Err(format!("kernels count pairs and elements in 32 bits: at most {MOST} of them")),
-            _ => Ok(()),
-        },
+        validate: |shape| indexable(shape["n"] * shape["n"].max(shape["d"])),
         forms: vec![forward(), backward::form()],
     }
 }

@@ -14,7 +14,7 @@ use super::linear::stages::{By, Stages, Then};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs,
-    Preset, Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload,
+    Preset, Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, indexable,
 };
 use rayon::prelude::*;
 
@@ -25,9 +25,6 @@ const W1: usize = 1;
 const B1: usize = 2;
 const W2: usize = 3;
 const B2: usize = 4;
-
-/// Most elements of a matrix: positions are counted in 32 bits, also where a grid reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
 
 /// The form.
 pub fn workload() -> Workload {
@@ -48,10 +45,8 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match [("m", "c"), ("m", "f"), ("c", "f")].map(|(a, b)| shape[a] * shape[b]).into_iter().max()
-        {
-            Some(n) if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} in a matrix")),
-            _ => Ok(()),
+        validate: |shape| {
+            [("m", "c"), ("m", "f"), ("c", "f")].into_iter().try_for_each(|(a, b)| indexable(shape[a] * shape[b]))
         },
         forms: vec![forward(), backward::form()],
     }

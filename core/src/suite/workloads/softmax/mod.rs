@@ -7,16 +7,13 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, spread,
 };
 use rayon::prelude::*;
 
 mod backward;
 
 const X: usize = 0;
-
-/// Most elements: positions are counted in 32 bits, also where a grid reaches past the end.
-const MOST: u64 = (1 << 32) - (1 << 20);
 
 /// The form.
 pub fn workload() -> Workload {
@@ -26,10 +23,7 @@ pub fn workload() -> Workload {
         about: "softmax of the rows of a matrix",
         axes: const { &[Axis::extent("r", "rows"), Axis::extent("c", "columns")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match shape["r"] * shape["c"] {
-            n if n > MOST => Err(format!("kernels count elements in 32 bits: at most {MOST} of them")),
-            _ => Ok(()),
-        },
+        validate: |shape| indexable(shape["r"] * shape["c"]),
         forms: vec![forward(), backward::form()],
     }
 }
