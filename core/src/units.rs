@@ -22,6 +22,11 @@ pub struct Bytes(pub u64);
 #[serde(transparent)]
 pub struct Flops(pub u64);
 
+/// The greatest common divisor; of zero and a number, that number.
+pub(crate) fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 impl Nanos {
     /// From seconds.
     pub fn from_secs(seconds: f64) -> Self {

@@ -1,13 +1,10 @@
 //! What a clock's step is: measured, never assumed. The clocks themselves belong to the backends.
 
-use crate::units::Nanos;
+use crate::units::{Nanos, gcd};
 
 /// The largest step of which every reading is a multiple, in the readings' own unit: what is left of a clock whose low
 /// bits are masked. `None` when the readings are all zero. Readings are differences, so that the origin is no matter.
 pub fn common_step(readings: impl IntoIterator<Item = u64>) -> Option<u64> {
-    fn gcd(a: u64, b: u64) -> u64 {
-        if b == 0 { a } else { gcd(b, a % b) }
-    }
     let step = readings.into_iter().fold(0, gcd);
     (step > 0).then_some(step)
 }

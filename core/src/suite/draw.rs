@@ -10,12 +10,18 @@ pub type Fill = fn(&Shape, Draw) -> f64;
 pub struct Draw {
     /// Position in the buffer, in elements.
     pub index: u64,
+    stream: u64,
     bits: u64,
 }
 
 impl Draw {
     pub(crate) fn new(stream: u64, index: u64) -> Draw {
-        Draw { index, bits: splitmix64(stream.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15))) }
+        Draw { index, stream, bits: splitmix64(stream.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15))) }
+    }
+
+    /// The source of the element at the same place of the first `period` elements: what is filled by it repeats.
+    pub fn repeating(self, period: u64) -> Draw {
+        Draw::new(self.stream, self.index % period)
     }
 
     /// 64 uniform bits.

@@ -83,6 +83,8 @@ impl From<Stage> for Program {
 pub struct Stage {
     /// Its name in traces and profiles: four products are four lines.
     pub label: Cow<'static, str>,
+    /// The component of a larger whole that it belongs to, where profiles sum up by such.
+    pub component: Option<&'static str>,
     /// What is done.
     pub work: Work,
     /// What it is done to. The order is the binding number in WGSL and the parameter's place in CUDA.
@@ -233,7 +235,8 @@ pub enum Collective {
 
 impl Stage {
     fn new(label: impl Into<Cow<'static, str>>, work: Work) -> Stage {
-        Stage { label: label.into(), work, args: Vec::new(), cost: Cost::default(), queue: 0, after: Vec::new() }
+        let (args, cost, after) = (Vec::new(), Cost::default(), Vec::new());
+        Stage { label: label.into(), component: None, work, args, cost, queue: 0, after }
     }
 
     /// A launch of an entry point of a text, of one thread until more is said.
@@ -287,6 +290,24 @@ impl Stage {
     /// With these arguments, in order: (buffer, access), or (parameter, buffer, access) where the names differ.
     pub fn args<A: Into<Arg>>(self, args: impl IntoIterator<Item = A>) -> Stage {
         Stage { args: args.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Under this name.
+    pub fn called(self, label: impl Into<Cow<'static, str>>) -> Stage {
+        Stage { label: label.into(), ..self }
+    }
+
+    /// As a part of this component.
+    pub fn of(self, component: &'static str) -> Stage {
+        Stage { component: Some(component), ..self }
+    }
+
+    /// On other buffers: each pair is a name, and the one that takes its place.
+    pub fn on_buffers(mut self, names: &[(&'static str, &'static str)]) -> Stage {
+        for arg in &mut self.args {
+            arg.buffer = names.iter().find(|(name, _)| *name == arg.buffer).map_or(arg.buffer, |(_, other)| other);
+        }
+        self
     }
 
     /// With its operations and least bytes.

@@ -1,0 +1,100 @@
+//! Attention over heads that lie side by side in rows, on the host: for references in f64 and host code in f32.
+
+use rayon::prelude::*;
+
+use crate::suite::{Real, add_row, dot};
+
+/// Rows of queries, of keys and of values, `s` of each, with so many heads of `d` elements.
+#[derive(Clone, Copy)]
+pub(in crate::suite) struct Heads {
+    pub(in crate::suite) s: usize,
+    pub(in crate::suite) heads: usize,
+    pub(in crate::suite) d: usize,
+    /// Whether a query sees only keys up to its own place.
+    pub(in crate::suite) causal: bool,
+}
+
+/// What attention gives, side by side again, and what the backward pass needs of it.
+pub(in crate::suite) struct Attended<T> {
+    pub(in crate::suite) out: Vec<T>,
+    /// Of each head, each query and each key.
+    pub(in crate::suite) weights: Vec<T>,
+}
+
+impl Heads {
+    /// Elements in a row.
+    pub(in crate::suite) fn width(self) -> usize {
+        self.heads * self.d
+    }
+
+    fn of(self, head: usize) -> std::ops::Range<usize> {
+        head * self.d..(head + 1) * self.d
+    }
+
+    fn scale<T: Real>(self) -> T {
+        T::one() / T::from(self.d).expect("a small number").sqrt()
+    }
+
+    /// `softmax(q·kᵀ/√d)·v` of each head.
+    pub(in crate::suite) fn attend<T: Real>(self, q: &[T], k: &[T], v: &[T]) -> Attended<T> {
+        let (width, s) = (self.width(), self.s);
+        let mut weights = vec![T::zero(); self.heads * s * s];
+        weights.par_chunks_mut(s).enumerate().for_each(|(at, weights)| {
+            let (head, i) = (self.of(at / s), at % s);
+            let seen = if self.causal { i + 1 } else { s };
+            let query = &q[i * width..][head.clone()];
+            for (weight, key) in weights.iter_mut().zip(k.chunks_exact(width)).take(seen) {
+                *weight = dot(query, &key[head.clone()]) * self.scale();
+            }
+            let top = weights[..seen].iter().copied().fold(T::neg_infinity(), T::max);
+            weights[..seen].iter_mut().for_each(|weight| *weight = (*weight - top).exp());
+            let sum: T = weights[..seen].iter().copied().sum();
+            weights[..seen].iter_mut().for_each(|weight| *weight = *weight / sum);
+        });
+        let mut out = vec![T::zero(); s * width];
+        out.par_chunks_mut(width).enumerate().for_each(|(i, out)| {
+            for head in 0..self.heads {
+                for (weight, value) in weights[(head * s + i) * s..][..s].iter().zip(v.chunks_exact(width)) {
+                    add_row(&mut out[self.of(head)], *weight, &value[self.of(head)]);
+                }
+            }
+        });
+        Attended { out, weights }
+    }
+
+    /// Gradients of queries, keys and values.
+    pub(in crate::suite) fn backward<T: Real>(
+        self,
+        [q, k, v]: [&[T]; 3],
+        attended: &Attended<T>,
+        dout: &[T],
+    ) -> [Vec<T>; 3] {
+        let (width, s) = (self.width(), self.s);
+        let mut dscores = vec![T::zero(); attended.weights.len()];
+        dscores.par_chunks_mut(s).zip(attended.weights.par_chunks(s)).enumerate().for_each(
+            |(at, (dscores, weights))| {
+                let (head, i) = (self.of(at / s), at % s);
+                let gradient = &dout[i * width..][head.clone()];
+                let delta = dot(gradient, &attended.out[i * width..][head.clone()]);
+                for ((dscore, weight), value) in dscores.iter_mut().zip(weights).zip(v.chunks_exact(width)) {
+                    *dscore = *weight * (dot(gradient, &value[head.clone()]) - delta) * self.scale();
+                }
+            },
+        );
+        // What a row gets from all rows of the other side; `at` is the place of their factor.
+        let mixed = |factors: &[T], rows: &[T], at: &(dyn Fn(usize, usize, usize) -> usize + Sync)| {
+            let mut out = vec![T::zero(); s * width];
+            out.par_chunks_mut(width).enumerate().for_each(|(i, out)| {
+                for head in 0..self.heads {
+                    for (j, row) in rows.chunks_exact(width).enumerate() {
+                        add_row(&mut out[self.of(head)], factors[at(head, i, j)], &row[self.of(head)]);
+                    }
+                }
+            });
+            out
+        };
+        let by_query = move |head: usize, i: usize, j: usize| (head * s + i) * s + j;
+        let by_key = move |head: usize, j: usize, i: usize| (head * s + i) * s + j;
+        [mixed(&dscores, k, &by_query), mixed(&dscores, q, &by_key), mixed(&attended.weights, dout, &by_key)]
+    }
+}

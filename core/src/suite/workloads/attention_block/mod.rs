@@ -1,0 +1,442 @@
+//! Self-attention with its projections: `out = attention(x·wq + bq, x·wk + bk, x·wv + bv)·wo + bo`, over heads that lie side
+//! by side.
+//!
+//! Formula: Vaswani et al., "Attention Is All You Need" (2017), section 3.2.2. `x` and `out` are `[b, s, h·d]`, each weight is
+//! `[h·d, h·d]` and each bias `[h·d]`, all dense and row-major; head `i` is columns `i·d` to `(i+1)·d − 1`. The weights and
+//! biases of queries, keys and values are put side by side before the timing, for variants that multiply by all at once.
+//!
+//! The variants are levels of optimisation, each with what the one before it has: nothing fused; the three products of `x` in
+//! one; no score matrix; the best kernels that the device has.
+//!
+//! Operations: those of the four products, `8·b·s·(h·d)²`, and attention's own, `4·b·h·s²·d`, halved when causal.
+
+use std::sync::OnceLock;
+
+use self::heads::Heads;
+use self::items::{first_alike, normal_items};
+use super::linear::stages::{By, Stages, Then};
+use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inner,
+    Inputs, Preset, Problem, Product, Program, Rate, Real, Rearrange, Reference, Rows, Shape, Stage, Tolerance,
+    Variant, Workload, add_to_rows, indexable, product,
+};
+
+pub(super) mod heads;
+pub(super) mod items;
+
+const X: usize = 0;
+const WQ: usize = 1;
+const BQ: usize = 4;
+const WO: usize = 7;
+const BO: usize = 8;
+
+/// What the profile sums up by.
+const INTO_HEADS: &str = "QKV projection";
+const SCORES: &str = "score computation";
+const SOFTMAX: &str = "softmax";
+const WEIGHTED: &str = "weighted sum";
+const FLASH: &str = "scores, softmax and weighted sum";
+const OUT_OF_HEADS: &str = "output projection";
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "self-attention with its projections, by levels of optimisation",
+        axes: const {
+            &[
+                Axis::extent("b", "batch"),
+                Axis::extent("h", "heads"),
+                Axis::extent("s", "sequence length"),
+                Axis::extent("d", "head_dim"),
+                Axis::word("mask", "which keys a query sees", &["", "causal"]),
+            ]
+        },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: |shape| {
+            let width = shape["h"] * shape["d"];
+            [3 * shape["b"] * shape["s"] * width, 3 * width * width].into_iter().try_for_each(indexable)
+        },
+        forms: vec![forward()],
+    }
+}
+
+fn forward() -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Flops,
+        headline: Some("b1,h8,s512,d64"),
+        shapes,
+        awkward: &[
+            "b1,h1,s1,d1",
+            "b3,h2,s5,d3",
+            "b2,h3,s7,d5,causal",
+            "b1,h2,s67,d33",
+            "b2,h2,s70,d36,causal",
+            "b3,h1,s33,d72",
+            "b1,h2,s130,d64",
+        ],
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance(p, output, 1.0),
+        reference: Reference { row_cost, rows },
+        setup: Some(|p, caps| side_by_side(p, caps).into()),
+        host: Some(host),
+        variants: vec![
+            Variant::kernel(
+                "level0",
+                "nothing fused: three products, biases, heads and softmax in stages of their own, scores in device memory",
+                level0,
+            ),
+            Variant::kernel(
+                "level1",
+                "queries, keys and values by one product, biases added to sums in registers",
+                level1,
+            ),
+            Variant::kernel("level2", "the same, and attention in one stage without a score matrix", level2)
+                .available(|p, caps| attention(p).available("flash", caps)),
+            Variant::kernel("level3", "the same on the device's matrix units", level3).available(matrix_units),
+            Variant::kernel("vendor", "level3 with products by the vendor's library, cuBLASLt", vendor)
+                .only_in(&[Dialect::Cuda])
+                .available(matrix_units),
+        ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        fallback: &["level3", "level2", "level1", "level0"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+/// 16 heads of 72 are those of SigLIP 2's So400m vision tower, which has 256 patches an image.
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["b1,h8,s512,d64", "b8,h16,s256,d72", "b1,h16,s2048,d64", "b1,h16,s2048,d64,causal"],
+        _ => &["b1,h8,s512,d64", "b8,h16,s256,d72", "b256,h16,s256,d72", "b4,h16,s2048,d128,causal"],
+    }
+}
+
+/// Elements in a row.
+fn width(p: &Problem) -> u64 {
+    p["h"] * p["d"]
+}
+
+/// Rows of all items.
+fn row_count(p: &Problem) -> u64 {
+    p["b"] * p["s"]
+}
+
+/// Weights whose sums over normal inputs are about as large as these.
+fn weight(shape: &Shape, draw: Draw) -> f64 {
+    draw.normal() / ((shape["h"] * shape["d"]) as f64).sqrt()
+}
+
+fn bias(_: &Shape, draw: Draw) -> f64 {
+    0.25 * draw.normal()
+}
+
+fn items(shape: &Shape, draw: Draw) -> f64 {
+    normal_items(draw, shape["s"] * shape["h"] * shape["d"])
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (b, h, s, d, c) = (p["b"], p["h"], p["s"], p["d"], width(p));
+    let inner = attention(p);
+    vec![
+        BufferSpec::input("x", Elem::Real, &[b, s, c], items),
+        BufferSpec::input("wq", Elem::Real, &[c, c], weight),
+        BufferSpec::input("wk", Elem::Real, &[c, c], weight),
+        BufferSpec::input("wv", Elem::Real, &[c, c], weight),
+        BufferSpec::input("bq", Elem::Real, &[c], bias),
+        BufferSpec::input("bk", Elem::Real, &[c], bias),
+        BufferSpec::input("bv", Elem::Real, &[c], bias),
+        BufferSpec::input("wo", Elem::Real, &[c, c], weight),
+        BufferSpec::input("bo", Elem::Real, &[c], bias),
+        BufferSpec::setup("wqkv", Elem::Real, &[c, 3 * c]),
+        BufferSpec::setup("bqkv", Elem::Real, &[3 * c]),
+        BufferSpec::output("out", Elem::Real, &[b, s, c]),
+        BufferSpec::scratch("product", Elem::Real, &[b, s, c]),
+        BufferSpec::scratch("rows", Elem::Real, &[b, s, c]),
+        BufferSpec::scratch("qkv", Elem::Real, &[b, s, 3 * c]),
+        BufferSpec::scratch("q", Elem::Real, &[b, h, s, d]),
+        BufferSpec::scratch("k", Elem::Real, &[b, h, s, d]),
+        BufferSpec::scratch("v", Elem::Real, &[b, h, s, d]),
+        inner.scratch("scores", "scores"),
+        BufferSpec::scratch("mixed", Elem::Real, &[b, h, s, d]),
+        BufferSpec::scratch("merged", Elem::Real, &[b, s, c]),
+    ]
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (rows, c, element) = (row_count(p), width(p), Elem::Real.storage(p.dtype).bytes());
+    let scores = 4 * rows * p["s"] * c / if p.shape.has("causal") { 2 } else { 1 };
+    Cost::new(8 * rows * c * c + scores, (rows * c + 4 * c * c + 4 * c) * element, rows * c * element)
+}
+
+/// The checked buffers, in buffer order.
+const WQKV: usize = 0;
+const BQKV: usize = 1;
+
+/// For inputs that are so many times as large as seeded ones.
+fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
+    if matches!(output, WQKV | BQKV) {
+        return Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "copied" };
+    }
+    let Rounding { u, sum } = Rounding::of(p, width(p));
+    let projected = scale * (2.0 * u + sum);
+    Tolerance {
+        abs: 8.0 * (mixed_error(p, scale, projected) + scale * (u + sum)) + smallest_normal(p),
+        rel: 2.0 * u,
+        reason: "errors of random sign, eight times the standard deviation, which none exceeds with all but certainty: sums of \
+                 h·d products wander by √(h·d) f32 roundings; queries, keys and values are rounded twice to the element type \
+                 and carry that into scores, weights and what they mix, which is rounded, projected and rounded again",
+    }
+}
+
+/// Standard deviations of errors, in results of about one: of a rounding to the element type, and of a sum of products in f32.
+#[derive(Clone, Copy)]
+pub(in crate::suite) struct Rounding {
+    pub(in crate::suite) u: f64,
+    pub(in crate::suite) sum: f64,
+}
+
+impl Rounding {
+    /// For sums of so many products.
+    pub(in crate::suite) fn of(p: &Problem, terms: u64) -> Rounding {
+        Rounding { u: p.dtype.unit_roundoff(), sum: 2f64.powi(-23) * (terms as f64).sqrt() }
+    }
+}
+
+/// The standard deviation of the error of what attention mixes of values that are off by `projected`, as queries and keys are,
+/// and about as large as `scale`.
+pub(in crate::suite) fn mixed_error(p: &Problem, scale: f64, projected: f64) -> f64 {
+    let (f32u, s, d) = (2f64.powi(-24), p["s"] as f64, p["d"] as f64);
+    // A score is 1/√d times the sum of d products, of two factors that are off each; its error is its weight's relative one.
+    let score = 1.5 * scale * projected + 2.0 * f32u * d.sqrt() * scale * scale;
+    projected + scale * (score.min(1.0) + p.dtype.unit_roundoff() + 2.0 * f32u * s.sqrt())
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "no inputs: every row is what the biases of values make",
+            applies: any,
+            fills: |_| vec![("x", zero)],
+            tolerance: |p, output| tolerance(p, output, 1.0),
+        },
+        Hard {
+            name: "equal",
+            about: "all rows alike: every key has the same weight",
+            applies: any,
+            fills: |_| vec![("x", one)],
+            tolerance: |p, output| tolerance(p, output, 1.0),
+        },
+        Hard {
+            name: "large",
+            about: "inputs eight times as large: rows whose weights are close to one and nothing",
+            applies: any,
+            fills: |_| vec![("x", |shape, draw| 8.0 * items(shape, draw))],
+            // Weights that are nearly equal may change places for an error of their scores.
+            tolerance: |p, output| tolerance(p, output, 8.0),
+        },
+    ]
+}
+
+/// A row's own share of the projections, and attention.
+fn row_cost(p: &Problem, output: usize) -> u64 {
+    match output {
+        WQKV | BQKV => 1,
+        _ => 4 * width(p) * width(p) + 2 * p["s"] * width(p),
+    }
+}
+
+fn heads_of(p: &Problem) -> Heads {
+    Heads { s: p["s"] as usize, heads: p["h"] as usize, d: p["d"] as usize, causal: p.shape.has("causal") }
+}
+
+/// An item's rows.
+fn item<T: Real>(p: &Problem, x: &[T], weights: [&[T]; 4], biases: [&[T]; 4]) -> Vec<T> {
+    let (heads, c) = (heads_of(p), width(p) as usize);
+    let projected = |x: &[T], which: usize| add_to_rows(product(x, weights[which], [heads.s, c, c]), biases[which]);
+    let [q, k, v] = [0, 1, 2].map(|which| projected(x, which));
+    projected(&heads.attend(&q, &k, &v).out, 3)
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let (c, s) = (width(p), p["s"]);
+    let read = |buffer: usize, first: u64, count: u64| -> Vec<f64> {
+        (first..first + count).map(|at| inputs.at(buffer, at)).collect()
+    };
+    let known: Vec<OnceLock<Vec<f64>>> = (0..p["b"]).map(|_| OnceLock::new()).collect();
+    let like: OnceLock<Vec<u64>> = OnceLock::new();
+    Box::new(move |output, row, out| match output {
+        WQKV => {
+            for (out, at) in out.iter_mut().zip(0..) {
+                *out = inputs.at(WQ + (at / c) as usize, row * c + at % c);
+            }
+        }
+        BQKV => {
+            for (out, at) in out.iter_mut().zip(0..) {
+                *out = inputs.at(BQ + (at / c) as usize, at % c);
+            }
+        }
+        _ => {
+            let like = like.get_or_init(|| first_alike(inputs, &[X], p["b"], s * c));
+            let first = like[(row / s) as usize];
+            let rows = known[first as usize].get_or_init(|| {
+                let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| read(w, 0, c * c));
+                let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| read(b, 0, c));
+                item(
+                    p,
+                    &read(X, first * s * c, s * c),
+                    weights.each_ref().map(|w| &w[..]),
+                    biases.each_ref().map(|b| &b[..]),
+                )
+            });
+            out.copy_from_slice(&rows[(row % s * c) as usize..][..c as usize]);
+        }
+    })
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let elements = (p["s"] * width(p)) as usize;
+    let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| inputs[w].f32());
+    let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| inputs[b].f32());
+    for (out, x) in outputs[0].chunks_exact_mut(elements).zip(inputs[X].f32().chunks_exact(elements)) {
+        out.copy_from_slice(&item(p, x, weights, biases));
+    }
+}
+
+/// The attention inside.
+fn attention(p: &Problem) -> Inner {
+    let causal = if p.shape.has("causal") { ",causal" } else { "" };
+    let shape = format!("b{},h{},s{},d{}{causal}", p["b"], p["h"], p["s"], p["d"]);
+    Inner::new("attention", Direction::Fwd, &shape, p.dtype)
+}
+
+const PROJECTED: [&str; 3] = ["q", "k", "v"];
+const WEIGHTS: [&str; 3] = ["wq", "wk", "wv"];
+const BIASES: [&str; 3] = ["bq", "bk", "bv"];
+const SPLIT: [&str; 3] = ["q_heads", "k_heads", "v_heads"];
+
+/// Weights and biases of queries, keys and values in one buffer each.
+fn side_by_side(p: &Problem, caps: &Caps) -> Program {
+    let c = width(p);
+    let beside = |rows: u64, names: [&'static str; 3], to: &'static str| {
+        let stage = move |(which, from): (usize, &'static str)| {
+            let moved = Rearrange::beside([rows, c], 3 * c, which as u64 * c);
+            moved.stage(p.dtype, caps, [from, to]).called(format!("{from}_beside"))
+        };
+        names.into_iter().enumerate().map(stage).collect::<Vec<_>>()
+    };
+    Program { stages: beside(c, WEIGHTS, "wqkv").into_iter().chain(beside(1, BIASES, "bqkv")).collect() }
+}
+
+fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
+    Stages { dtype: p.dtype, caps, by }
+}
+
+/// The product of rows with a square matrix.
+fn square(p: &Problem) -> Product {
+    Product::new(row_count(p), width(p), width(p))
+}
+
+/// Heads apart, from rows of so many elements in which they begin at `first`.
+fn split(p: &Problem, width: u64, first: u64) -> Rearrange {
+    Rearrange::split_heads([p["b"], p["h"], p["s"], p["d"]], width, first)
+}
+
+fn level0(p: &Problem, caps: &Caps) -> Program {
+    let (by, c) = (stages(p, caps, By::Tiles), width(p));
+    let rows = [row_count(p), c];
+    let mut all = Vec::new();
+    for which in 0..3 {
+        let name = PROJECTED[which];
+        all.push(by.product(square(p), ["x", WEIGHTS[which], "product"]).called(format!("{name}_product")));
+        all.push(by.finish(rows, Then::Bias, ["product", "rows"], &[BIASES[which]]).called(format!("{name}_bias")));
+        all.push(split(p, c, 0).stage(p.dtype, caps, ["rows", name]).called(SPLIT[which]));
+    }
+    let mut all: Vec<Stage> = all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect();
+    all.extend(unfused(p, caps));
+    all.push(merge(p, caps).of(OUT_OF_HEADS));
+    all.push(by.product(square(p), ["merged", "wo", "product"]).called("out_product").of(OUT_OF_HEADS));
+    all.push(by.finish(rows, Then::Bias, ["product", "out"], &["bo"]).called("out_bias").of(OUT_OF_HEADS));
+    Program { stages: all }
+}
+
+/// Attention with its scores in device memory.
+fn unfused(p: &Problem, caps: &Caps) -> Vec<Stage> {
+    let stages = attention(p).stages("manual", caps, &[("out", "mixed")]);
+    stages.into_iter().zip([SCORES, SOFTMAX, WEIGHTED]).map(|(stage, component)| stage.of(component)).collect()
+}
+
+/// Heads side by side again.
+fn merge(p: &Problem, caps: &Caps) -> Stage {
+    split(p, width(p), 0).reversed().stage(p.dtype, caps, ["mixed", "merged"]).called("merge_heads")
+}
+
+/// Queries, keys and values by one product.
+fn projected(p: &Problem, caps: &Caps, by: By) -> Vec<Stage> {
+    let (made, c) = (stages(p, caps, by), width(p));
+    let wide = Product::new(row_count(p), 3 * c, c);
+    let names = ["x", "wqkv", "qkv"];
+    let product = match by {
+        By::Library => made.library(wide, Epilogue::Bias, names, "bqkv"),
+        _ => made.fused(wide, Then::Bias, names, &["bqkv"]),
+    };
+    let mut all = vec![product.called("qkv_product")];
+    for which in 0..3 {
+        let apart = split(p, 3 * c, which as u64 * c);
+        all.push(apart.stage(p.dtype, caps, ["qkv", PROJECTED[which]]).called(SPLIT[which]));
+    }
+    all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
+}
+
+/// What follows attention.
+fn output(p: &Problem, caps: &Caps, by: By) -> [Stage; 2] {
+    let (made, names) = (stages(p, caps, by), ["merged", "wo", "out"]);
+    let product = match by {
+        By::Library => made.library(square(p), Epilogue::Bias, names, "bo"),
+        _ => made.fused(square(p), Then::Bias, names, &["bo"]),
+    };
+    [merge(p, caps).of(OUT_OF_HEADS), product.called("out_product").of(OUT_OF_HEADS)]
+}
+
+/// One product into heads and one out of them, around attention.
+fn around(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Program {
+    let mut all = projected(p, caps, by);
+    all.extend(attention);
+    all.extend(output(p, caps, by));
+    Program { stages: all }
+}
+
+fn level1(p: &Problem, caps: &Caps) -> Program {
+    around(p, caps, By::Tiles, unfused(p, caps))
+}
+
+/// Attention in one stage, by a variant of its own.
+fn flash(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
+    attention(p).stages(variant, caps, &[("out", "mixed")]).into_iter().map(|stage| stage.of(FLASH)).collect()
+}
+
+fn level2(p: &Problem, caps: &Caps) -> Program {
+    around(p, caps, By::Tiles, flash(p, caps, "flash"))
+}
+
+/// Why the device has no matrix units for it, if so.
+fn matrix_units(p: &Problem, caps: &Caps) -> Result<(), String> {
+    let inner = attention(p).available("flash_mma", caps).and_then(|()| Product::mma_available(p.dtype, caps));
+    inner.map_err(|why| format!("level2 is the best that this device has: {why}"))
+}
+
+fn level3(p: &Problem, caps: &Caps) -> Program {
+    around(p, caps, By::Mma, flash(p, caps, "flash_mma"))
+}
+
+fn vendor(p: &Problem, caps: &Caps) -> Program {
+    around(p, caps, By::Library, flash(p, caps, "flash_mma"))
+}

@@ -1,0 +1,4 @@
+// Elements moved from one order to another, in pieces of one element.
+
+#import lib/pieces1
+#import lib/rearrange
