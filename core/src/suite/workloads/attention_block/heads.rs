@@ -19,6 +19,8 @@ pub(in crate::suite) struct Attended<T> {
     pub(in crate::suite) out: Vec<T>,
     /// Of each head, each query and each key.
     pub(in crate::suite) weights: Vec<T>,
+    /// The logarithm of the sum of exponentials of each head's and each query's scores.
+    pub(in crate::suite) lse: Vec<T>,
 }
 
 impl Heads {
@@ -39,7 +41,8 @@ impl Heads {
     pub(in crate::suite) fn attend<T: Real>(self, q: &[T], k: &[T], v: &[T]) -> Attended<T> {
         let (width, s) = (self.width(), self.s);
         let mut weights = vec![T::zero(); self.heads * s * s];
-        weights.par_chunks_mut(s).enumerate().for_each(|(at, weights)| {
+        let mut lse = vec![T::zero(); self.heads * s];
+        weights.par_chunks_mut(s).zip(&mut lse).enumerate().for_each(|(at, (weights, lse))| {
             let (head, i) = (self.of(at / s), at % s);
             let seen = if self.causal { i + 1 } else { s };
             let query = &q[i * width..][head.clone()];
@@ -50,6 +53,7 @@ impl Heads {
             weights[..seen].iter_mut().for_each(|weight| *weight = (*weight - top).exp());
             let sum: T = weights[..seen].iter().copied().sum();
             weights[..seen].iter_mut().for_each(|weight| *weight = *weight / sum);
+            *lse = top + sum.ln();
         });
         let mut out = vec![T::zero(); s * width];
         out.par_chunks_mut(width).enumerate().for_each(|(i, out)| {
@@ -59,7 +63,7 @@ impl Heads {
                 }
             }
         });
-        Attended { out, weights }
+        Attended { out, weights, lse }
     }
 
     /// Gradients of queries, keys and values.

@@ -32,12 +32,12 @@ const WO: usize = 7;
 const BO: usize = 8;
 
 /// What the profile sums up by.
-const INTO_HEADS: &str = "QKV projection";
-const SCORES: &str = "score computation";
-const SOFTMAX: &str = "softmax";
-const WEIGHTED: &str = "weighted sum";
-const FLASH: &str = "scores, softmax and weighted sum";
-const OUT_OF_HEADS: &str = "output projection";
+pub(in crate::suite) const INTO_HEADS: &str = "QKV projection";
+pub(in crate::suite) const SCORES: &str = "score computation";
+pub(in crate::suite) const SOFTMAX: &str = "softmax";
+pub(in crate::suite) const WEIGHTED: &str = "weighted sum";
+pub(in crate::suite) const FLASH: &str = "scores, softmax and weighted sum";
+pub(in crate::suite) const OUT_OF_HEADS: &str = "output projection";
 
 /// The form.
 pub fn workload() -> Workload {
@@ -69,21 +69,13 @@ fn forward() -> Form {
         rate: Rate::Flops,
         headline: Some("b1,h8,s512,d64"),
         shapes,
-        awkward: &[
-            "b1,h1,s1,d1",
-            "b3,h2,s5,d3",
-            "b2,h3,s7,d5,causal",
-            "b1,h2,s67,d33",
-            "b2,h2,s70,d36,causal",
-            "b3,h1,s33,d72",
-            "b1,h2,s130,d64",
-        ],
+        awkward: &["b1,h1,s1,d1", "b3,h2,s5,d3", "b2,h2,s70,d36,causal", "b1,h2,s130,d64"],
         huge: &[],
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, output, 1.0),
         reference: Reference { row_cost, rows },
-        setup: Some(|p, caps| side_by_side(p, caps).into()),
+        setup: Some(side_by_side),
         host: Some(host),
         variants: vec![
             Variant::kernel(
@@ -97,7 +89,7 @@ fn forward() -> Form {
                 level1,
             ),
             Variant::kernel("level2", "the same, and attention in one stage without a score matrix", level2)
-                .available(|p, caps| attention(p).available("flash", caps)),
+                .available(|p, caps| attention(p, Direction::Fwd).available("flash", caps)),
             Variant::kernel("level3", "the same on the device's matrix units", level3).available(matrix_units),
             Variant::kernel("vendor", "level3 with products by the vendor's library, cuBLASLt", vendor)
                 .only_in(&[Dialect::Cuda])
@@ -120,31 +112,31 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 }
 
 /// Elements in a row.
-fn width(p: &Problem) -> u64 {
+pub(in crate::suite) fn width(p: &Problem) -> u64 {
     p["h"] * p["d"]
 }
 
 /// Rows of all items.
-fn row_count(p: &Problem) -> u64 {
+pub(in crate::suite) fn row_count(p: &Problem) -> u64 {
     p["b"] * p["s"]
 }
 
 /// Weights whose sums over normal inputs are about as large as these.
-fn weight(shape: &Shape, draw: Draw) -> f64 {
+pub(in crate::suite) fn weight(shape: &Shape, draw: Draw) -> f64 {
     draw.normal() / ((shape["h"] * shape["d"]) as f64).sqrt()
 }
 
-fn bias(_: &Shape, draw: Draw) -> f64 {
+pub(in crate::suite) fn bias(_: &Shape, draw: Draw) -> f64 {
     0.25 * draw.normal()
 }
 
-fn items(shape: &Shape, draw: Draw) -> f64 {
+pub(in crate::suite) fn items(shape: &Shape, draw: Draw) -> f64 {
     normal_items(draw, shape["s"] * shape["h"] * shape["d"])
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (b, h, s, d, c) = (p["b"], p["h"], p["s"], p["d"], width(p));
-    let inner = attention(p);
+    let inner = attention(p, Direction::Fwd);
     vec![
         BufferSpec::input("x", Elem::Real, &[b, s, c], items),
         BufferSpec::input("wq", Elem::Real, &[c, c], weight),
@@ -254,7 +246,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
     }
 }
 
-fn heads_of(p: &Problem) -> Heads {
+pub(in crate::suite) fn heads_of(p: &Problem) -> Heads {
     Heads { s: p["s"] as usize, heads: p["h"] as usize, d: p["d"] as usize, causal: p.shape.has("causal") }
 }
 
@@ -312,19 +304,19 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// The attention inside.
-fn attention(p: &Problem) -> Inner {
+pub(in crate::suite) fn attention(p: &Problem, direction: Direction) -> Inner {
     let causal = if p.shape.has("causal") { ",causal" } else { "" };
     let shape = format!("b{},h{},s{},d{}{causal}", p["b"], p["h"], p["s"], p["d"]);
-    Inner::new("attention", Direction::Fwd, &shape, p.dtype)
+    Inner::new("attention", direction, &shape, p.dtype)
 }
 
-const PROJECTED: [&str; 3] = ["q", "k", "v"];
+pub(in crate::suite) const PROJECTED: [&str; 3] = ["q", "k", "v"];
 const WEIGHTS: [&str; 3] = ["wq", "wk", "wv"];
 const BIASES: [&str; 3] = ["bq", "bk", "bv"];
 const SPLIT: [&str; 3] = ["q_heads", "k_heads", "v_heads"];
 
 /// Weights and biases of queries, keys and values in one buffer each.
-fn side_by_side(p: &Problem, caps: &Caps) -> Program {
+pub(in crate::suite) fn side_by_side(p: &Problem, caps: &Caps) -> Program {
     let c = width(p);
     let beside = |rows: u64, names: [&'static str; 3], to: &'static str| {
         let stage = move |(which, from): (usize, &'static str)| {
@@ -336,54 +328,65 @@ fn side_by_side(p: &Problem, caps: &Caps) -> Program {
     Program { stages: beside(c, WEIGHTS, "wqkv").into_iter().chain(beside(1, BIASES, "bqkv")).collect() }
 }
 
-fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
+pub(in crate::suite) fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {
     Stages { dtype: p.dtype, caps, by }
 }
 
 /// The product of rows with a square matrix.
-fn square(p: &Problem) -> Product {
+pub(in crate::suite) fn square(p: &Problem) -> Product {
     Product::new(row_count(p), width(p), width(p))
 }
 
 /// Heads apart, from rows of so many elements in which they begin at `first`.
-fn split(p: &Problem, width: u64, first: u64) -> Rearrange {
+pub(in crate::suite) fn split(p: &Problem, width: u64, first: u64) -> Rearrange {
     Rearrange::split_heads([p["b"], p["h"], p["s"], p["d"]], width, first)
 }
 
 fn level0(p: &Problem, caps: &Caps) -> Program {
+    let mut all = projected_apart(p, caps, "x");
+    all.extend(unfused(p, caps));
+    all.extend(output_apart(p, caps, "out"));
+    Program { stages: all }
+}
+
+/// Queries, keys and values of a buffer's rows, every step a stage.
+pub(in crate::suite) fn projected_apart(p: &Problem, caps: &Caps, x: &'static str) -> Vec<Stage> {
     let (by, c) = (stages(p, caps, By::Tiles), width(p));
     let rows = [row_count(p), c];
     let mut all = Vec::new();
     for which in 0..3 {
         let name = PROJECTED[which];
-        all.push(by.product(square(p), ["x", WEIGHTS[which], "product"]).called(format!("{name}_product")));
+        all.push(by.product(square(p), [x, WEIGHTS[which], "product"]).called(format!("{name}_product")));
         all.push(by.finish(rows, Then::Bias, ["product", "rows"], &[BIASES[which]]).called(format!("{name}_bias")));
         all.push(split(p, c, 0).stage(p.dtype, caps, ["rows", name]).called(SPLIT[which]));
     }
-    let mut all: Vec<Stage> = all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect();
-    all.extend(unfused(p, caps));
-    all.push(merge(p, caps).of(OUT_OF_HEADS));
-    all.push(by.product(square(p), ["merged", "wo", "product"]).called("out_product").of(OUT_OF_HEADS));
-    all.push(by.finish(rows, Then::Bias, ["product", "out"], &["bo"]).called("out_bias").of(OUT_OF_HEADS));
-    Program { stages: all }
+    all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
+}
+
+/// What follows attention, every step a stage.
+pub(in crate::suite) fn output_apart(p: &Problem, caps: &Caps, out: &'static str) -> Vec<Stage> {
+    let (by, rows) = (stages(p, caps, By::Tiles), [row_count(p), width(p)]);
+    let product = by.product(square(p), ["merged", "wo", "product"]).called("out_product");
+    let bias = by.finish(rows, Then::Bias, ["product", out], &["bo"]).called("out_bias");
+    [merge(p, caps), product, bias].into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
 }
 
 /// Attention with its scores in device memory.
-fn unfused(p: &Problem, caps: &Caps) -> Vec<Stage> {
-    let stages = attention(p).stages("manual", caps, &[("out", "mixed")]);
+pub(in crate::suite) fn unfused(p: &Problem, caps: &Caps) -> Vec<Stage> {
+    let stages = attention(p, Direction::Fwd).stages("manual", caps, &[("out", "mixed")]);
     stages.into_iter().zip([SCORES, SOFTMAX, WEIGHTED]).map(|(stage, component)| stage.of(component)).collect()
 }
 
 /// Heads side by side again.
-fn merge(p: &Problem, caps: &Caps) -> Stage {
+pub(in crate::suite) fn merge(p: &Problem, caps: &Caps) -> Stage {
     split(p, width(p), 0).reversed().stage(p.dtype, caps, ["mixed", "merged"]).called("merge_heads")
 }
 
-/// Queries, keys and values by one product.
-fn projected(p: &Problem, caps: &Caps, by: By) -> Vec<Stage> {
+/// Queries, keys and values of a buffer's rows by one product.
+pub(in crate::suite) fn projected(p: &Problem, caps: &Caps, by: By, x: &'static str) -> Vec<Stage> {
     let (made, c) = (stages(p, caps, by), width(p));
     let wide = Product::new(row_count(p), 3 * c, c);
-    let names = ["x", "wqkv", "qkv"];
+    let names = [x, "wqkv", "qkv"];
     let product = match by {
         By::Library => made.library(wide, Epilogue::Bias, names, "bqkv"),
         _ => made.fused(wide, Then::Bias, names, &["bqkv"]),
@@ -397,8 +400,8 @@ fn projected(p: &Problem, caps: &Caps, by: By) -> Vec<Stage> {
 }
 
 /// What follows attention.
-fn output(p: &Problem, caps: &Caps, by: By) -> [Stage; 2] {
-    let (made, names) = (stages(p, caps, by), ["merged", "wo", "out"]);
+pub(in crate::suite) fn output(p: &Problem, caps: &Caps, by: By, out: &'static str) -> [Stage; 2] {
+    let (made, names) = (stages(p, caps, by), ["merged", "wo", out]);
     let product = match by {
         By::Library => made.library(square(p), Epilogue::Bias, names, "bo"),
         _ => made.fused(square(p), Then::Bias, names, &["bo"]),
@@ -408,9 +411,9 @@ fn output(p: &Problem, caps: &Caps, by: By) -> [Stage; 2] {
 
 /// One product into heads and one out of them, around attention.
 fn around(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Program {
-    let mut all = projected(p, caps, by);
+    let mut all = projected(p, caps, by, "x");
     all.extend(attention);
-    all.extend(output(p, caps, by));
+    all.extend(output(p, caps, by, "out"));
     Program { stages: all }
 }
 
@@ -419,8 +422,12 @@ fn level1(p: &Problem, caps: &Caps) -> Program {
 }
 
 /// Attention in one stage, by a variant of its own.
-fn flash(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
-    attention(p).stages(variant, caps, &[("out", "mixed")]).into_iter().map(|stage| stage.of(FLASH)).collect()
+pub(in crate::suite) fn flash(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
+    attention(p, Direction::Fwd)
+        .stages(variant, caps, &[("out", "mixed")])
+        .into_iter()
+        .map(|stage| stage.of(FLASH))
+        .collect()
 }
 
 fn level2(p: &Problem, caps: &Caps) -> Program {
@@ -428,8 +435,9 @@ fn level2(p: &Problem, caps: &Caps) -> Program {
 }
 
 /// Why the device has no matrix units for it, if so.
-fn matrix_units(p: &Problem, caps: &Caps) -> Result<(), String> {
-    let inner = attention(p).available("flash_mma", caps).and_then(|()| Product::mma_available(p.dtype, caps));
+pub(in crate::suite) fn matrix_units(p: &Problem, caps: &Caps) -> Result<(), String> {
+    let inner =
+        attention(p, Direction::Fwd).available("flash_mma", caps).and_then(|()| Product::mma_available(p.dtype, caps));
     inner.map_err(|why| format!("level2 is the best that this device has: {why}"))
 }
 

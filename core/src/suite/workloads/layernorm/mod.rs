@@ -19,7 +19,7 @@ pub(super) const GAMMA: usize = 1;
 const BETA: usize = 2;
 
 /// What keeps rows of equal elements finite.
-const EPS: f64 = 1e-5;
+pub(super) const EPS: f64 = 1e-5;
 
 /// Shapes that step over every edge: single elements, rows that share a warp, odd and even lengths, more rows than a
 /// workgroup takes, and at last rows that no workgroup keeps.

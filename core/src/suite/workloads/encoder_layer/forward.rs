@@ -1,0 +1,150 @@
+//! The forward pass in stages.
+
+use super::super::attention_block::{
+    FLASH, attention, output, output_apart, projected, projected_apart, row_count, stages, unfused as attention_apart,
+    width,
+};
+use super::super::linear::stages::{By, Then};
+use super::super::{add_layernorm, gelu};
+use super::kept;
+use crate::suite::{BufferSpec, Caps, Direction, Elem, Epilogue, Inner, Problem, Product, Program, Stage};
+
+/// What the profile sums up by.
+pub(super) const NORM1: &str = "first norm";
+pub(super) const NORM2: &str = "sum and second norm";
+pub(super) const MLP: &str = "MLP";
+pub(super) const ADD: &str = "sum";
+
+/// What the stages of either variant leave for each other, beside what is kept.
+pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
+    let (b, h, s, d, c, f) = (p["b"], p["h"], p["s"], p["d"], width(p), p["f"]);
+    let of_rows = |name: &'static str, columns: u64| BufferSpec::scratch(name, Elem::Real, &[b, s, columns]);
+    let of_heads = |name: &'static str| BufferSpec::scratch(name, Elem::Real, &[b, h, s, d]);
+    vec![
+        of_rows("normed", c),
+        BufferSpec::scratch("mean", Elem::F32, &[b, s, 1]),
+        BufferSpec::scratch("rstd", Elem::F32, &[b, s, 1]),
+        of_rows("product", c),
+        of_rows("rows", c),
+        of_rows("qkv", 3 * c),
+        of_heads("q"),
+        of_heads("k"),
+        of_heads("v"),
+        attention(p, Direction::Fwd).scratch("scores", "scores"),
+        of_heads("mixed"),
+        of_rows("merged", c),
+        of_rows("projected", c),
+        of_rows("sum", c),
+        of_rows("normed2", c),
+        of_rows("first", f),
+        of_rows("hidden", f),
+        of_rows("second", c),
+    ]
+}
+
+/// A norm of all rows.
+pub(super) fn norm(p: &Problem) -> Inner {
+    Inner::new("layernorm", Direction::Fwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
+}
+
+/// The stages of a norm from one buffer to another, by parameters of this number.
+pub(super) fn normed(p: &Problem, caps: &Caps, [x, out]: [&'static str; 2], which: usize) -> Vec<Stage> {
+    let parameters = [[("gamma", "gamma1"), ("beta", "beta1")], [("gamma", "gamma2"), ("beta", "beta2")]][which];
+    let inner = norm(p);
+    let names = [("x", x), ("out", out), parameters[0], parameters[1]];
+    let number = which + 1;
+    let called = |stage: Stage| Stage { label: format!("{}_{number}", stage.label).into(), ..stage };
+    inner.stages(inner.best(&["row", "naive"], caps), caps, &names).into_iter().map(called).collect()
+}
+
+/// The products of the MLP: into the middle, and out of it.
+pub(super) fn products(p: &Problem) -> [Product; 2] {
+    let (rows, c, f) = (row_count(p), width(p), p["f"]);
+    [Product::new(rows, f, c), Product::new(rows, c, f)]
+}
+
+/// A sum of rows.
+fn added(p: &Problem, caps: &Caps, names: [&'static str; 3], label: &'static str) -> Stage {
+    add_layernorm::sum_stage(row_count(p) * width(p), p.dtype, caps, names).called(label)
+}
+
+pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
+    let by = stages(p, caps, By::Tiles);
+    let (rows, c, f) = (row_count(p), width(p), p["f"]);
+    let of = |component: &'static str| move |stage: Stage| stage.of(component);
+    let mut all: Vec<Stage> = normed(p, caps, ["x", "normed"], 0).into_iter().map(of(NORM1)).collect();
+    all.extend(projected_apart(p, caps, "normed"));
+    all.extend(attention_apart(p, caps));
+    all.extend(output_apart(p, caps, "projected"));
+    all.push(added(p, caps, ["x", "projected", "sum"], "add_1").of(NORM2));
+    all.extend(normed(p, caps, ["sum", "normed2"], 1).into_iter().map(of(NORM2)));
+    let [into, out_of] = products(p);
+    let mlp = [
+        by.product(into, ["normed2", "w1", "first"]).called("mlp_product_1"),
+        by.finish([rows, f], Then::Bias, ["first", "pre"], &["b1"]).called("mlp_bias_1"),
+        gelu::forward_stage(rows * f, p.dtype, caps, ["pre", "hidden"]).called("mlp_gelu"),
+        by.product(out_of, ["hidden", "w2", "product"]).called("mlp_product_2"),
+        by.finish([rows, c], Then::Bias, ["product", "second"], &["b2"]).called("mlp_bias_2"),
+    ];
+    all.extend(mlp.map(of(MLP)));
+    all.push(added(p, caps, ["sum", "second", "out"], "add_2").of(ADD));
+    Program { stages: all }
+}
+
+/// The attention that goes with a way to multiply.
+pub(super) fn flash_of(by: By) -> &'static str {
+    if by == By::Tiles { "flash" } else { "flash_mma" }
+}
+
+/// Why a device cannot compute it that way, if so.
+pub(super) fn fusable(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
+    attention(p, Direction::Fwd).available(flash_of(by), caps)?;
+    sum_and_norm(p).available("fused", caps)?;
+    if by == By::Mma { Product::mma_available(p.dtype, caps) } else { Ok(()) }
+}
+
+fn sum_and_norm(p: &Problem) -> Inner {
+    Inner::new("add_layernorm", Direction::Fwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
+}
+
+/// What GELU is taken of, kept or not, and what it makes of it.
+fn into_middle(p: &Problem, caps: &Caps, by: By) -> Vec<Stage> {
+    let (made, names) = (stages(p, caps, by), ["normed2", "w1", "hidden"]);
+    let [into, _] = products(p);
+    match (by, kept(p)) {
+        (By::Library, true) => vec![
+            made.library(into, Epilogue::Bias, ["normed2", "w1", "pre"], "b1").called("mlp_product_1"),
+            gelu::forward_stage(row_count(p) * p["f"], p.dtype, caps, ["pre", "hidden"]).called("mlp_gelu"),
+        ],
+        (By::Library, false) => vec![made.library(into, Epilogue::BiasGelu, names, "b1").called("mlp_product_1")],
+        (_, true) => vec![made.fused(into, Then::Kept, names, &["b1", "pre"]).called("mlp_product_1")],
+        (_, false) => vec![made.fused(into, Then::Gelu, names, &["b1"]).called("mlp_product_1")],
+    }
+}
+
+/// What follows queries, keys and values in `q`, `k` and `v`: up to the result, with attention made by these stages.
+fn after_heads(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Vec<Stage> {
+    let made = stages(p, caps, by);
+    let mut all: Vec<Stage> = attention.into_iter().map(|stage| stage.of(FLASH)).collect();
+    all.extend(output(p, caps, by, "projected"));
+    let names = [("x", "projected"), ("residual", "x"), ("gamma", "gamma2"), ("beta", "beta2"), ("out", "normed2")];
+    all.extend(sum_and_norm(p).stages("fused", caps, &names).into_iter().map(|stage| stage.of(NORM2)));
+    let [_, out_of] = products(p);
+    let names = ["hidden", "w2", "second"];
+    let last = match by {
+        By::Library => made.library(out_of, Epilogue::Bias, names, "b2"),
+        _ => made.fused(out_of, Then::Bias, names, &["b2"]),
+    };
+    all.extend(into_middle(p, caps, by).into_iter().map(|stage| stage.of(MLP)));
+    all.push(last.called("mlp_product_2").of(MLP));
+    all.push(added(p, caps, ["sum", "second", "out"], "add_2").of(ADD));
+    all
+}
+
+pub(super) fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
+    let mut all: Vec<Stage> = normed(p, caps, ["x", "normed"], 0).into_iter().map(|stage| stage.of(NORM1)).collect();
+    all.extend(projected(p, caps, by, "normed"));
+    let attention = attention(p, Direction::Fwd).stages(flash_of(by), caps, &[("out", "mixed")]);
+    all.extend(after_heads(p, caps, by, attention));
+    Program { stages: all }
+}

@@ -1,0 +1,355 @@
+//! A layer of a transformer's encoder, normalised before each part: `y = x + attention(norm(x))·wo + bo`,
+//! `out = y + gelu(norm(y)·w1 + b1)·w2 + b2`.
+//!
+//! Formula: Vaswani et al., "Attention Is All You Need" (2017), with the norms in front of the parts as in Xiong et al., "On
+//! Layer Normalization in the Transformer Architecture" (2020). `x` and `out` are `[b, s, c]` with `c = h·d`, all dense and
+//! row-major; see `attention_block` for its weights, `mlp_gelu` for `w1` `[c, f]` and `w2` `[f, c]`, `layernorm` for factors
+//! and offsets `[c]`. What is left out of a shape is that of SigLIP 2's So400m vision tower: 256 patches, 16 heads of 72, 4304 in
+//! the middle of the MLP. With `kept`, what GELU is taken of stays in memory for the backward pass: forward it is an output
+//! too, backward it is there already; otherwise the backward pass recomputes it from the sum `y`.
+//!
+//! Operations forward: `2·b·s·c·(4·c + 2·f)` of the products and attention's own, `4·b·h·s²·d`. Backward twice those of the
+//! products and two and a half times attention's; what is recomputed is not counted.
+
+use std::sync::OnceLock;
+
+use self::layer::{Layer, Parameters};
+use super::attention_block::heads::Heads;
+use super::attention_block::items::first_alike;
+use super::attention_block::{Rounding, items, mixed_error, side_by_side, weight, width};
+use super::layernorm;
+use super::linear::stages::By;
+use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::{
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
+    Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, indexable,
+};
+
+mod backward;
+mod forward;
+mod layer;
+
+/// The inputs that both directions take, in buffer order: the item's rows, and what the layer learns.
+const X: usize = 0;
+const LEARNED: [&str; 16] =
+    ["gamma1", "beta1", "wq", "wk", "wv", "bq", "bk", "bv", "wo", "bo", "gamma2", "beta2", "w1", "b1", "w2", "b2"];
+/// Of those, counted from the first input.
+const WQ: usize = 3;
+const BQ: usize = 6;
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "a whole layer of a transformer's encoder",
+        axes: const {
+            &[
+                Axis::extent("b", "batch"),
+                Axis::optional("s", "sequence length", 1, 256),
+                Axis::optional("h", "heads", 1, 16),
+                Axis::optional("d", "head_dim", 1, 72),
+                Axis::optional("f", "width in the middle of the MLP", 1, 4304),
+                Axis::word(
+                    "activation",
+                    "whether GELU's argument stays in memory for the backward pass",
+                    &["", "kept"],
+                ),
+            ]
+        },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: |shape| {
+            let (rows, c, f) = (shape["b"] * shape["s"], shape["h"] * shape["d"], shape["f"]);
+            [3 * rows * c, rows * f, 3 * c * c, c * f].into_iter().try_for_each(indexable)
+        },
+        forms: vec![form(), backward::form()],
+    }
+}
+
+/// Shapes that step over the edges of tiles, heads and rows of every part; one of more items than differ.
+const AWKWARD: &[&str] = &["b1,s1,h1,d1,f1", "b3,s5,h2,d3,f7", "b3,s34,h2,d36,f136,kept", "b2,s65,h1,d72,f132"];
+
+fn form() -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Flops,
+        headline: Some("b1,s64,h8,d64,f2048"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance(p, output, 1.0),
+        reference: Reference { row_cost, rows },
+        setup: Some(side_by_side),
+        host: Some(host),
+        variants: vec![
+            Variant::kernel("unfused", "every step a stage, scores in device memory", forward::unfused),
+            Variant::kernel(
+                "fused",
+                "queries, keys and values by one product, no score matrix, sums normalised as they are made, biases and GELU \
+                 done to sums in registers",
+                |p, caps| forward::fused(p, caps, By::Tiles),
+            )
+            .available(|p, caps| forward::fusable(p, caps, By::Tiles)),
+            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+                forward::fused(p, caps, By::Mma)
+            })
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| forward::fusable(p, caps, By::Mma)),
+            Variant::kernel(
+                "vendor",
+                "the same with products by the vendor's library, cuBLASLt; a kept argument makes GELU a stage of ours",
+                |p, caps| forward::fused(p, caps, By::Library),
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| forward::fusable(p, caps, By::Library)),
+        ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        fallback: &["mma", "fused", "unfused"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["b1,s64,h8,d64,f2048", "b1", "b8"],
+        _ => &["b1,s64,h8,d64,f2048", "b1", "b8", "b128", "b1024"],
+    }
+}
+
+/// Whether GELU's argument stays in memory.
+fn kept(p: &Problem) -> bool {
+    p.shape.has("kept")
+}
+
+fn normal(_: &Shape, draw: Draw) -> f64 {
+    draw.normal()
+}
+
+fn out_of_middle(shape: &Shape, draw: Draw) -> f64 {
+    draw.normal() / (shape["f"] as f64).sqrt()
+}
+
+fn bias(_: &Shape, draw: Draw) -> f64 {
+    0.25 * draw.normal()
+}
+
+/// What both directions take.
+fn inputs(p: &Problem) -> Vec<BufferSpec> {
+    let (c, f) = (width(p), p["f"]);
+    let learned = |name: &'static str| match name {
+        "gamma1" | "gamma2" => BufferSpec::input(name, Elem::Real, &[c], layernorm::factor),
+        "wq" | "wk" | "wv" | "wo" => BufferSpec::input(name, Elem::Real, &[c, c], weight),
+        "w1" => BufferSpec::input(name, Elem::Real, &[c, f], weight),
+        "w2" => BufferSpec::input(name, Elem::Real, &[f, c], out_of_middle),
+        "b1" => BufferSpec::input(name, Elem::Real, &[f], bias),
+        _ => BufferSpec::input(name, Elem::Real, &[c], bias),
+    };
+    let x = BufferSpec::input("x", Elem::Real, &[p["b"], p["s"], c], items);
+    std::iter::once(x).chain(LEARNED.map(learned)).collect()
+}
+
+/// Weights and biases side by side, made before the timing.
+fn side_by_side_buffers(p: &Problem) -> [BufferSpec; 2] {
+    let c = width(p);
+    [BufferSpec::setup("wqkv", Elem::Real, &[c, 3 * c]), BufferSpec::setup("bqkv", Elem::Real, &[3 * c])]
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (rows, c, f) = ([p["b"], p["s"]], width(p), p["f"]);
+    let mut buffers = inputs(p);
+    buffers.extend(side_by_side_buffers(p));
+    if kept(p) {
+        buffers.push(BufferSpec::output("pre", Elem::Real, &[rows[0], rows[1], f]));
+    } else {
+        buffers.push(BufferSpec::scratch("pre", Elem::Real, &[rows[0], rows[1], f]));
+    }
+    buffers.push(BufferSpec::output("out", Elem::Real, &[rows[0], rows[1], c]));
+    buffers.extend(forward::scratch(p));
+    buffers
+}
+
+/// Elements of rows of the width, of all weights, and of rows of the MLP's middle.
+fn sizes(p: &Problem) -> [u64; 3] {
+    let (rows, c, f) = (p["b"] * p["s"], width(p), p["f"]);
+    [rows * c, 4 * c * c + 2 * c * f + 9 * c + f, rows * f]
+}
+
+/// Operations of the products, and of attention.
+fn operations(p: &Problem) -> [u64; 2] {
+    let (rows, c, f) = (p["b"] * p["s"], width(p), p["f"]);
+    [2 * rows * c * (4 * c + 2 * f), 4 * rows * p["s"] * c]
+}
+
+fn cost(p: &Problem) -> Cost {
+    let ([matrix, learned, middle], element) = (sizes(p), Elem::Real.storage(p.dtype).bytes());
+    let [products, attention] = operations(p);
+    let pre = if kept(p) { middle } else { 0 };
+    Cost::new(products + attention, (matrix + learned) * element, (matrix + pre) * element)
+}
+
+/// The checked buffers, in buffer order; what is kept is left out where it is not.
+const WQKV: usize = 0;
+const BQKV: usize = 1;
+const PRE: usize = 2;
+
+fn checked(p: &Problem, output: usize) -> usize {
+    if kept(p) || output < PRE { output } else { output + 1 }
+}
+
+/// Standard deviations of errors along the way, in rows whose residual stream is so many times as large as a seeded one.
+#[derive(Clone, Copy)]
+struct Errors {
+    /// Of a query, key or value.
+    projected: f64,
+    /// Of what attention mixes.
+    mixed: f64,
+    /// Of the sum of `x` and what attention makes of it.
+    sum: f64,
+    /// Of what GELU is taken of.
+    pre: f64,
+    /// Of the result.
+    out: f64,
+}
+
+impl Errors {
+    fn of(p: &Problem, scale: f64) -> Errors {
+        let Rounding { u, sum: by_width } = Rounding::of(p, width(p));
+        let by_middle = Rounding::of(p, p["f"]).sum;
+        // Normalised rows are about one, and off by their rounding.
+        let normed = 2.0 * u + by_width;
+        let projected = normed + 2.0 * u + by_width;
+        let mixed = mixed_error(p, 1.0, projected);
+        let sum = mixed + by_width + (2.0 + scale) * u;
+        let pre = sum + normed + 2.0 * u + by_width;
+        Errors { projected, mixed, sum, pre, out: sum + 2.0 * pre + by_middle + (4.0 + scale) * u }
+    }
+}
+
+const REASON: &str = "errors of random sign, eight times their standard deviation, which none exceeds with all but certainty: \
+                      sums of products wander by the root of their number of f32 roundings, and every step rounds its result \
+                      to the element type, from which the next goes on";
+
+/// A tolerance of eight standard deviations.
+fn likely(p: &Problem, deviation: f64) -> Tolerance {
+    Tolerance { abs: 8.0 * deviation + smallest_normal(p), rel: 2.0 * p.dtype.unit_roundoff(), reason: REASON }
+}
+
+fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
+    let errors = Errors::of(p, scale);
+    match checked(p, output) {
+        WQKV | BQKV => Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "copied" },
+        PRE => likely(p, errors.pre),
+        _ => likely(p, errors.out),
+    }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "no inputs and no offsets: norms divide by the root of ε, and biases are all there is",
+            applies: any,
+            fills: |_| vec![("x", zero), ("beta1", zero), ("bv", zero), ("bo", zero)],
+            tolerance: |p, output| tolerance(p, output, 1.0),
+        },
+        Hard {
+            name: "equal",
+            about: "all rows alike: every key has the same weight",
+            applies: any,
+            fills: |_| vec![("x", |shape: &Shape, draw: Draw| normal(shape, draw.repeating(shape["h"] * shape["d"])))],
+            tolerance: |p, output| tolerance(p, output, 1.0),
+        },
+        Hard {
+            name: "large",
+            about: "a residual stream 64 times as large, beside which the layer's parts are small",
+            applies: any,
+            fills: |_| vec![("x", |shape, draw| 64.0 * items(shape, draw)), ("gamma1", one)],
+            tolerance: |p, output| tolerance(p, output, 64.0),
+        },
+    ]
+}
+
+fn layer_of(p: &Problem) -> Layer {
+    let heads = Heads { s: p["s"] as usize, heads: p["h"] as usize, d: p["d"] as usize, causal: false };
+    Layer { heads, f: p["f"] as usize }
+}
+
+/// What the layer learns, by the position of its buffer.
+fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters<T> {
+    let at = |name: &str| read(1 + LEARNED.iter().position(|n| *n == name).expect("of the layer"));
+    Parameters {
+        gamma1: at("gamma1"),
+        beta1: at("beta1"),
+        w: ["wq", "wk", "wv"].map(at),
+        b: ["bq", "bk", "bv"].map(at),
+        wo: at("wo"),
+        bo: at("bo"),
+        gamma2: at("gamma2"),
+        beta2: at("beta2"),
+        w1: at("w1"),
+        b1: at("b1"),
+        w2: at("w2"),
+        b2: at("b2"),
+    }
+}
+
+/// Everything in an input.
+fn read(p: &Problem, inputs: &Inputs, buffer: usize) -> Vec<f64> {
+    let len = p.buffers()[buffer].len;
+    (0..len).map(|at| inputs.at(buffer, at)).collect()
+}
+
+/// A row's own share.
+fn row_cost(p: &Problem, output: usize) -> u64 {
+    match checked(p, output) {
+        WQKV | BQKV => 1,
+        _ => width(p) * (4 * width(p) + 2 * p["f"] + 2 * p["s"]),
+    }
+}
+
+/// Weights and biases side by side, a row of them.
+fn row_beside(p: &Problem, inputs: &Inputs, first: usize, row: u64, out: &mut [f64]) {
+    let c = width(p);
+    for (out, at) in out.iter_mut().zip(0..) {
+        *out = inputs.at(first + (at / c) as usize, row * c + at % c);
+    }
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let (c, f, s) = (width(p), p["f"], p["s"]);
+    let known: Vec<OnceLock<[Vec<f64>; 2]>> = (0..p["b"]).map(|_| OnceLock::new()).collect();
+    let (like, of): (OnceLock<Vec<u64>>, OnceLock<Parameters<f64>>) = Default::default();
+    Box::new(move |output, row, out| match checked(p, output) {
+        WQKV => row_beside(p, inputs, WQ, row, out),
+        BQKV => row_beside(p, inputs, BQ, 0, out),
+        output => {
+            let like = like.get_or_init(|| first_alike(inputs, &[X], p["b"], s * c));
+            let first = like[(row / s) as usize];
+            let [pre, result] = known[first as usize].get_or_init(|| {
+                let of = of.get_or_init(|| parameters(|buffer| read(p, inputs, buffer)));
+                let x: Vec<f64> = (first * s * c..(first + 1) * s * c).map(|at| inputs.at(X, at)).collect();
+                let passed = layer_of(p).forward(&x, of);
+                [passed.pre, passed.out]
+            });
+            let (from, columns) = if output == PRE { (pre, f) } else { (result, c) };
+            out.copy_from_slice(&from[(row % s * columns) as usize..][..columns as usize]);
+        }
+    })
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (elements, middle) = ((p["s"] * width(p)) as usize, (p["s"] * p["f"]) as usize);
+    let of = parameters(|buffer| inputs[buffer].f32().to_vec());
+    for (item, x) in inputs[X].f32().chunks_exact(elements).enumerate() {
+        let passed = layer_of(p).forward(x, &of);
+        let (out, pre) = outputs.split_last_mut().expect("the result, and what is kept");
+        out[item * elements..][..elements].copy_from_slice(&passed.out);
+        if let [pre] = pre {
+            pre[item * middle..][..middle].copy_from_slice(&passed.pre);
+        }
+    }
+}
