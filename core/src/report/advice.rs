@@ -9,11 +9,13 @@ use crate::record::{Measured, Record, Relaunched, Run};
 use crate::suite::{Case, Role, Stage};
 use crate::units::{Bytes, Nanos, percent, three_digits};
 
-/// One part of a case: a stage on the device, or something around it.
+/// One part of a case: a stage on the device, several that belong together, or something around them.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Component {
     /// Label of the stage, or what is done.
     pub name: String,
+    /// Stages that it is made of, where it is no stage itself.
+    pub stages: Vec<Component>,
     /// Median over the traced executions.
     pub time: Nanos,
     /// Share of the device's time for one execution; absent for what happens once, outside of it.
@@ -44,6 +46,7 @@ pub fn components(record: &Record, run: &Run) -> Vec<Component> {
     let once = |name: &str, time: Option<Nanos>, bound| {
         time.map(|time| Component {
             name: name.to_owned(),
+            stages: Vec::new(),
             time,
             share: None,
             bound: Some(bound),
@@ -86,9 +89,17 @@ fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
         }
         times.entry(&span.name).or_default().push((span.end - span.start).0);
     }
-    let median = |name: &str| Summary::of(&times[name]).map_or(0.0, |s| s.median.0);
-    let total: f64 = order.iter().map(|name| median(name)).sum();
     let program = program(record, run);
+    // Stages of one name are several in each execution.
+    let alike = |name: &str| {
+        let stages = program.iter().flat_map(|(_, stages)| stages);
+        stages.filter(|stage| stage.label == name).count().max(1)
+    };
+    let median = |name: &str| {
+        let executions: Vec<f64> = times[name].chunks(alike(name)).map(|times| times.iter().sum()).collect();
+        Summary::of(&executions).map_or(0.0, |s| s.median.0)
+    };
+    let total: f64 = order.iter().map(|name| median(name)).sum();
     let component = |name: &&str| {
         let time = Nanos(median(name));
         let stage =
@@ -98,16 +109,46 @@ fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
             (Some((case, _)), Some(stage)) => of_stage(case, stage, time, run),
             _ => None,
         };
-        Component {
+        let made = Component {
             name: (*name).to_owned(),
+            stages: Vec::new(),
             time,
             share: Some(time.0 / total.max(f64::MIN_POSITIVE)),
             bound: analysis.as_ref().map(|a| a.bound),
             utilisation: analysis.as_ref().map(|a| a.utilisation),
             occupancy: measured.launches.iter().find(|l| l.label() == *name).and_then(|l| l.occupancy),
-        }
+        };
+        (stage.and_then(|stage| stage.component), made)
     };
-    order.iter().map(component).collect()
+    summed(order.iter().map(component).collect())
+}
+
+/// Stages that belong together as one, at the place of the first of them.
+fn summed(stages: Vec<(Option<&'static str>, Component)>) -> Vec<Component> {
+    let mut parts: Vec<Component> = Vec::new();
+    for (component, stage) in stages {
+        let Some(name) = component else {
+            parts.push(stage);
+            continue;
+        };
+        match parts.iter_mut().find(|part| part.name == name && !part.stages.is_empty()) {
+            Some(part) => part.stages.push(stage),
+            None => {
+                parts.push(Component { name: name.to_owned(), stages: vec![stage.clone()], occupancy: None, ..stage })
+            }
+        }
+    }
+    for part in parts.iter_mut().filter(|part| part.stages.len() > 1) {
+        let time: f64 = part.stages.iter().map(|stage| stage.time.0).sum();
+        let longest = part.stages.iter().max_by(|a, b| a.time.0.total_cmp(&b.time.0)).expect("more than one");
+        part.bound = longest.bound;
+        // What is reached over all of its time.
+        let reached = |stage: &Component| Some(stage.utilisation? * stage.time.0);
+        part.utilisation = part.stages.iter().map(reached).sum::<Option<f64>>().map(|sum| sum / time);
+        part.share = part.stages.iter().map(|stage| stage.share).sum();
+        part.time = Nanos(time);
+    }
+    parts
 }
 
 /// The case that ran and its launches.
@@ -235,6 +276,32 @@ mod tests {
     use super::*;
     use crate::device::Launching;
     use crate::testing::fixtures::{measured, run, spread};
+
+    #[test]
+    fn stages_that_belong_together_are_summed_where_the_first_of_them_is() {
+        let stage = |name: &str, time: f64, bound, utilisation| Component {
+            name: name.to_owned(),
+            stages: Vec::new(),
+            time: Nanos(time),
+            share: Some(time / 100.0),
+            bound: Some(bound),
+            utilisation,
+            occupancy: Some(0.5),
+        };
+        let parts = summed(vec![
+            (Some("projection"), stage("product", 30.0, Bound::Compute, Some(0.5))),
+            (None, stage("softmax", 10.0, Bound::Memory, Some(0.9))),
+            (Some("projection"), stage("bias", 10.0, Bound::Memory, Some(0.9))),
+            (Some("other"), stage("alone", 50.0, Bound::Memory, None)),
+        ]);
+        let names: Vec<(&str, usize)> = parts.iter().map(|part| (part.name.as_str(), part.stages.len())).collect();
+        assert_eq!(names, [("projection", 2), ("softmax", 0), ("other", 1)]);
+        let projection = &parts[0];
+        assert_eq!((projection.time, projection.bound), (Nanos(40.0), Some(Bound::Compute)));
+        assert!((projection.utilisation.expect("both known") - 0.6).abs() < 1e-12);
+        assert!((projection.share.expect("both known") - 0.4).abs() < 1e-12 && projection.occupancy.is_none());
+        assert_eq!((parts[2].time, parts[2].utilisation), (Nanos(50.0), None));
+    }
 
     #[test]
     fn what_a_graph_saves_is_said_as_measured_or_not_at_all() {

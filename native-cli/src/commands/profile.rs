@@ -73,7 +73,8 @@ fn tables(run: &Run, width: usize) -> Painted {
         let parts = components(record, run);
         text = text.above(&Painted::default()).above(&table::lines([heading(record, run)], width));
         if !parts.is_empty() {
-            text = text.above(&table::plain(&COLUMNS, 1, parts.iter().map(cells), width));
+            let rows = parts.iter().flat_map(|part| std::iter::once(cells(part)).chain(within(part)));
+            text = text.above(&table::plain(&COLUMNS, 1, rows, width));
         }
         let worst = bottleneck(&parts).map(|worst| format!("bottleneck: {worst}"));
         let said = advice(record, run).map(|said| format!("recommendation: {said}"));
@@ -96,6 +97,12 @@ fn cells(part: &Component) -> Vec<String> {
         part.utilisation.map_or_else(dash, percent),
         part.occupancy.map_or_else(dash, percent),
     ]
+}
+
+/// The stages of what is made of several, set back.
+fn within(part: &Component) -> impl Iterator<Item = Vec<String>> + '_ {
+    let stages = part.stages.iter().filter(|_| part.stages.len() > 1);
+    stages.map(|stage| cells(&Component { name: format!("  {}", stage.name), ..stage.clone() }))
 }
 
 fn heading(record: &Record, run: &Run) -> String {
