@@ -102,8 +102,10 @@ fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
     let total: f64 = order.iter().map(|name| median(name)).sum();
     let component = |name: &&str| {
         let time = Nanos(median(name));
-        let stage =
-            program.as_ref().and_then(|(_, stages)| stages.iter().find(|s| s.label == *name || s.entry() == *name));
+        let stage = program.as_ref().and_then(|(_, stages)| {
+            let called = stages.iter().find(|stage| stage.label == *name);
+            called.or_else(|| stages.iter().find(|stage| stage.entry() == *name))
+        });
         let analysis = match (program.as_ref(), stage) {
             _ if order.len() == 1 => measured.analysis.clone(),
             (Some((case, _)), Some(stage)) => of_stage(case, stage, time, run),

@@ -12,14 +12,73 @@ pub(in crate::suite) fn normal_items(draw: Draw, elements: u64) -> f64 {
     draw.repeating(DIFFERENT * elements).normal()
 }
 
-/// For each item of a batch the first that is like it in all of these buffers, of so many elements each. An array that somebody
-/// gave need not repeat.
-pub(in crate::suite) fn first_alike(inputs: &Inputs, buffers: &[usize], items: u64, elements: u64) -> Vec<u64> {
-    let alike = |item: u64| {
-        let like = item % DIFFERENT;
-        let same =
-            |at| buffers.iter().all(|b| inputs.at(*b, item * elements + at) == inputs.at(*b, like * elements + at));
-        if (0..elements).all(same) { like } else { item }
-    };
-    (0..items).into_par_iter().map(alike).collect()
+/// What is known of each item of a batch, made once for those that are alike.
+///
+/// Everything is made at once, on the thread that asks for it: what is made on demand by one of many parallel tasks, in parallel
+/// itself, may take up another of them in the meantime that waits for the same thing.
+pub(in crate::suite) struct Items<T> {
+    /// For each item the place of what is known of it.
+    places: Vec<usize>,
+    known: Vec<T>,
+    /// How many items each of them is known of.
+    counts: Vec<f64>,
+}
+
+impl<T> Items<T> {
+    /// Items are alike that are in all of these buffers, of so many elements each. An array that somebody gave need not repeat.
+    pub(in crate::suite) fn of(
+        inputs: &Inputs,
+        buffers: &[usize],
+        [items, elements]: [u64; 2],
+        make: impl Fn(u64) -> T,
+    ) -> Items<T> {
+        let like = |item: u64| {
+            let first = item % DIFFERENT;
+            let at = |item: u64, at: u64, buffer: &usize| inputs.at(*buffer, item * elements + at);
+            let same = |i| buffers.iter().all(|buffer| at(item, i, buffer) == at(first, i, buffer));
+            if (0..elements).all(same) { first } else { item }
+        };
+        let like: Vec<u64> = (0..items).into_par_iter().map(like).collect();
+        let mut firsts: Vec<u64> = like.clone();
+        firsts.sort_unstable();
+        firsts.dedup();
+        let place = |item: &u64| firsts.binary_search(item).expect("one of them");
+        let places: Vec<usize> = like.iter().map(place).collect();
+        let mut counts = vec![0.0; firsts.len()];
+        places.iter().for_each(|place| counts[*place] += 1.0);
+        Items { places, known: firsts.iter().map(|item| make(*item)).collect(), counts }
+    }
+
+    /// What is known of an item.
+    pub(in crate::suite) fn item(&self, item: u64) -> &T {
+        &self.known[self.places[item as usize]]
+    }
+
+    /// What is known of items that differ, and how many there are of each.
+    pub(in crate::suite) fn counted(&self) -> impl Iterator<Item = (&T, f64)> {
+        self.known.iter().zip(self.counts.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{DType, Direction, Problem, find};
+
+    #[test]
+    fn items_that_repeat_are_made_once_and_others_on_their_own() {
+        let workload = find("attention_block").expect("registered");
+        let problem = Problem::new(workload, Direction::Fwd, "b5,h1,s2,d2", DType::F32).expect("valid");
+        let made = |inputs: &Inputs| {
+            let items = Items::of(inputs, &[0], [5, 4], |item| item);
+            let counts: Vec<(u64, f64)> = items.counted().map(|(item, count)| (*item, count)).collect();
+            ((0..5).map(|item| *items.item(item)).collect::<Vec<u64>>(), counts)
+        };
+        let mut inputs = problem.inputs(7);
+        assert_eq!(made(&inputs), (vec![0, 1, 0, 1, 0], vec![(0, 3.0), (1, 2.0)]));
+        let mut bytes: Vec<u8> = (0..20).flat_map(|at| (inputs.at(0, at) as f32).to_le_bytes()).collect();
+        bytes[4 * 15..4 * 16].copy_from_slice(&9f32.to_le_bytes());
+        inputs.replace(0, bytes).expect("as many");
+        assert_eq!(made(&inputs), (vec![0, 1, 0, 3, 0], vec![(0, 3.0), (1, 1.0), (3, 1.0)]));
+    }
 }

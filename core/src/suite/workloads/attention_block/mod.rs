@@ -10,10 +10,8 @@
 //!
 //! Operations: those of the four products, `8·b·s·(h·d)²`, and attention's own, `4·b·h·s²·d`, halved when causal.
 
-use std::sync::OnceLock;
-
 use self::heads::Heads;
-use self::items::{first_alike, normal_items};
+use self::items::{Items, normal_items};
 use super::linear::stages::{By, Stages, Then};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
@@ -263,8 +261,13 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let read = |buffer: usize, first: u64, count: u64| -> Vec<f64> {
         (first..first + count).map(|at| inputs.at(buffer, at)).collect()
     };
-    let known: Vec<OnceLock<Vec<f64>>> = (0..p["b"]).map(|_| OnceLock::new()).collect();
-    let like: OnceLock<Vec<u64>> = OnceLock::new();
+    let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| read(w, 0, c * c));
+    let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| read(b, 0, c));
+    let made = |at: u64| {
+        let x = read(X, at * s * c, s * c);
+        item(p, &x, weights.each_ref().map(|w| &w[..]), biases.each_ref().map(|b| &b[..]))
+    };
+    let items = Items::of(inputs, &[X], [p["b"], s * c], made);
     Box::new(move |output, row, out| match output {
         WQKV => {
             for (out, at) in out.iter_mut().zip(0..) {
@@ -276,21 +279,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
                 *out = inputs.at(BQ + (at / c) as usize, at % c);
             }
         }
-        _ => {
-            let like = like.get_or_init(|| first_alike(inputs, &[X], p["b"], s * c));
-            let first = like[(row / s) as usize];
-            let rows = known[first as usize].get_or_init(|| {
-                let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| read(w, 0, c * c));
-                let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| read(b, 0, c));
-                item(
-                    p,
-                    &read(X, first * s * c, s * c),
-                    weights.each_ref().map(|w| &w[..]),
-                    biases.each_ref().map(|b| &b[..]),
-                )
-            });
-            out.copy_from_slice(&rows[(row % s * c) as usize..][..c as usize]);
-        }
+        _ => out.copy_from_slice(&items.item(row / s)[(row % s * c) as usize..][..c as usize]),
     })
 }
 

@@ -5,9 +5,7 @@
 //! `kept` also what GELU is taken of. Normalised rows are made anew. Gradients of the weights and biases of queries, keys and
 //! values lie side by side.
 
-use std::sync::OnceLock;
-
-use super::super::attention_block::items::{first_alike, normal_items};
+use super::super::attention_block::items::{Items, normal_items};
 use super::super::attention_block::{
     PROJECTED, Rounding, attention, merge, output, projected, row_count, side_by_side, split, stages, width,
 };
@@ -15,7 +13,7 @@ use super::super::linear::backward::by_element;
 use super::super::linear::stages::{By, Then, most_parts};
 use super::super::{add_layernorm, gelu};
 use super::forward::{MLP, flash_of, fusable, normed, products};
-use super::layer::{Gradients, Layer, Parameters, Passed};
+use super::layer::{Gradients, Passed};
 use super::{
     BQ, BQKV, Errors, LEARNED, WQ, WQKV, X, inputs, kept, layer_of, likely, operations, parameters, read, row_beside,
     side_by_side_buffers, sizes,
@@ -243,74 +241,23 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
     }
 }
 
-/// What the reference knows of an item.
-struct Item {
-    passed: Passed<f64>,
-    gradients: OnceLock<Gradients<f64>>,
-}
-
-/// Items are gone through when they are first needed, and those that are like another never.
+/// What the reference knows: of each item its forward pass and its gradients.
 struct Known<'a> {
     p: &'a Problem,
     inputs: &'a Inputs,
-    like: OnceLock<Vec<u64>>,
-    different: OnceLock<Vec<(u64, f64)>>,
-    of: OnceLock<Parameters<f64>>,
-    items: Vec<OnceLock<Item>>,
+    items: Items<(Passed<f64>, Gradients<f64>)>,
 }
 
 impl Known<'_> {
-    fn layer(&self) -> Layer {
-        layer_of(self.p)
-    }
-
-    fn of(&self) -> &Parameters<f64> {
-        self.of.get_or_init(|| parameters(|buffer| read(self.p, self.inputs, buffer)))
-    }
-
-    /// For each item the first that is like it.
-    fn like(&self) -> &[u64] {
-        let elements = self.p["s"] * width(self.p);
-        self.like.get_or_init(|| first_alike(self.inputs, &[X, DOUT], self.p["b"], elements))
-    }
-
-    fn rows(&self, buffer: usize, item: u64) -> Vec<f64> {
-        let elements = self.p["s"] * width(self.p);
-        (item * elements..(item + 1) * elements).map(|at| self.inputs.at(buffer, at)).collect()
-    }
-
-    fn item(&self, item: u64) -> &Item {
-        let first = self.like()[item as usize];
-        self.items[first as usize].get_or_init(|| {
-            let passed = self.layer().forward(&self.rows(X, first), self.of());
-            Item { passed, gradients: OnceLock::new() }
-        })
-    }
-
-    fn gradients(&self, item: u64) -> &Gradients<f64> {
-        let first = self.like()[item as usize];
-        let item = self.item(first);
-        item.gradients.get_or_init(|| self.layer().backward(self.of(), &item.passed, &self.rows(DOUT, first)))
-    }
-
-    /// Items that differ, and how many are like each.
-    fn different(&self) -> &[(u64, f64)] {
-        self.different.get_or_init(|| {
-            let mut counts = vec![0.0; self.p["b"] as usize];
-            self.like().iter().for_each(|like| counts[*like as usize] += 1.0);
-            (0..).zip(counts).filter(|(_, count)| *count > 0.0).collect()
-        })
-    }
-
     /// The sum over all items of an element of what the layer learns.
     fn learned(&self, which: usize, at: usize) -> f64 {
-        self.different().iter().map(|(item, count)| count * self.gradients(*item).learned[which][at]).sum()
+        self.items.counted().map(|((_, gradients), count)| count * gradients.learned[which][at]).sum()
     }
 
     fn row(&self, output: usize, row: u64, out: &mut [f64]) {
         let (s, c, f, d) = (self.p["s"], width(self.p), self.p["f"], self.p["d"]);
         let within = |from: &[f64], at: u64, columns: u64| from[(at * columns) as usize..][..columns as usize].to_vec();
-        let passed = |item: u64| &self.item(item).passed;
+        let passed = |item: u64| &self.items.item(item).0;
         // Rows of heads are counted through the heads of an item, which lie side by side here.
         let (item, i) = (row / s, row % s);
         let (head, of_heads) = (item % self.p["h"], item / self.p["h"]);
@@ -327,16 +274,23 @@ impl Known<'_> {
             MEAN2 => out[0] = passed(item).norm2.mean[i as usize],
             RSTD2 => out[0] = passed(item).norm2.rstd[i as usize],
             PRE => out.copy_from_slice(&within(&passed(item).pre, i, f)),
-            DX => out.copy_from_slice(&within(&self.gradients(item).dx, i, c)),
+            DX => out.copy_from_slice(&within(&self.items.item(item).1.dx, i, c)),
             learned => out[0] = self.learned(learned - FIRST_LEARNED, row as usize),
         }
     }
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let items = (0..p["b"]).map(|_| OnceLock::new()).collect();
-    let (like, different, of) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-    let known = Known { p, inputs, like, different, of, items };
+    let (layer, elements) = (layer_of(p), p["s"] * width(p));
+    let of = parameters(|buffer| read(p, inputs, buffer));
+    let made = |at: u64| {
+        let [x, dout] = [X, DOUT]
+            .map(|buffer| (at * elements..(at + 1) * elements).map(|at| inputs.at(buffer, at)).collect::<Vec<f64>>());
+        let passed = layer.forward(&x, &of);
+        let gradients = layer.backward(&of, &passed, &dout);
+        (passed, gradients)
+    };
+    let known = Known { p, inputs, items: Items::of(inputs, &[X, DOUT], [p["b"], elements], made) };
     Box::new(move |output, row, out| known.row(output, row, out))
 }
 

@@ -11,11 +11,9 @@
 //! Operations forward: `2·b·s·c·(4·c + 2·f)` of the products and attention's own, `4·b·h·s²·d`. Backward twice those of the
 //! products and two and a half times attention's; what is recomputed is not counted.
 
-use std::sync::OnceLock;
-
 use self::layer::{Layer, Parameters};
 use super::attention_block::heads::Heads;
-use super::attention_block::items::first_alike;
+use super::attention_block::items::Items;
 use super::attention_block::{Rounding, items, mixed_error, side_by_side, weight, width};
 use super::layernorm;
 use super::linear::stages::By;
@@ -321,20 +319,18 @@ fn row_beside(p: &Problem, inputs: &Inputs, first: usize, row: u64, out: &mut [f
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, f, s) = (width(p), p["f"], p["s"]);
-    let known: Vec<OnceLock<[Vec<f64>; 2]>> = (0..p["b"]).map(|_| OnceLock::new()).collect();
-    let (like, of): (OnceLock<Vec<u64>>, OnceLock<Parameters<f64>>) = Default::default();
+    let of = parameters(|buffer| read(p, inputs, buffer));
+    let made = |at: u64| {
+        let x: Vec<f64> = (at * s * c..(at + 1) * s * c).map(|at| inputs.at(X, at)).collect();
+        let passed = layer_of(p).forward(&x, &of);
+        [passed.pre, passed.out]
+    };
+    let items = Items::of(inputs, &[X], [p["b"], s * c], made);
     Box::new(move |output, row, out| match checked(p, output) {
         WQKV => row_beside(p, inputs, WQ, row, out),
         BQKV => row_beside(p, inputs, BQ, 0, out),
         output => {
-            let like = like.get_or_init(|| first_alike(inputs, &[X], p["b"], s * c));
-            let first = like[(row / s) as usize];
-            let [pre, result] = known[first as usize].get_or_init(|| {
-                let of = of.get_or_init(|| parameters(|buffer| read(p, inputs, buffer)));
-                let x: Vec<f64> = (first * s * c..(first + 1) * s * c).map(|at| inputs.at(X, at)).collect();
-                let passed = layer_of(p).forward(&x, of);
-                [passed.pre, passed.out]
-            });
+            let [pre, result] = items.item(row / s);
             let (from, columns) = if output == PRE { (pre, f) } else { (result, c) };
             out.copy_from_slice(&from[(row % s * columns) as usize..][..columns as usize]);
         }
