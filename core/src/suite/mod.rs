@@ -10,6 +10,7 @@ mod dtype;
 mod form;
 pub mod hard;
 mod history;
+pub(crate) mod host;
 mod inputs;
 mod precondition;
 mod probe;

@@ -13,12 +13,15 @@ use super::stages::{By, Then, most_parts};
 use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate,
-    Reference, Role, Rows, Stage, Stored, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
+    Program, Rate, Reference, Role, Rows, Stage, Stored, Tolerance, Variant, host,
 };
+use rayon::prelude::*;
 
 const DOUT: usize = 2;
 const BIAS: usize = 3;
+/// What GELU was taken of, where it is kept.
+const KEPT: usize = 4;
 
 /// The form.
 pub fn form() -> Form {
@@ -37,7 +40,7 @@ pub fn form() -> Form {
             let biased = || stages(p, caps, By::Tiles).fused(product(p), Then::Bias, ["x", "w", "pre"], &["bias"]);
             Program { stages: kept(p).then(biased).into_iter().collect() }
         }),
-        host: None,
+        host: Some(host),
         variants: vec![
             Variant::kernel("naive", "products with one element per thread; columns are summed in parts", |p, caps| {
                 program(p, caps, By::Elements)
@@ -221,8 +224,44 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
+/// The products that are the gradients of `x` and of `w`, each with what it takes of these three: `x`, `w` and the gradient
+/// before GELU. They are products of what is stored as it is: which comes first, and which of them is turned, goes by the order.
+fn gradients<T: Copy>(forward: Product, [x, w, g]: [T; 3]) -> [(Product, [T; 2]); 2] {
+    let Product { batch, m, n, k, stored } = forward;
+    let product = |m, n, k, stored| Product { batch, m, n, k, stored };
+    match stored {
+        Stored::Nn => [(product(m, k, n, Stored::Nt), [g, w]), (product(k, n, m, Stored::Tn), [x, g])],
+        Stored::Nt => [(product(m, k, n, Stored::Nn), [g, w]), (product(n, k, m, Stored::Tn), [g, x])],
+        Stored::Tn => [(product(k, m, n, Stored::Nt), [w, g]), (product(k, n, m, Stored::Nn), [x, g])],
+    }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let [dx, dw, dbias] = outputs else { unreachable!("three gradients") };
+    let mut dpre = Vec::new();
+    let g = match inputs.get(KEPT) {
+        Some(pre) => {
+            dpre.par_extend(inputs[DOUT].f32().par_iter().zip(pre.f32()).map(|(dout, pre)| dout * slope(*pre)));
+            &dpre
+        }
+        None => inputs[DOUT].f32(),
+    };
+    for ((product, [a, b]), out) in
+        gradients(product(p), [inputs[X].f32(), inputs[W].f32(), g]).into_iter().zip([dx, dw])
+    {
+        out.fill(0.0);
+        host::add_product(product, a, b, out);
+    }
+    host::sum_of_rows(g, dbias);
+}
+
+/// GELU's slope.
+pub(in crate::suite) fn slope(x: f32) -> f32 {
+    slope_tanh(f64::from(x)) as f32
+}
+
 fn program(p: &Problem, caps: &Caps, by: By) -> Program {
-    let Product { batch, m, n, k, stored } = product(p);
+    let Product { batch, m, n, .. } = product(p);
     let by = stages(p, caps, by);
     let mut stages = Vec::new();
     let g = match kept(p) {
@@ -232,14 +271,7 @@ fn program(p: &Problem, caps: &Caps, by: By) -> Program {
         }
         false => "dout",
     };
-    let product = |m, n, k, stored| Product { batch, m, n, k, stored };
-    // Both are products of what is stored as it is: which comes first, and which of them is turned, goes by the order.
-    let (dx, dw) = match stored {
-        Stored::Nn => ((product(m, k, n, Stored::Nt), [g, "w"]), (product(k, n, m, Stored::Tn), ["x", g])),
-        Stored::Nt => ((product(m, k, n, Stored::Nn), [g, "w"]), (product(n, k, m, Stored::Tn), [g, "x"])),
-        Stored::Tn => ((product(k, m, n, Stored::Nt), ["w", g]), (product(k, n, m, Stored::Nn), ["x", g])),
-    };
-    for ((product, [a, b]), to) in [(dx, "dx"), (dw, "dw")] {
+    for ((product, [a, b]), to) in gradients(product(p), ["x", "w", g]).into_iter().zip(["dx", "dw"]) {
         stages.push(Stage { label: to.into(), ..by.product(product, [a, b, to]) });
     }
     stages.extend(by.columns([batch * m, n], [g, "parts", "dbias"]));

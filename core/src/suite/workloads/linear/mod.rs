@@ -14,7 +14,7 @@ use super::gelu::gelu_tanh;
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs,
-    Preset, Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload, indexable,
+    Preset, Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload, host, indexable,
 };
 use rayon::prelude::*;
 
@@ -268,11 +268,11 @@ fn biased(p: &Problem, inputs: &Inputs, bias: usize, row: u64, out: &mut [f64]) 
     for (out, j) in out.iter_mut().zip(0..) {
         *out = inputs.at(bias, j);
     }
-    for l in 0..p["k"] {
-        let x = inputs.at(X, x_at(p, batch, i, l));
-        for (out, j) in out.iter_mut().zip(0..) {
-            *out += x * inputs.at(W, w_at(p, batch, l, j));
-        }
+    let product = |l, j| inputs.at(X, x_at(p, batch, i, l)) * inputs.at(W, w_at(p, batch, l, j));
+    // Along the weights as they lie: they are read once for each row. Each sum has the same order either way.
+    match p.shape.has("nt") {
+        true => out.iter_mut().zip(0..).for_each(|(out, j)| (0..p["k"]).for_each(|l| *out += product(l, j))),
+        false => (0..p["k"]).for_each(|l| out.iter_mut().zip(0..).for_each(|(out, j)| *out += product(l, j))),
     }
 }
 
@@ -289,17 +289,11 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (m, n) = (p["m"], p["n"] as usize);
-    let (x, w, bias) = (inputs[X].f32(), inputs[W].f32(), inputs[BIAS].f32());
-    outputs[0].par_chunks_mut(n).enumerate().for_each(|(row, out)| {
-        let (batch, i) = (row as u64 / m, row as u64 % m);
-        out.copy_from_slice(bias);
-        for l in 0..p["k"] {
-            let x = x[x_at(p, batch, i, l) as usize];
-            for (out, j) in out.iter_mut().zip(0..) {
-                *out += x * w[w_at(p, batch, l, j) as usize];
-            }
-        }
+    let n = p["n"] as usize;
+    let out = &mut outputs[0];
+    out.par_chunks_mut(n).for_each(|out| out.copy_from_slice(inputs[BIAS].f32()));
+    host::add_product(product(p), inputs[X].f32(), inputs[W].f32(), out);
+    out.par_chunks_mut(n).enumerate().for_each(|(row, out)| {
         if p.shape.has("gelu") || p.shape.has("residual") {
             out.iter_mut().for_each(|out| *out = gelu_tanh(f64::from(*out)) as f32);
         }

@@ -1,0 +1,133 @@
+//! What host implementations have in common, in f32: sums go along rows as they lie in memory, which is all that is done for
+//! speed. They are a point of reference, not a tuned library.
+
+use std::borrow::Cow;
+
+use rayon::prelude::*;
+
+use super::{Product, Stored};
+
+/// Rows of a result that a thread computes together, so that each row of the right matrix is fetched once for all of them.
+const TOGETHER: usize = 8;
+/// Partial sums of a dot product: independent of each other, they fit the vector units of any processor.
+const LANES: usize = 16;
+/// Rows that are summed by themselves before all is summed: for threads, and for smaller errors of rounding.
+const BLOCK: usize = 256;
+
+/// `a·b`.
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let (heads, tails) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest: f32 = heads.remainder().iter().zip(tails.remainder()).map(|(a, b)| a * b).sum();
+    let mut sums = [0.0; LANES];
+    for (a, b) in heads.zip(tails) {
+        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum += a * b);
+    }
+    sums.iter().sum::<f32>() + rest
+}
+
+/// `out += factor · row`.
+pub fn add(out: &mut [f32], factor: f32, row: &[f32]) {
+    out.iter_mut().zip(row).for_each(|(out, x)| *out += factor * x);
+}
+
+/// Adds `A·B` to C, for each of a batch.
+pub fn add_product(product: Product, a: &[f32], b: &[f32], c: &mut [f32]) {
+    let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+    let batch = c.par_chunks_exact_mut(m * n).zip(a.par_chunks_exact(m * k)).zip(b.par_chunks_exact(k * n));
+    batch.for_each(|((c, a), b)| {
+        let b = match product.stored {
+            Stored::Nt => Cow::Owned(turned(b, k)),
+            Stored::Nn | Stored::Tn => Cow::Borrowed(b),
+        };
+        let left = |i: usize, l: usize| match product.stored {
+            Stored::Tn => a[l * m + i],
+            Stored::Nn | Stored::Nt => a[i * k + l],
+        };
+        c.par_chunks_mut(TOGETHER * n).enumerate().for_each(|(block, c)| {
+            for (l, row) in b.chunks_exact(n).enumerate() {
+                for (c, i) in c.chunks_exact_mut(n).zip(block * TOGETHER..) {
+                    add(c, left(i, l), row);
+                }
+            }
+        });
+    });
+}
+
+/// `A·B` for each of a batch.
+pub fn product_of(product: Product, a: &[f32], b: &[f32]) -> Vec<f32> {
+    let [.., elements] = product.elements();
+    let mut c = vec![0.0; elements as usize];
+    add_product(product, a, b, &mut c);
+    c
+}
+
+/// A matrix with rows of so many columns as its transpose.
+fn turned(matrix: &[f32], columns: usize) -> Vec<f32> {
+    let rows = matrix.len() / columns;
+    let mut out = vec![0.0; matrix.len()];
+    out.par_chunks_exact_mut(rows).enumerate().for_each(|(column, out)| {
+        out.iter_mut().zip(matrix[column..].iter().step_by(columns)).for_each(|(out, x)| *out = *x);
+    });
+    out
+}
+
+/// The sum of the rows of a matrix, each as wide as `out`. The order of summing is the same for any number of threads.
+pub fn sum_of_rows(matrix: &[f32], out: &mut [f32]) {
+    let columns = out.len();
+    let sum = |rows: &[f32]| {
+        let mut sum = vec![0.0; columns];
+        rows.chunks_exact(columns).for_each(|row| add(&mut sum, 1.0, row));
+        sum
+    };
+    let parts: Vec<Vec<f32>> = matrix.par_chunks(BLOCK * columns).map(sum).collect();
+    out.fill(0.0);
+    parts.iter().for_each(|part| add(out, 1.0, part));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Small whole numbers, whose sums are exact in any order.
+    fn numbers(count: usize) -> Vec<f32> {
+        (0..count).map(|i| ((i * 7 + i / 5) % 11) as f32 - 5.0).collect()
+    }
+
+    #[test]
+    fn products_are_what_their_definition_says_in_each_order_of_storing() {
+        let (batch, m, n, k) = (3, 19, 5, 37);
+        let (a, b) = (numbers(batch * m * k), numbers(batch * k * n));
+        for stored in [Stored::Nn, Stored::Nt, Stored::Tn] {
+            let left = |o: usize, i: usize, l: usize| match stored {
+                Stored::Tn => a[(o * k + l) * m + i],
+                _ => a[(o * m + i) * k + l],
+            };
+            let right = |o: usize, l: usize, j: usize| match stored {
+                Stored::Nt => b[(o * n + j) * k + l],
+                _ => b[(o * k + l) * n + j],
+            };
+            let product = Product::new(m as u64, n as u64, k as u64).batch(batch as u64).stored(stored);
+            let mut got = vec![0.5; batch * m * n];
+            add_product(product, &a, &b, &mut got);
+            for (at, got) in got.into_iter().enumerate() {
+                let (o, i, j) = (at / (m * n), at / n % m, at % n);
+                let want = 0.5 + (0..k).map(|l| left(o, i, l) * right(o, l, j)).sum::<f32>();
+                assert_eq!(got, want, "{stored:?} at {o}, {i}, {j}");
+            }
+        }
+    }
+
+    #[test]
+    fn sums_take_every_element_once() {
+        for length in [0, 1, LANES - 1, LANES, 3 * LANES + 2] {
+            let (a, b) = (numbers(length), vec![2.0; length]);
+            assert_eq!(dot(&a, &b), 2.0 * a.iter().sum::<f32>(), "of {length}");
+        }
+        let (rows, columns) = (2 * BLOCK + 3, 5);
+        let matrix = numbers(rows * columns);
+        let mut got = vec![f32::NAN; columns];
+        sum_of_rows(&matrix, &mut got);
+        let want = |column: usize| matrix[column..].iter().step_by(columns).sum::<f32>();
+        assert_eq!(got, (0..columns).map(want).collect::<Vec<_>>());
+    }
+}
