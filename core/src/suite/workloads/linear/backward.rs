@@ -189,13 +189,14 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (batches, m, n, k) = (p["b"], p["m"], p["n"], p["k"]);
+    let (x_at, w_at, kept) = (x_at(p), w_at(p), kept(p));
     // The gradient before GELU at row i and column j of a batch.
     let gradient = move |batch: u64, i: u64, j: u64| {
         let slope = || {
-            let product = |l| inputs.at(X, x_at(p, batch, i, l)) * inputs.at(W, w_at(p, batch, l, j));
+            let product = |l| inputs.at(X, x_at(batch, i, l)) * inputs.at(W, w_at(batch, l, j));
             slope_tanh(inputs.at(BIAS, j) + (0..k).map(product).sum::<f64>())
         };
-        inputs.at(DOUT, (batch * m + i) * n + j) * if kept(p) { slope() } else { 1.0 }
+        inputs.at(DOUT, (batch * m + i) * n + j) * if kept { slope() } else { 1.0 }
     };
     let rows: Vec<OnceLock<Vec<f64>>> = (0..batches * m).map(|_| OnceLock::new()).collect();
     let columns: Vec<OnceLock<Vec<f64>>> = (0..batches * n).map(|_| OnceLock::new()).collect();
@@ -207,7 +208,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
             columns[(batch * n + j) as usize].get_or_init(|| (0..m).map(|i| gradient(batch, i, j)).collect())
         };
         let dx = |batch: u64, i: u64, l: u64| -> f64 {
-            row_of(batch, i).iter().zip(0..).map(|(g, j)| g * inputs.at(W, w_at(p, batch, l, j))).sum()
+            row_of(batch, i).iter().zip(0..).map(|(g, j)| g * inputs.at(W, w_at(batch, l, j))).sum()
         };
         match (checked(p, output), p.shape.has("tn"), p.shape.has("nt")) {
             (PRE, ..) => biased(p, inputs, BIAS, row, out),
@@ -217,7 +218,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
                 let (batch, within) = (row / (k * n), row % (k * n));
                 let (l, j) = if turned { (within % k, within / k) } else { (within / n, within % n) };
                 let column = column_of(batch, j).iter().zip(0..);
-                out[0] = column.map(|(g, i)| g * inputs.at(X, x_at(p, batch, i, l))).sum();
+                out[0] = column.map(|(g, i)| g * inputs.at(X, x_at(batch, i, l))).sum();
             }
             _ => out[0] = (0..batches).flat_map(|batch| column_of(batch, row)).sum(),
         }

@@ -248,18 +248,23 @@ fn hard_sets() -> Vec<Hard> {
     ]
 }
 
-/// Element `(i, l)` of a batch's inputs, wherever it lies.
-fn x_at(p: &Problem, batch: u64, i: u64, l: u64) -> u64 {
-    let [_, rows, columns] = x_dims(p);
-    let (row, column) = if p.shape.has("tn") { (l, i) } else { (i, l) };
-    (batch * rows + row) * columns + column
+/// Where element `(row, column)` of a batch of matrices lies that are stored with these extents, turned or not. Extents are looked
+/// up by name, which must not happen for every element.
+fn at([_, rows, columns]: [u64; 3], turned: bool) -> impl Fn(u64, u64, u64) -> u64 + Copy {
+    move |batch, row, column| {
+        let (row, column) = if turned { (column, row) } else { (row, column) };
+        (batch * rows + row) * columns + column
+    }
 }
 
-/// Element `(l, j)` of a batch's weights, wherever it lies.
-fn w_at(p: &Problem, batch: u64, l: u64, j: u64) -> u64 {
-    let [_, rows, columns] = w_dims(p);
-    let (row, column) = if p.shape.has("nt") { (j, l) } else { (l, j) };
-    (batch * rows + row) * columns + column
+/// Where element `(i, l)` of a batch's inputs lies.
+fn x_at(p: &Problem) -> impl Fn(u64, u64, u64) -> u64 + Copy + use<> {
+    at(x_dims(p), p.shape.has("tn"))
+}
+
+/// Where element `(l, j)` of a batch's weights lies.
+fn w_at(p: &Problem) -> impl Fn(u64, u64, u64) -> u64 + Copy + use<> {
+    at(w_dims(p), p.shape.has("nt"))
 }
 
 /// A row of `x·w + bias`, counted through the batch.
@@ -268,11 +273,13 @@ fn biased(p: &Problem, inputs: &Inputs, bias: usize, row: u64, out: &mut [f64]) 
     for (out, j) in out.iter_mut().zip(0..) {
         *out = inputs.at(bias, j);
     }
-    let product = |l, j| inputs.at(X, x_at(p, batch, i, l)) * inputs.at(W, w_at(p, batch, l, j));
-    // Along the weights as they lie: they are read once for each row. Each sum has the same order either way.
+    let (x_at, w_at) = (x_at(p), w_at(p));
+    let x: Vec<f64> = (0..p["k"]).map(|l| inputs.at(X, x_at(batch, i, l))).collect();
+    let add = |out: &mut f64, x: &f64, l, j| *out += x * inputs.at(W, w_at(batch, l, j));
+    // Along the weights as they lie: they are gone through once for each row. Each sum has the same order either way.
     match p.shape.has("nt") {
-        true => out.iter_mut().zip(0..).for_each(|(out, j)| (0..p["k"]).for_each(|l| *out += product(l, j))),
-        false => (0..p["k"]).for_each(|l| out.iter_mut().zip(0..).for_each(|(out, j)| *out += product(l, j))),
+        true => out.iter_mut().zip(0..).for_each(|(out, j)| x.iter().zip(0..).for_each(|(x, l)| add(out, x, l, j))),
+        false => x.iter().zip(0..).for_each(|(x, l)| out.iter_mut().zip(0..).for_each(|(out, j)| add(out, x, l, j))),
     }
 }
 
