@@ -4,6 +4,7 @@ mod aa;
 pub mod advice;
 mod comparison;
 mod escape;
+pub mod flame;
 mod grid;
 pub mod html;
 mod scores;
