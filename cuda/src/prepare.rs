@@ -293,17 +293,13 @@ fn execution(
 
 /// Inputs are made and copied in pieces, so that a large tensor needs no second copy of itself on the host.
 const PIECE: u64 = 16 << 20;
-/// What one processor makes of a piece at a time: elements are drawn one by one, which takes far longer than to copy them.
-const PART: usize = 64 << 10;
 
 fn write(buffer: &Buffer, inputs: &Inputs, index: usize, elem_bytes: u64) -> Result<(), BackendError> {
     let mut piece = vec![0; PIECE.min(buffer.bytes()) as usize];
     let mut offset = 0;
     while offset < buffer.bytes() {
         let part = &mut piece[..PIECE.min(buffer.bytes() - offset) as usize];
-        part.par_chunks_mut(PART).enumerate().for_each(|(i, part)| {
-            inputs.write(index, (offset + (i * PART) as u64) / elem_bytes, part);
-        });
+        inputs.write(index, offset / elem_bytes, part);
         buffer.write(offset, part)?;
         offset += part.len() as u64;
     }

@@ -102,6 +102,7 @@ pub enum Command {
     #[command(after_help = help::RUN)]
     Run(#[command(flatten)] RunArgs),
     /// Take a workload's cases apart: stages, what binds them, advice
+    #[command(after_help = help::PROFILE)]
     Profile(Profile),
     /// Check every case once against the f64 reference
     Verify(Verify),
@@ -172,6 +173,9 @@ pub struct Common {
     /// `spent`, `end`), and `started` and `progress` beside them. Everything else goes to stderr.
     #[arg(long, help_heading = RESULTS, conflicts_with_all = ["json", "csv"], hide_short_help = true)]
     pub json_lines: bool,
+    /// Whether a command's own options put something for programs on stdout.
+    #[arg(skip)]
+    pub stdout_taken: bool,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub device: Device,
@@ -256,7 +260,7 @@ impl From<&Native> for Device {
 impl Common {
     /// Whether stdout is for programs.
     pub fn for_machines(&self) -> bool {
-        self.json || self.csv || self.json_lines
+        self.json || self.csv || self.json_lines || self.stdout_taken
     }
 
     /// The settings in force: flags over the settings file over defaults.

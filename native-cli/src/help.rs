@@ -22,6 +22,12 @@ Examples:
   parallax run --cache cold --budget 120 --target cuda
   parallax run --a-a 20       Which change could this machine detect?";
 
+/// Of `profile`.
+pub const PROFILE: &str = "\
+Examples:
+  parallax profile attention --filter 'bwd*f16'
+  parallax profile attention --format flamegraph --output attention.svg";
+
 /// Of `compare`.
 pub const COMPARE: &str = "\
 Examples:
@@ -33,6 +39,7 @@ Examples:
 pub const REPORT: &str = "\
 Examples:
   parallax report run.json --format html --output run.html
+  parallax report run.json --format flamegraph --output run.svg
   parallax run --json | parallax report - --format csv";
 
 /// Of `eval`.

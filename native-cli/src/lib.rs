@@ -11,6 +11,7 @@ pub mod console;
 pub mod cpu;
 pub mod diagnosis;
 pub mod files;
+pub mod flamegraph;
 pub mod help;
 pub mod interface;
 pub mod interrupts;

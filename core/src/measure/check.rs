@@ -196,6 +196,26 @@ fn same_class(storage: Storage, got: f64, want: f64) -> bool {
     (got.is_nan() && want.is_nan()) || (got.is_infinite() && got == want)
 }
 
+/// Whether one of these elements is NaN. Told by their bits and without stopping at the first, so that vector units do it: of
+/// most elements of a large output nothing else is asked.
+fn any_nan(storage: Storage, bytes: &[u8]) -> bool {
+    // Above infinity, the sign apart.
+    let beyond16 = |infinity: u16| {
+        let elements = bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]) & 0x7FFF);
+        elements.fold(false, |any, bits| any | (bits > infinity))
+    };
+    let beyond32 = |infinity: u32| {
+        let elements = bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]) & 0x7FFF_FFFF);
+        elements.fold(false, |any, bits| any | (bits > infinity))
+    };
+    match storage {
+        Storage::F32 => beyond32(0x7F80_0000),
+        Storage::F16 => beyond16(0x7C00),
+        Storage::BF16 => beyond16(0x7F80),
+        Storage::U32 => false,
+    }
+}
+
 /// Whether an element has the poison's bits.
 fn poisoned(bytes: &[u8]) -> bool {
     bytes.iter().all(|b| *b == POISON.to_le_bytes()[0])
@@ -250,6 +270,10 @@ impl Comparison {
     }
 
     fn written(&mut self, line: &Line<'_>, nan_is_right: bool) {
+        if !any_nan(line.storage, line.bytes) {
+            self.result.elements += line.bytes.len() as u64 / line.storage.bytes();
+            return;
+        }
         for (at, bytes) in line.elements() {
             self.result.elements += 1;
             let got = load(line.storage, bytes);
@@ -315,6 +339,20 @@ mod tests {
         assert_eq!((chosen[0], chosen[chosen.len() - 1]), (0, 999_999));
         let gaps: std::collections::BTreeSet<u64> = chosen.windows(2).map(|w| w[1] - w[0]).collect();
         assert!(gaps.len() > 50, "rows must not fall on a regular grid, which tiles might favour");
+    }
+
+    #[test]
+    fn nan_is_told_by_its_bits_in_every_storage_type() {
+        for storage in [Storage::F32, Storage::F16, Storage::BF16, Storage::U32] {
+            for high in 0..=u16::MAX {
+                for low in [0u16, 1, u16::MAX] {
+                    let bytes = u32::from(high) << 16 | u32::from(low);
+                    let bytes = &bytes.to_le_bytes()[4 - storage.bytes() as usize..];
+                    let row = [&[0; 36], bytes, &[0; 4]].concat();
+                    assert_eq!(any_nan(storage, &row), load(storage, bytes).is_nan(), "{storage:?} {bytes:?}");
+                }
+            }
+        }
     }
 
     #[test]

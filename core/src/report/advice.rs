@@ -1,11 +1,9 @@
 //! What a run says about each of its cases: components, the bottleneck, and one sentence of advice, derived by rule.
 
-use std::collections::BTreeMap;
-
-use crate::device::{SpanKind, Track};
 use crate::record::roofline::{Analysis, Bound, analyse};
 use crate::record::stats::Summary;
 use crate::record::{Measured, Record, Relaunched, Run};
+use crate::report::executions::stage_times;
 use crate::suite::{Case, Role, Stage};
 use crate::units::{Bytes, Nanos, percent, three_digits};
 
@@ -79,35 +77,19 @@ fn sizes(record: &Record) -> Option<(Bytes, Bytes)> {
 }
 
 fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
-    let mut order: Vec<&str> = Vec::new();
-    let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    let spans = measured.trace.iter().flat_map(|t| &t.spans);
-    let work = |kind| matches!(kind, SpanKind::Kernel | SpanKind::Memcpy | SpanKind::Memset);
-    for span in spans.filter(|s| s.track == Track::Gpu && work(s.kind)) {
-        if !times.contains_key(span.name.as_str()) {
-            order.push(&span.name);
-        }
-        times.entry(&span.name).or_default().push((span.end - span.start).0);
-    }
+    let times = stage_times(measured.trace.as_ref().map_or(&[][..], |trace| &trace.spans));
+    let median = |(name, times): (_, Vec<f64>)| (name, Summary::of(&times).map_or(0.0, |summary| summary.median.0));
+    let medians: Vec<(&str, f64)> = times.into_iter().map(median).collect();
+    let total: f64 = medians.iter().map(|(_, time)| time).sum();
     let program = program(record, run);
-    // Stages of one name are several in each execution.
-    let alike = |name: &str| {
-        let stages = program.iter().flat_map(|(_, stages)| stages);
-        stages.filter(|stage| stage.label == name).count().max(1)
-    };
-    let median = |name: &str| {
-        let executions: Vec<f64> = times[name].chunks(alike(name)).map(|times| times.iter().sum()).collect();
-        Summary::of(&executions).map_or(0.0, |s| s.median.0)
-    };
-    let total: f64 = order.iter().map(|name| median(name)).sum();
-    let component = |name: &&str| {
-        let time = Nanos(median(name));
+    let component = |(name, time): &(&str, f64)| {
+        let time = Nanos(*time);
         let stage = program.as_ref().and_then(|(_, stages)| {
             let called = stages.iter().find(|stage| stage.label == *name);
             called.or_else(|| stages.iter().find(|stage| stage.entry() == *name))
         });
         let analysis = match (program.as_ref(), stage) {
-            _ if order.len() == 1 => measured.analysis.clone(),
+            _ if medians.len() == 1 => measured.analysis.clone(),
             (Some((case, _)), Some(stage)) => of_stage(case, stage, time, run),
             _ => None,
         };
@@ -122,7 +104,7 @@ fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
         };
         (stage.and_then(|stage| stage.component), made)
     };
-    summed(order.iter().map(component).collect())
+    summed(medians.iter().map(component).collect())
 }
 
 /// Stages that belong together as one, at the place of the first of them.

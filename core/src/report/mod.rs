@@ -4,6 +4,8 @@ mod aa;
 pub mod advice;
 mod comparison;
 mod escape;
+mod executions;
+pub mod flame;
 mod grid;
 pub mod html;
 mod scores;

@@ -1,84 +1,151 @@
-//! Plain operations on dense matrices, row by row: what references of workloads of many steps are made of in f64, and their
-//! host code in f32.
+//! What host implementations have in common, in f32, and references of workloads of many steps, in f64: sums go along rows as
+//! they lie in memory, which is all that is done for speed. They are a point of reference, not a tuned library.
+
+use std::borrow::Cow;
 
 use num_traits::Float;
 use rayon::prelude::*;
 
+use super::{Product, Stored};
+
+/// Rows of a result that a thread computes together, so that each row of the right matrix is fetched once for all of them.
+const TOGETHER: usize = 8;
+/// Partial sums of a dot product: independent of each other, they fit the vector units of any processor.
+const LANES: usize = 16;
+/// Rows that are summed by themselves before all is summed: for threads, and for smaller errors of rounding.
+const BLOCK: usize = 256;
+
 /// A float of the host.
-pub(crate) trait Real: Float + Send + Sync + std::iter::Sum {}
+pub trait Real: Float + Send + Sync + std::iter::Sum {}
 
 impl Real for f32 {}
 impl Real for f64 {}
 
-/// `a·b` for `a` of m × k and `b` of k × n.
-pub(crate) fn product<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
-    let mut out = vec![T::zero(); m * n];
-    out.par_chunks_mut(n).zip(a.par_chunks(k)).for_each(|(out, a)| {
-        for (a, b) in a.iter().zip(b.chunks_exact(n)) {
-            add_row(out, *a, b);
-        }
+/// `a·b`.
+pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
+    let (heads, tails) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest: T = heads.remainder().iter().zip(tails.remainder()).map(|(a, b)| *a * *b).sum();
+    let mut sums = [T::zero(); LANES];
+    for (a, b) in heads.zip(tails) {
+        sums.iter_mut().zip(a.iter().zip(b)).for_each(|(sum, (a, b))| *sum = *sum + *a * *b);
+    }
+    sums.into_iter().sum::<T>() + rest
+}
+
+/// `out += factor · row`.
+pub fn add<T: Real>(out: &mut [T], factor: T, row: &[T]) {
+    out.iter_mut().zip(row).for_each(|(out, x)| *out = *out + factor * *x);
+}
+
+/// Adds `A·B` to C, for each of a batch.
+pub fn add_product<T: Real>(product: Product, a: &[T], b: &[T], c: &mut [T]) {
+    let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+    let batch = c.par_chunks_exact_mut(m * n).zip(a.par_chunks_exact(m * k)).zip(b.par_chunks_exact(k * n));
+    batch.for_each(|((c, a), b)| {
+        let b = match product.stored {
+            Stored::Nt => Cow::Owned(turned(b, k)),
+            Stored::Nn | Stored::Tn => Cow::Borrowed(b),
+        };
+        let left = |i: usize, l: usize| match product.stored {
+            Stored::Tn => a[l * m + i],
+            Stored::Nn | Stored::Nt => a[i * k + l],
+        };
+        c.par_chunks_mut(TOGETHER * n).enumerate().for_each(|(block, c)| {
+            for (l, row) in b.chunks_exact(n).enumerate() {
+                for (c, i) in c.chunks_exact_mut(n).zip(block * TOGETHER..) {
+                    add(c, left(i, l), row);
+                }
+            }
+        });
+    });
+}
+
+/// `A·B` for each of a batch.
+pub fn product_of<T: Real>(product: Product, a: &[T], b: &[T]) -> Vec<T> {
+    let [.., elements] = product.elements();
+    let mut c = vec![T::zero(); elements as usize];
+    add_product(product, a, b, &mut c);
+    c
+}
+
+/// A matrix with rows of so many columns as its transpose.
+fn turned<T: Real>(matrix: &[T], columns: usize) -> Vec<T> {
+    let rows = matrix.len() / columns;
+    let mut out = vec![T::zero(); matrix.len()];
+    out.par_chunks_exact_mut(rows).enumerate().for_each(|(column, out)| {
+        out.iter_mut().zip(matrix[column..].iter().step_by(columns)).for_each(|(out, x)| *out = *x);
     });
     out
 }
 
-/// `a·bᵀ` for `a` of m × k and `b` of n × k.
-pub(crate) fn product_nt<T: Real>(a: &[T], b: &[T], sizes: [usize; 3]) -> Vec<T> {
-    let [_, n, k] = sizes;
-    product(a, &transposed(b, [n, k]), sizes)
+/// The sum of the rows of a matrix, each as wide as `out`. The order of summing is the same for any number of threads.
+pub fn sum_of_rows<T: Real>(matrix: &[T], out: &mut [T]) {
+    let columns = out.len();
+    let sum = |rows: &[T]| {
+        let mut sum = vec![T::zero(); columns];
+        rows.chunks_exact(columns).for_each(|row| add(&mut sum, T::one(), row));
+        sum
+    };
+    let parts: Vec<Vec<T>> = matrix.par_chunks(BLOCK * columns).map(sum).collect();
+    out.fill(T::zero());
+    parts.iter().for_each(|part| add(out, T::one(), part));
 }
 
-/// `aᵀ·b` for `a` of k × m and `b` of k × n.
-pub(crate) fn product_tn<T: Real>(a: &[T], b: &[T], sizes: [usize; 3]) -> Vec<T> {
-    let [m, _, k] = sizes;
-    product(&transposed(a, [k, m]), b, sizes)
-}
-
-/// Columns as rows.
-pub(crate) fn transposed<T: Real>(a: &[T], [rows, columns]: [usize; 2]) -> Vec<T> {
-    (0..rows * columns).map(|at| a[at % rows * columns + at / rows]).collect()
-}
-
-/// `out += factor · row`.
-pub(crate) fn add_row<T: Real>(out: &mut [T], factor: T, row: &[T]) {
-    out.iter_mut().zip(row).for_each(|(out, x)| *out = *out + factor * *x);
-}
-
-/// The same row added to all.
-pub(crate) fn add_to_rows<T: Real>(mut matrix: Vec<T>, row: &[T]) -> Vec<T> {
-    matrix.chunks_exact_mut(row.len()).for_each(|out| add_row(out, T::one(), row));
+/// The same row added to all of a matrix.
+pub fn add_to_rows<T: Real>(mut matrix: Vec<T>, row: &[T]) -> Vec<T> {
+    matrix.chunks_exact_mut(row.len()).for_each(|out| add(out, T::one(), row));
     matrix
 }
 
-/// The sum of all rows of so many columns.
-pub(crate) fn sum_of_rows<T: Real>(matrix: &[T], columns: usize) -> Vec<T> {
-    let mut sum = vec![T::zero(); columns];
-    matrix.chunks_exact(columns).for_each(|row| add_row(&mut sum, T::one(), row));
-    sum
-}
-
 /// `a + b`, element by element.
-pub(crate) fn sum<T: Real>(a: &[T], b: &[T]) -> Vec<T> {
+pub fn sum<T: Real>(a: &[T], b: &[T]) -> Vec<T> {
     a.iter().zip(b).map(|(a, b)| *a + *b).collect()
-}
-
-/// The sum of the products of two rows.
-pub(crate) fn dot<T: Real>(a: &[T], b: &[T]) -> T {
-    a.iter().zip(b).map(|(a, b)| *a * *b).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Small whole numbers, whose sums are exact in any order.
+    fn numbers(count: usize) -> Vec<f32> {
+        (0..count).map(|i| ((i * 7 + i / 5) % 11) as f32 - 5.0).collect()
+    }
+
     #[test]
-    fn the_three_orders_agree() {
-        let a: Vec<f64> = (0..6).map(f64::from).collect(); // 2 × 3
-        let b: Vec<f64> = (0..12).map(|x| f64::from(x * x % 7)).collect(); // 3 × 4
-        let plain = product(&a, &b, [2, 4, 3]);
-        assert_eq!(plain[5], a[3] * b[1] + a[4] * b[5] + a[5] * b[9]);
-        assert_eq!(product_nt(&a, &transposed(&b, [3, 4]), [2, 4, 3]), plain);
-        assert_eq!(product_tn(&transposed(&a, [2, 3]), &b, [2, 4, 3]), plain);
-        assert_eq!(sum_of_rows(&a, 3), [3.0, 5.0, 7.0]);
-        assert_eq!(add_to_rows(a.clone(), &[1.0, 0.0, -1.0]), [1.0, 1.0, 1.0, 4.0, 4.0, 4.0]);
+    fn products_are_what_their_definition_says_in_each_order_of_storing() {
+        let (batch, m, n, k) = (3, 19, 5, 37);
+        let (a, b) = (numbers(batch * m * k), numbers(batch * k * n));
+        for stored in [Stored::Nn, Stored::Nt, Stored::Tn] {
+            let left = |o: usize, i: usize, l: usize| match stored {
+                Stored::Tn => a[(o * k + l) * m + i],
+                _ => a[(o * m + i) * k + l],
+            };
+            let right = |o: usize, l: usize, j: usize| match stored {
+                Stored::Nt => b[(o * n + j) * k + l],
+                _ => b[(o * k + l) * n + j],
+            };
+            let product = Product::new(m as u64, n as u64, k as u64).batch(batch as u64).stored(stored);
+            let mut got = vec![0.5; batch * m * n];
+            add_product(product, &a, &b, &mut got);
+            for (at, got) in got.into_iter().enumerate() {
+                let (o, i, j) = (at / (m * n), at / n % m, at % n);
+                let want = 0.5 + (0..k).map(|l| left(o, i, l) * right(o, l, j)).sum::<f32>();
+                assert_eq!(got, want, "{stored:?} at {o}, {i}, {j}");
+            }
+        }
+    }
+
+    #[test]
+    fn sums_take_every_element_once() {
+        for length in [0, 1, LANES - 1, LANES, 3 * LANES + 2] {
+            let (a, b) = (numbers(length), vec![2.0; length]);
+            assert_eq!(dot(&a, &b), 2.0 * a.iter().sum::<f32>(), "of {length}");
+        }
+        let (rows, columns) = (2 * BLOCK + 3, 5);
+        let matrix = numbers(rows * columns);
+        let mut got = vec![f32::NAN; columns];
+        sum_of_rows(&matrix, &mut got);
+        let want = |column: usize| matrix[column..].iter().step_by(columns).sum::<f32>();
+        assert_eq!(got, (0..columns).map(want).collect::<Vec<_>>());
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::OnceLock;
 
 use half::{bf16, f16};
+use rayon::prelude::*;
 
 use super::{BufferSpec, DType, Draw, Fill, Hard, HostBuffer, Problem, Shape, Storage, Tolerance, splitmix64};
 
@@ -50,6 +51,9 @@ enum Source {
 
 /// Period of repeated inputs in elements: a prime, so that no power of two makes equal data meet.
 const PERIOD: u64 = 65_537;
+
+/// Bytes that a thread makes at a time: elements are drawn one by one, which takes far longer than to copy them.
+const PART: usize = 64 << 10;
 
 /// Inputs that the caller supplied do not fit the problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -149,7 +153,8 @@ impl Inputs {
         }
     }
 
-    /// Write elements `start..` as little-endian bytes into `out`, as many as fit.
+    /// Write elements `start..` as little-endian bytes into `out`, as many as fit, on all processors. What is made is not kept for
+    /// the variants that follow: it may be larger than the host's memory.
     pub fn write(&self, buffer: usize, start: u64, out: &mut [u8]) {
         let Input { spec, source, .. } = self.input(buffer);
         let storage = spec.elem.storage(self.dtype);
@@ -169,9 +174,12 @@ impl Inputs {
                 }
             }
             Source::Seeded { stream, fill } => {
-                for (i, slot) in out.chunks_exact_mut(size).enumerate() {
-                    store(storage, fill(&self.shape, Draw::new(*stream, start + i as u64)), slot);
-                }
+                out.par_chunks_mut(PART).enumerate().for_each(|(part, out)| {
+                    let first = start + (part * PART / size) as u64;
+                    for (slot, index) in out.chunks_exact_mut(size).zip(first..) {
+                        store(storage, fill(&self.shape, Draw::new(*stream, index)), slot);
+                    }
+                });
             }
         }
     }
@@ -179,9 +187,10 @@ impl Inputs {
     /// A whole input, widened to f32 or u32.
     pub fn host(&self, buffer: usize) -> HostBuffer {
         let spec = &self.input(buffer).spec;
+        let all = || (0..spec.len).into_par_iter().map(|i| self.make(self.input(buffer), i));
         match spec.elem.storage(self.dtype) {
-            Storage::U32 => HostBuffer::U32((0..spec.len).map(|i| self.at(buffer, i) as u32).collect()),
-            _ => HostBuffer::F32((0..spec.len).map(|i| self.at(buffer, i) as f32).collect()),
+            Storage::U32 => HostBuffer::U32(all().map(|value| value as u32).collect()),
+            _ => HostBuffer::F32(all().map(|value| value as f32).collect()),
         }
     }
 }
@@ -259,15 +268,18 @@ mod tests {
     #[test]
     fn slices_agree_with_elements_in_every_storage_type() {
         for dtype in ["f32", "f16", "bf16"] {
-            let p = problem(&format!("attention/fwd/b1,h1,s9,d5/{dtype}/manual"));
+            let p = problem(&format!("attention/fwd/b1,h1,s1009,d101/{dtype}/manual"));
             let inputs = p.inputs(7);
             let storage = crate::suite::Elem::Real.storage(p.dtype);
             let size = storage.bytes() as usize;
-            let mut bytes = vec![0; 11 * size];
+            // Parts of several threads, and a piece of one.
+            let mut bytes = vec![0; 2 * PART + 11 * size];
             inputs.write(1, 3, &mut bytes);
             for (i, chunk) in bytes.chunks(size).enumerate() {
                 assert_eq!(load(storage, chunk), inputs.at(1, 3 + i as u64), "{dtype} element {i}");
             }
+            let HostBuffer::F32(whole) = inputs.host(1) else { panic!("floats") };
+            assert!(whole.iter().zip(0..).all(|(x, i)| f64::from(*x) == inputs.at(1, i)), "{dtype}");
         }
     }
 

@@ -99,6 +99,10 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
+/// Why a comparison is not drawn in one format.
+const NO_GRAPH: &str =
+    "a flame graph shows stages of runs and no verdicts: `parallax report FILE FILE --format flamegraph` draws both";
+
 fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> anyhow::Result<Made> {
     let scores = report::compared_scores(comparison);
     let tables = || std::iter::once(report::comparison_table(comparison)).chain(scores.clone());
@@ -111,6 +115,7 @@ fn compared(comparison: &Comparison, runs: &[(String, Run)], format: Format) -> 
         Format::Csv => Made::Text(sheet::csv(&sheet::rows(runs, Some(comparison)))),
         Format::Json => Made::Text(serde_json::to_string(comparison)? + "\n"),
         Format::Html => Made::Text(html::page(runs, Some(comparison), None)),
+        Format::Flamegraph => bail!(NO_GRAPH),
     })
 }
 
@@ -121,6 +126,7 @@ fn taxed(tax: &Tax, runs: &[(String, Run)], format: Format) -> anyhow::Result<Ma
         Format::Csv => Made::Text(sheet::csv(&report::tax_rows(tax))),
         Format::Json => Made::Text(serde_json::to_string(tax)? + "\n"),
         Format::Html => Made::Text(html::page(runs, None, Some(tax))),
+        Format::Flamegraph => bail!(NO_GRAPH),
     })
 }
 

@@ -1,5 +1,6 @@
 //! `profile`: the cases of one workload taken apart: stages, time, share, what binds each, and what would help.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -12,20 +13,34 @@ use parallax_core::report::advice::{Component, advice, components};
 use parallax_core::units::percent;
 use parallax_core::{report, suite};
 
-use crate::args::Common;
+use crate::args::{Common, RESULTS};
 use crate::commands::measuring::{each_target, finish, say, show};
-use crate::console::{Painted, width};
+use crate::console::{Painted, errln, width};
 use crate::output::{Output, writable_folder};
-use crate::table;
+use crate::{console, files, flamegraph, table};
 
 /// `profile`.
 #[derive(Debug, Args)]
 pub struct Profile {
     /// The workload: attention, matmul and so on; `list` shows them
     pub workload: String,
+    /// flamegraph: what the stages take as an SVG, too
+    #[arg(long, value_enum, help_heading = RESULTS, conflicts_with_all = ["json", "csv", "json_lines"])]
+    pub format: Option<Format>,
+    /// Where to write it; stdout when left out, and tables to stderr
+    #[arg(long, value_name = "FILE", help_heading = RESULTS, requires = "format")]
+    pub output: Option<PathBuf>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub common: Common,
+}
+
+/// What a profile is written as beside its tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// An SVG of the stages
+    #[value(help = None)]
+    Flamegraph,
 }
 
 /// Executions that are traced when nobody says how many.
@@ -33,7 +48,8 @@ const SCHEDULE: Schedule = Schedule { wait: 0, warmup: 1, active: 5, repeat: 1 }
 
 /// Measure the workload's cases and print their component tables.
 pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
-    let common = &args.common;
+    let graph = args.format.is_some();
+    let common = &Common { stdout_taken: graph && args.output.is_none(), ..args.common.clone() };
     let spec = spec(args)?;
     writable_folder(&common.out)?;
     let mut written = Vec::new();
@@ -43,7 +59,30 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
         written.push(done.paths());
     })?;
     say(common, &format!("\nwritten:\n{}", written.join("\n")));
-    finish(common, measured)
+    let drawn = if graph { draw(args, &measured.runs) } else { Ok(()) };
+    let code = finish(common, measured)?;
+    match drawn {
+        Err(error) if code == ExitCode::SUCCESS => Err(error),
+        // What went wrong with the cases comes first, and often is why there is nothing to draw.
+        Err(error) => {
+            errln!("{error:#}");
+            Ok(code)
+        }
+        Ok(()) => Ok(code),
+    }
+}
+
+/// Write the flame graph of all targets.
+fn draw(args: &Profile, runs: &[Run]) -> anyhow::Result<()> {
+    let named: Vec<(String, Run)> = runs.iter().map(|run| (run.target.clone(), run.clone())).collect();
+    let svg = flamegraph::svg(&named)?;
+    match &args.output {
+        Some(path) => files::write_text(path, &svg),
+        None => {
+            console::bytes(svg.as_bytes());
+            Ok(())
+        }
+    }
 }
 
 /// The spec of the flags, narrowed to the workload.

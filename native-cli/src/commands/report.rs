@@ -7,7 +7,7 @@ use parallax_core::report::{self as tables, html, sheet};
 
 use crate::commands::run_files::{Format, Made, Written, emit, read};
 use crate::console::width;
-use crate::table;
+use crate::{flamegraph, table};
 
 /// `report`.
 #[derive(Debug, Args)]
@@ -32,6 +32,7 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
         Format::Csv => Made::Text(sheet::csv(&sheet::rows(&runs, None))),
         Format::Json => Made::Text(serde_json::to_string(&sheet::rows(&runs, None))? + "\n"),
         Format::Html => Made::Text(html::page(&runs, None, None)),
+        Format::Flamegraph => Made::Text(flamegraph::svg(&runs)?),
     };
     emit(&args.written, &args.files, &made)
 }

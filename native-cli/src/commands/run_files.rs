@@ -16,7 +16,7 @@ use crate::{console, files};
 /// How and where `compare` and `report` write.
 #[derive(Debug, Args)]
 pub struct Written {
-    /// text, markdown, csv, json or html, one page with plots [default: text]
+    /// text, markdown, csv, json, html (one page with plots) or, of `report`, flamegraph (SVG) [default: text]
     #[arg(long, value_enum, help_heading = RESULTS, hide_possible_values = true)]
     pub format: Option<Format>,
     /// Where to write it; stdout when left out
@@ -43,6 +43,8 @@ pub enum Format {
     Json,
     /// One page with plots
     Html,
+    /// Device time by stage as an SVG, for `report` alone
+    Flamegraph,
 }
 
 impl Written {

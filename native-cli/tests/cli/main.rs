@@ -2,6 +2,7 @@
 
 mod comparing;
 mod doctor;
+mod drawing;
 mod escaping;
 mod eval;
 mod exits;

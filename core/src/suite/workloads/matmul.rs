@@ -7,10 +7,9 @@ use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form, Hard,
     HostBuffer, Inputs, Preset, Probe, Problem, Product, Program, Rate, Reference, Shape, Stage, Tiles, Tolerance,
-    Tunable, Variant, Workload,
+    Tunable, Variant, Workload, dense,
 };
 use crate::units::{Bytes, Flops};
-use rayon::prelude::*;
 
 const A: usize = 0;
 const B: usize = 1;
@@ -201,16 +200,8 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (n, k) = (p["n"] as usize, p["k"] as usize);
-    let (a, b) = (inputs[A].f32(), inputs[B].f32());
-    outputs[0].par_chunks_mut(n).zip(a.par_chunks(k)).for_each(|(out, left)| {
-        out.fill(0.0);
-        for (x, right) in left.iter().zip(b.chunks_exact(n)) {
-            for (sum, y) in out.iter_mut().zip(right) {
-                *sum += x * y;
-            }
-        }
-    });
+    outputs[0].fill(0.0);
+    dense::add_product(product(p), inputs[A].f32(), inputs[B].f32(), &mut outputs[0]);
 }
 
 /// The product.

@@ -15,8 +15,8 @@ use super::{ROW_THREADS, by_rows, by_tiles, group, normal, product, short_rows, 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, Inputs, Preset, Problem, Program, Rate,
-    Reference, Rows, Stage, Tolerance, Variant, spread,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program,
+    Rate, Reference, Rows, Stage, Tolerance, Variant, dense, spread,
 };
 
 mod flash;
@@ -63,7 +63,7 @@ pub fn form() -> Form {
         cost,
         tolerance,
         reference: Reference { row_cost, rows },
-        host: None,
+        host: Some(host),
         variants: vec![
             Variant::kernel(
                 "manual",
@@ -326,6 +326,45 @@ impl Backward<'_> {
             }
         }
     }
+}
+
+/// Probabilities are made anew, for `dQ` by rows of queries and for `dK` and `dV` by rows of keys, so that each row of a result
+/// has one thread and no matrix of scores is needed.
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (s, t, d) = (p["s"] as usize, p["t"] as usize, p["d"] as usize);
+    // The set-up's results lie behind the inputs, in buffer order.
+    let [q, k, v, dout, out, lse] = [Q, K, V, DOUT, DOUT + 1, DOUT + 2].map(|buffer| inputs[buffer].f32());
+    let [dq, dk, dv] = outputs else { unreachable!("three gradients") };
+    let (scale, group) = (1.0 / (d as f32).sqrt(), group(p) as usize);
+    let visible: Vec<usize> = (0..p["s"]).map(|i| visible(p, i) as usize).collect();
+    let at = |row: usize| row * d..(row + 1) * d;
+    let delta: Vec<f32> =
+        dout.par_chunks_exact(d).zip(out.par_chunks_exact(d)).map(|(dout, out)| dense::dot(dout, out)).collect();
+    // Probability of a key for a query, both counted through all heads, and the gradient of its score.
+    let weight = |query: usize, key: usize| {
+        let score = dense::dot(&q[at(query)], &k[at(key)]) * scale;
+        let probability = (score - lse[query]).exp();
+        (probability, probability * (dense::dot(&dout[at(query)], &v[at(key)]) - delta[query]) * scale)
+    };
+    dq.par_chunks_exact_mut(d).enumerate().for_each(|(query, dq)| {
+        dq.fill(0.0);
+        let first = query / s / group * t;
+        for key in first..first + visible[query % s] {
+            dense::add(dq, weight(query, key).1, &k[at(key)]);
+        }
+    });
+    dk.par_chunks_exact_mut(d).zip(dv.par_chunks_exact_mut(d)).enumerate().for_each(|(key, (dk, dv))| {
+        dk.fill(0.0);
+        dv.fill(0.0);
+        // The queries of a head of keys: those of its group lie one behind the other.
+        let (each, j) = (group * s, key % t);
+        let first = key / t * each;
+        for query in (first..first + each).filter(|query| j < visible[query % s]) {
+            let (probability, dscore) = weight(query, key);
+            dense::add(dk, dscore, &q[at(query)]);
+            dense::add(dv, probability, &dout[at(query)]);
+        }
+    });
 }
 
 /// The forward pass, a row at a time: for every head_dim, and without a matrix of scores.

@@ -12,7 +12,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs,
-    Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, spread,
+    Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, dense, spread,
 };
 use rayon::prelude::*;
 
@@ -285,16 +285,14 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         let query = &q[row * d..][..d];
         let keys = k[head * t * d..][..t * d].chunks_exact(d).take(visible(p, i as u64) as usize);
         scores.clear();
-        scores.extend(keys.map(|key| query.iter().zip(key).map(|(a, b)| a * b).sum::<f32>() * scale));
+        scores.extend(keys.map(|key| dense::dot(query, key) * scale));
         let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let mut sum = 0.0;
         out.fill(0.0);
         for (score, value) in scores.iter().zip(v[head * t * d..].chunks_exact(d)) {
             let weight = (score - max).exp();
             sum += weight;
-            for (o, x) in out.iter_mut().zip(value) {
-                *o += weight * x;
-            }
+            dense::add(out, weight, value);
         }
         if sum > 0.0 {
             out.iter_mut().for_each(|o| *o /= sum);

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::suite::{Real, add_row, dot};
+use crate::suite::dense::{Real, add, dot};
 
 /// Rows of queries, of keys and of values, `s` of each, with so many heads of `d` elements.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ impl Heads {
         out.par_chunks_mut(width).enumerate().for_each(|(i, out)| {
             for head in 0..self.heads {
                 for (weight, value) in weights[(head * s + i) * s..][..s].iter().zip(v.chunks_exact(width)) {
-                    add_row(&mut out[self.of(head)], *weight, &value[self.of(head)]);
+                    add(&mut out[self.of(head)], *weight, &value[self.of(head)]);
                 }
             }
         });
@@ -91,7 +91,7 @@ impl Heads {
             out.par_chunks_mut(width).enumerate().for_each(|(i, out)| {
                 for head in 0..self.heads {
                     for (j, row) in rows.chunks_exact(width).enumerate() {
-                        add_row(&mut out[self.of(head)], factors[at(head, i, j)], &row[self.of(head)]);
+                        add(&mut out[self.of(head)], factors[at(head, i, j)], &row[self.of(head)]);
                     }
                 }
             });

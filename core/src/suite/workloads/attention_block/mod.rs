@@ -13,11 +13,12 @@
 use self::heads::Heads;
 use self::items::{Items, normal_items};
 use super::linear::stages::{By, Stages, Then};
+use crate::suite::dense::{Real, add_to_rows, product_of};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inner,
-    Inputs, Preset, Problem, Product, Program, Rate, Real, Rearrange, Reference, Rows, Shape, Stage, Tolerance,
-    Variant, Workload, add_to_rows, indexable, product,
+    Inputs, Preset, Problem, Product, Program, Rate, Rearrange, Reference, Rows, Shape, Stage, Tolerance, Variant,
+    Workload, indexable,
 };
 
 pub(super) mod heads;
@@ -250,8 +251,9 @@ pub(in crate::suite) fn heads_of(p: &Problem) -> Heads {
 
 /// An item's rows.
 fn item<T: Real>(p: &Problem, x: &[T], weights: [&[T]; 4], biases: [&[T]; 4]) -> Vec<T> {
-    let (heads, c) = (heads_of(p), width(p) as usize);
-    let projected = |x: &[T], which: usize| add_to_rows(product(x, weights[which], [heads.s, c, c]), biases[which]);
+    let (heads, c) = (heads_of(p), width(p));
+    let square = Product::new(heads.s as u64, c, c);
+    let projected = |x: &[T], which: usize| add_to_rows(product_of(square, x, weights[which]), biases[which]);
     let [q, k, v] = [0, 1, 2].map(|which| projected(x, which));
     projected(&heads.attend(&q, &k, &v).out, 3)
 }

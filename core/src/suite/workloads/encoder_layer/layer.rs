@@ -3,7 +3,8 @@
 use super::super::attention_block::heads::{Attended, Heads};
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::layernorm::EPS;
-use crate::suite::{Real, add_to_rows, product, product_nt, product_tn, sum, sum_of_rows};
+use crate::suite::dense::{Real, add_to_rows, product_of, sum, sum_of_rows};
+use crate::suite::{Product, Stored};
 
 /// What a layer learns, each in the order of its buffer.
 #[derive(Clone)]
@@ -21,6 +22,30 @@ pub(super) struct Parameters<T> {
     pub(super) b1: Vec<T>,
     pub(super) w2: Vec<T>,
     pub(super) b2: Vec<T>,
+}
+
+/// A product of dense matrices, of which one may be stored column by column.
+fn stored<T: Real>(stored: Stored, a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
+    product_of(Product::new(m as u64, n as u64, k as u64).stored(stored), a, b)
+}
+
+fn product_nn<T: Real>(a: &[T], b: &[T], sizes: [usize; 3]) -> Vec<T> {
+    stored(Stored::Nn, a, b, sizes)
+}
+
+fn product_nt<T: Real>(a: &[T], b: &[T], sizes: [usize; 3]) -> Vec<T> {
+    stored(Stored::Nt, a, b, sizes)
+}
+
+fn product_tn<T: Real>(a: &[T], b: &[T], sizes: [usize; 3]) -> Vec<T> {
+    stored(Stored::Tn, a, b, sizes)
+}
+
+/// The sum of all rows of so many columns.
+fn rows_summed<T: Real>(matrix: &[T], columns: usize) -> Vec<T> {
+    let mut sums = vec![T::zero(); columns];
+    sum_of_rows(matrix, &mut sums);
+    sums
 }
 
 /// Sizes of a layer.
@@ -94,7 +119,7 @@ fn norm_backward<T: Real>(normed: &Normed<T>, gamma: &[T], dout: &[T]) -> [Vec<T
         let slope = g.iter().zip(row).map(|(g, n)| *g * *n).sum::<T>() / count;
         dx.extend(g.iter().zip(row).map(|(g, n)| *rstd * (*g - level - *n * slope)));
     }
-    [dx, sum_of_rows(&along, width), sum_of_rows(dout, width)]
+    [dx, rows_summed(&along, width), rows_summed(dout, width)]
 }
 
 impl Layer {
@@ -103,14 +128,14 @@ impl Layer {
         let Layer { heads, f } = self;
         let (s, c) = (heads.s, heads.width());
         let norm1 = norm(x, &of.gamma1, &of.beta1);
-        let qkv = [0, 1, 2].map(|i| add_to_rows(product(&norm1.out, &of.w[i], [s, c, c]), &of.b[i]));
+        let qkv = [0, 1, 2].map(|i| add_to_rows(product_nn(&norm1.out, &of.w[i], [s, c, c]), &of.b[i]));
         let attended = heads.attend(&qkv[0], &qkv[1], &qkv[2]);
-        let projected = add_to_rows(product(&attended.out, &of.wo, [s, c, c]), &of.bo);
+        let projected = add_to_rows(product_nn(&attended.out, &of.wo, [s, c, c]), &of.bo);
         let added = sum(x, &projected);
         let norm2 = norm(&added, &of.gamma2, &of.beta2);
-        let pre = add_to_rows(product(&norm2.out, &of.w1, [s, f, c]), &of.b1);
+        let pre = add_to_rows(product_nn(&norm2.out, &of.w1, [s, f, c]), &of.b1);
         let hidden: Vec<T> = pre.iter().map(|x| narrow(gelu_tanh(wide(*x)))).collect();
-        let second = add_to_rows(product(&hidden, &of.w2, [s, c, f]), &of.b2);
+        let second = add_to_rows(product_nn(&hidden, &of.w2, [s, c, f]), &of.b2);
         let out = sum(&added, &second);
         Passed { norm1, qkv, attended, sum: added, norm2, pre, hidden, out }
     }
@@ -136,20 +161,20 @@ impl Layer {
             dnormed1 = sum(&dnormed1, &product_nt(rows, weights, [s, c, c]));
         }
         let [through, dgamma1, dbeta1] = norm_backward(&passed.norm1, &of.gamma1, &dnormed1);
-        let dbqkv = dqkv.iter().flat_map(|rows| sum_of_rows(rows, c)).collect();
+        let dbqkv = dqkv.iter().flat_map(|rows| rows_summed(rows, c)).collect();
         let learned = [
             dgamma1,
             dbeta1,
             beside(&dw, c),
             dbqkv,
             dwo,
-            sum_of_rows(&dsum, c),
+            rows_summed(&dsum, c),
             dgamma2,
             dbeta2,
             dw1,
-            sum_of_rows(&dpre, f),
+            rows_summed(&dpre, f),
             dw2,
-            sum_of_rows(dout, c),
+            rows_summed(dout, c),
         ];
         Gradients { dx: sum(&dsum, &through), learned }
     }

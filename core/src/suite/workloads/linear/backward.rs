@@ -13,12 +13,15 @@ use super::stages::{By, Then, most_parts};
 use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate,
-    Reference, Role, Rows, Stage, Stored, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
+    Program, Rate, Reference, Role, Rows, Stage, Stored, Tolerance, Variant, dense,
 };
+use rayon::prelude::*;
 
 const DOUT: usize = 2;
 const BIAS: usize = 3;
+/// What GELU was taken of, where it is kept.
+const KEPT: usize = 4;
 
 /// The form.
 pub fn form() -> Form {
@@ -37,7 +40,7 @@ pub fn form() -> Form {
             let biased = || stages(p, caps, By::Tiles).fused(product(p), Then::Bias, ["x", "w", "pre"], &["bias"]);
             Program { stages: kept(p).then(biased).into_iter().collect() }
         }),
-        host: None,
+        host: Some(host),
         variants: vec![
             Variant::kernel("naive", "products with one element per thread; columns are summed in parts", |p, caps| {
                 program(p, caps, By::Elements)
@@ -186,13 +189,14 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (batches, m, n, k) = (p["b"], p["m"], p["n"], p["k"]);
+    let (x_at, w_at, kept) = (x_at(p), w_at(p), kept(p));
     // The gradient before GELU at row i and column j of a batch.
     let gradient = move |batch: u64, i: u64, j: u64| {
         let slope = || {
-            let product = |l| inputs.at(X, x_at(p, batch, i, l)) * inputs.at(W, w_at(p, batch, l, j));
+            let product = |l| inputs.at(X, x_at(batch, i, l)) * inputs.at(W, w_at(batch, l, j));
             slope_tanh(inputs.at(BIAS, j) + (0..k).map(product).sum::<f64>())
         };
-        inputs.at(DOUT, (batch * m + i) * n + j) * if kept(p) { slope() } else { 1.0 }
+        inputs.at(DOUT, (batch * m + i) * n + j) * if kept { slope() } else { 1.0 }
     };
     let rows: Vec<OnceLock<Vec<f64>>> = (0..batches * m).map(|_| OnceLock::new()).collect();
     let columns: Vec<OnceLock<Vec<f64>>> = (0..batches * n).map(|_| OnceLock::new()).collect();
@@ -204,7 +208,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
             columns[(batch * n + j) as usize].get_or_init(|| (0..m).map(|i| gradient(batch, i, j)).collect())
         };
         let dx = |batch: u64, i: u64, l: u64| -> f64 {
-            row_of(batch, i).iter().zip(0..).map(|(g, j)| g * inputs.at(W, w_at(p, batch, l, j))).sum()
+            row_of(batch, i).iter().zip(0..).map(|(g, j)| g * inputs.at(W, w_at(batch, l, j))).sum()
         };
         match (checked(p, output), p.shape.has("tn"), p.shape.has("nt")) {
             (PRE, ..) => biased(p, inputs, BIAS, row, out),
@@ -214,15 +218,51 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
                 let (batch, within) = (row / (k * n), row % (k * n));
                 let (l, j) = if turned { (within % k, within / k) } else { (within / n, within % n) };
                 let column = column_of(batch, j).iter().zip(0..);
-                out[0] = column.map(|(g, i)| g * inputs.at(X, x_at(p, batch, i, l))).sum();
+                out[0] = column.map(|(g, i)| g * inputs.at(X, x_at(batch, i, l))).sum();
             }
             _ => out[0] = (0..batches).flat_map(|batch| column_of(batch, row)).sum(),
         }
     })
 }
 
+/// The products that are the gradients of `x` and of `w`, each with what it takes of these three: `x`, `w` and the gradient
+/// before GELU. They are products of what is stored as it is: which comes first, and which of them is turned, goes by the order.
+fn gradients<T: Copy>(forward: Product, [x, w, g]: [T; 3]) -> [(Product, [T; 2]); 2] {
+    let Product { batch, m, n, k, stored } = forward;
+    let product = |m, n, k, stored| Product { batch, m, n, k, stored };
+    match stored {
+        Stored::Nn => [(product(m, k, n, Stored::Nt), [g, w]), (product(k, n, m, Stored::Tn), [x, g])],
+        Stored::Nt => [(product(m, k, n, Stored::Nn), [g, w]), (product(n, k, m, Stored::Tn), [g, x])],
+        Stored::Tn => [(product(k, m, n, Stored::Nt), [w, g]), (product(k, n, m, Stored::Nn), [x, g])],
+    }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let [dx, dw, dbias] = outputs else { unreachable!("three gradients") };
+    let mut dpre = Vec::new();
+    let g = match inputs.get(KEPT) {
+        Some(pre) => {
+            dpre.par_extend(inputs[DOUT].f32().par_iter().zip(pre.f32()).map(|(dout, pre)| dout * slope(*pre)));
+            &dpre
+        }
+        None => inputs[DOUT].f32(),
+    };
+    for ((product, [a, b]), out) in
+        gradients(product(p), [inputs[X].f32(), inputs[W].f32(), g]).into_iter().zip([dx, dw])
+    {
+        out.fill(0.0);
+        dense::add_product(product, a, b, out);
+    }
+    dense::sum_of_rows(g, dbias);
+}
+
+/// GELU's slope.
+pub(in crate::suite) fn slope(x: f32) -> f32 {
+    slope_tanh(f64::from(x)) as f32
+}
+
 fn program(p: &Problem, caps: &Caps, by: By) -> Program {
-    let Product { batch, m, n, k, stored } = product(p);
+    let Product { batch, m, n, .. } = product(p);
     let by = stages(p, caps, by);
     let mut stages = Vec::new();
     let g = match kept(p) {
@@ -232,14 +272,7 @@ fn program(p: &Problem, caps: &Caps, by: By) -> Program {
         }
         false => "dout",
     };
-    let product = |m, n, k, stored| Product { batch, m, n, k, stored };
-    // Both are products of what is stored as it is: which comes first, and which of them is turned, goes by the order.
-    let (dx, dw) = match stored {
-        Stored::Nn => ((product(m, k, n, Stored::Nt), [g, "w"]), (product(k, n, m, Stored::Tn), ["x", g])),
-        Stored::Nt => ((product(m, k, n, Stored::Nn), [g, "w"]), (product(n, k, m, Stored::Tn), [g, "x"])),
-        Stored::Tn => ((product(k, m, n, Stored::Nt), ["w", g]), (product(k, n, m, Stored::Nn), ["x", g])),
-    };
-    for ((product, [a, b]), to) in [(dx, "dx"), (dw, "dw")] {
+    for ((product, [a, b]), to) in gradients(product(p), ["x", "w", g]).into_iter().zip(["dx", "dw"]) {
         stages.push(Stage { label: to.into(), ..by.product(product, [a, b, to]) });
     }
     stages.extend(by.columns([batch * m, n], [g, "parts", "dbias"]));

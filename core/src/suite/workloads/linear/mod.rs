@@ -14,7 +14,7 @@ use super::gelu::gelu_tanh;
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs,
-    Preset, Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload, indexable,
+    Preset, Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload, dense, indexable,
 };
 use rayon::prelude::*;
 
@@ -248,18 +248,23 @@ fn hard_sets() -> Vec<Hard> {
     ]
 }
 
-/// Element `(i, l)` of a batch's inputs, wherever it lies.
-fn x_at(p: &Problem, batch: u64, i: u64, l: u64) -> u64 {
-    let [_, rows, columns] = x_dims(p);
-    let (row, column) = if p.shape.has("tn") { (l, i) } else { (i, l) };
-    (batch * rows + row) * columns + column
+/// Where element `(row, column)` of a batch of matrices lies that are stored with these extents, turned or not. Extents are looked
+/// up by name, which must not happen for every element.
+fn at([_, rows, columns]: [u64; 3], turned: bool) -> impl Fn(u64, u64, u64) -> u64 + Copy {
+    move |batch, row, column| {
+        let (row, column) = if turned { (column, row) } else { (row, column) };
+        (batch * rows + row) * columns + column
+    }
 }
 
-/// Element `(l, j)` of a batch's weights, wherever it lies.
-fn w_at(p: &Problem, batch: u64, l: u64, j: u64) -> u64 {
-    let [_, rows, columns] = w_dims(p);
-    let (row, column) = if p.shape.has("nt") { (j, l) } else { (l, j) };
-    (batch * rows + row) * columns + column
+/// Where element `(i, l)` of a batch's inputs lies.
+fn x_at(p: &Problem) -> impl Fn(u64, u64, u64) -> u64 + Copy + use<> {
+    at(x_dims(p), p.shape.has("tn"))
+}
+
+/// Where element `(l, j)` of a batch's weights lies.
+fn w_at(p: &Problem) -> impl Fn(u64, u64, u64) -> u64 + Copy + use<> {
+    at(w_dims(p), p.shape.has("nt"))
 }
 
 /// A row of `x·w + bias`, counted through the batch.
@@ -268,11 +273,13 @@ fn biased(p: &Problem, inputs: &Inputs, bias: usize, row: u64, out: &mut [f64]) 
     for (out, j) in out.iter_mut().zip(0..) {
         *out = inputs.at(bias, j);
     }
-    for l in 0..p["k"] {
-        let x = inputs.at(X, x_at(p, batch, i, l));
-        for (out, j) in out.iter_mut().zip(0..) {
-            *out += x * inputs.at(W, w_at(p, batch, l, j));
-        }
+    let (x_at, w_at) = (x_at(p), w_at(p));
+    let x: Vec<f64> = (0..p["k"]).map(|l| inputs.at(X, x_at(batch, i, l))).collect();
+    let add = |out: &mut f64, x: &f64, l, j| *out += x * inputs.at(W, w_at(batch, l, j));
+    // Along the weights as they lie: they are gone through once for each row. Each sum has the same order either way.
+    match p.shape.has("nt") {
+        true => out.iter_mut().zip(0..).for_each(|(out, j)| x.iter().zip(0..).for_each(|(x, l)| add(out, x, l, j))),
+        false => x.iter().zip(0..).for_each(|(x, l)| out.iter_mut().zip(0..).for_each(|(out, j)| add(out, x, l, j))),
     }
 }
 
@@ -289,17 +296,11 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (m, n) = (p["m"], p["n"] as usize);
-    let (x, w, bias) = (inputs[X].f32(), inputs[W].f32(), inputs[BIAS].f32());
-    outputs[0].par_chunks_mut(n).enumerate().for_each(|(row, out)| {
-        let (batch, i) = (row as u64 / m, row as u64 % m);
-        out.copy_from_slice(bias);
-        for l in 0..p["k"] {
-            let x = x[x_at(p, batch, i, l) as usize];
-            for (out, j) in out.iter_mut().zip(0..) {
-                *out += x * w[w_at(p, batch, l, j) as usize];
-            }
-        }
+    let n = p["n"] as usize;
+    let out = &mut outputs[0];
+    out.par_chunks_mut(n).for_each(|out| out.copy_from_slice(inputs[BIAS].f32()));
+    dense::add_product(product(p), inputs[X].f32(), inputs[W].f32(), out);
+    out.par_chunks_mut(n).enumerate().for_each(|(row, out)| {
         if p.shape.has("gelu") || p.shape.has("residual") {
             out.iter_mut().for_each(|out| *out = gelu_tanh(f64::from(*out)) as f32);
         }

@@ -5,14 +5,16 @@
 //! of both gradients would take `d/64` times the products. Operations are those of the three products, two a term.
 
 use super::{
-    AWKWARD, LARGE, Pairs, THREADS, TILE_BYTES, Tiles, error, given, hard_sets, lengths, logits, plain, products, set,
+    AWKWARD, BIAS, LARGE, Pairs, TEMPERATURE, THREADS, TILE_BYTES, Tiles, X, Y, error, given, hard_sets, lengths,
+    logits, plain, products, set,
 };
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::smallest_normal;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Inputs, Problem, Program, Rate, Reference, Rows, Stage, Tolerance,
-    Variant, sum_of_parts,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, HostBuffer, Inputs, Problem, Product, Program, Rate, Reference,
+    Rows, Stage, Stored, Tolerance, Variant, dense, sum_of_parts,
 };
+use rayon::prelude::*;
 use std::sync::OnceLock;
 
 const DLOSS: usize = 4;
@@ -36,7 +38,7 @@ pub fn form() -> Form {
         tolerance: |p, output| tolerance(p, output, None),
         reference: Reference { row_cost, rows: reference },
         setup: None,
-        host: None,
+        host: Some(host),
         variants: vec![
             Variant::kernel(
                 "naive",
@@ -129,6 +131,36 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
             _ => out[0] = factor * scalars.get_or_init(|| pairs.of_scalars())[output - DTEMPERATURE],
         }
     })
+}
+
+/// By a matrix of slopes: sums over all pairs are kept in f64, as in the forward form.
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (n, d) = (p["n"], p["d"]);
+    let [x, y] = [X, Y].map(|set| inputs[set].f32());
+    let [temperature, bias, dloss] = [TEMPERATURE, BIAS, DLOSS].map(|scalar| inputs[scalar].f32()[0]);
+    let [dx, dy, dtemperature, dbias] = outputs else { unreachable!("four gradients") };
+    let factor = dloss / n as f32;
+    let mut slopes = dense::product_of(Product::new(n, n, d).stored(Stored::Nt), x, y);
+    let of_row = |(i, row): (usize, &mut [f32])| {
+        let mut sums = [0.0; 2];
+        for (j, slope) in row.iter_mut().enumerate() {
+            let dot = *slope;
+            let sign = if i == j { -1.0 } else { 1.0 };
+            let of_logit = sign * factor / (1.0 + (-sign * (temperature * dot + bias)).exp());
+            sums[0] += f64::from(of_logit * dot);
+            sums[1] += f64::from(of_logit);
+            *slope = temperature * of_logit;
+        }
+        sums
+    };
+    let sums: Vec<[f64; 2]> = slopes.par_chunks_exact_mut(n as usize).enumerate().map(of_row).collect();
+    for (of, out) in [dtemperature, dbias].into_iter().enumerate() {
+        out[0] = sums.iter().map(|sums| sums[of]).sum::<f64>() as f32;
+    }
+    for (stored, set, out) in [(Stored::Nn, y, dx), (Stored::Tn, x, dy)] {
+        out.fill(0.0);
+        dense::add_product(Product::new(n, d, n).stored(stored), &slopes, set, out);
+    }
 }
 
 /// With the arguments of a stage that makes slopes, and its work.

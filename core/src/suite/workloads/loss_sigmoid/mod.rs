@@ -8,7 +8,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, MOST_PARTS, Preset,
-    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, indexable, parts_of,
+    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, dense, indexable, parts_of,
     pieces_in_parts, spread, sum_of_parts,
 };
 use rayon::prelude::*;
@@ -184,7 +184,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (temperature, bias) = (inputs[TEMPERATURE].f32()[0], inputs[BIAS].f32()[0]);
     let of_row = |(i, x): (usize, &[f32])| {
         let term = |(j, y): (usize, &[f32])| {
-            let logit = temperature * x.iter().zip(y).map(|(x, y)| x * y).sum::<f32>() + bias;
+            let logit = temperature * dense::dot(x, y) + bias;
             let against = if i == j { -logit } else { logit };
             f64::from(against.max(0.0) + (-against.abs()).exp().ln_1p())
         };

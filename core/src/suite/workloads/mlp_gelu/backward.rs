@@ -9,16 +9,21 @@
 use std::sync::OnceLock;
 
 use super::super::gelu::{self, gelu_tanh, slope_tanh};
-use super::super::linear::backward::by_element;
+use super::super::linear::backward::{by_element, slope};
 use super::super::linear::stages::{By, Then, most_parts};
-use super::{AWKWARD, B1, W1, W2, X, bytes, inputs, kept, middle, normal, products, stages, sum_error};
+use super::{
+    AWKWARD, B1, W1, W2, X, activated, argument, bytes, inputs, kept, middle, normal, products, stages, sum_error,
+};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate,
-    Reference, Rows, Stage, Stored, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
+    Program, Rate, Reference, Rows, Stage, Stored, Tolerance, Variant, dense,
 };
+use rayon::prelude::*;
 
 const DOUT: usize = 4;
+/// GELU's argument, where it is kept.
+const KEPT: usize = 5;
 
 /// The form.
 pub fn form() -> Form {
@@ -34,7 +39,7 @@ pub fn form() -> Form {
         tolerance: |p, output| tolerance(p, output, 1.0),
         reference: Reference { row_cost, rows },
         setup: Some(|p, caps| Program { stages: kept(p).then(|| biased(p, caps, By::Tiles)).into_iter().collect() }),
-        host: None,
+        host: Some(host),
         variants: vec![
             Variant::kernel("naive", "every step a stage, products with one element per thread", |p, caps| {
                 program(p, caps, By::Elements, false)
@@ -212,6 +217,44 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     })
 }
 
+/// The product whose slopes are the gradient before GELU.
+fn through(p: &Problem) -> Product {
+    Product::new(p["m"], p["f"], p["c"]).stored(Stored::Nt)
+}
+
+/// The products that are gradients, of both weights and of `x`, each with what it takes of these five: `x`, `w1`, `dout`, GELU's
+/// result and the gradient before GELU.
+fn gradients<T: Copy>(p: &Problem, [x, w1, dout, hidden, dpre]: [T; 5]) -> [(Product, [T; 2]); 3] {
+    let (m, c, f) = (p["m"], p["c"], p["f"]);
+    [
+        (Product::new(f, c, m).stored(Stored::Tn), [hidden, dout]),
+        (Product::new(c, f, m).stored(Stored::Tn), [x, dpre]),
+        (Product::new(m, c, f).stored(Stored::Nt), [dpre, w1]),
+    ]
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let [x, w1, b1, w2, dout] = [X, W1, B1, W2, DOUT].map(|at| inputs[at].f32());
+    let [dx, dw1, db1, dw2, db2] = outputs else { unreachable!("five gradients") };
+    let made;
+    let pre = match inputs.get(KEPT) {
+        Some(kept) => kept.f32(),
+        None => {
+            made = argument(p, [x, w1, b1]);
+            &made
+        }
+    };
+    let hidden = activated(pre);
+    let mut dpre = dense::product_of(through(p), dout, w2);
+    dpre.par_iter_mut().zip(pre).for_each(|(dpre, pre)| *dpre *= slope(*pre));
+    for ((product, [a, b]), out) in gradients(p, [x, w1, dout, &hidden, &dpre]).into_iter().zip([dw2, dw1, dx]) {
+        out.fill(0.0);
+        dense::add_product(product, a, b, out);
+    }
+    dense::sum_of_rows(&dpre, db1);
+    dense::sum_of_rows(dout, db2);
+}
+
 /// GELU's argument in one stage.
 fn biased(p: &Problem, caps: &Caps, by: By) -> Stage {
     let [into, _] = products(p);
@@ -233,20 +276,16 @@ fn program(p: &Problem, caps: &Caps, by: By, fused: bool) -> Program {
             }
         }
     }
-    let through = Product::new(m, f, c).stored(Stored::Nt);
     match fused {
-        true => all.push(made.fused(through, Then::Slope, ["dout", "w2", "dpre"], &["pre", "hidden"])),
+        true => all.push(made.fused(through(p), Then::Slope, ["dout", "w2", "dpre"], &["pre", "hidden"])),
         false => {
             all.push(gelu::forward_stage(m * f, p.dtype, caps, ["pre", "hidden"]));
-            all.push(made.product(through, ["dout", "w2", "dhidden"]));
+            all.push(made.product(through(p), ["dout", "w2", "dhidden"]));
             all.push(gelu::backward_stage(m * f, p.dtype, caps, ["pre", "dhidden", "dpre"]));
         }
     }
-    for (product, [a, b, to]) in [
-        (Product::new(f, c, m).stored(Stored::Tn), ["hidden", "dout", "dw2"]),
-        (Product::new(c, f, m).stored(Stored::Tn), ["x", "dpre", "dw1"]),
-        (Product::new(m, c, f).stored(Stored::Nt), ["dpre", "w1", "dx"]),
-    ] {
+    let taken = ["x", "w1", "dout", "hidden", "dpre"];
+    for ((product, [a, b]), to) in gradients(p, taken).into_iter().zip(["dw2", "dw1", "dx"]) {
         all.push(Stage { label: to.into(), ..made.product(product, [a, b, to]) });
     }
     all.extend(made.columns([m, f], ["dpre", "parts1", "db1"]));

@@ -14,7 +14,7 @@ use super::linear::stages::{By, Stages, Then};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs,
-    Preset, Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, indexable,
+    Preset, Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, dense, indexable,
 };
 use rayon::prelude::*;
 
@@ -255,30 +255,27 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (c, f) = (p["c"] as usize, p["f"] as usize);
     let [x, w1, b1, w2, b2] = [X, W1, B1, W2, B2].map(|at| inputs[at].f32());
-    let one = |x: &[f32], pre: &mut [f32], out: &mut [f32]| {
-        pre.copy_from_slice(b1);
-        for (x, weights) in x.iter().zip(w1.chunks_exact(f)) {
-            pre.iter_mut().zip(weights).for_each(|(pre, weight)| *pre += x * weight);
-        }
-        out.copy_from_slice(b2);
-        for (pre, weights) in pre.iter().zip(w2.chunks_exact(c)) {
-            let hidden = gelu_tanh(f64::from(*pre)) as f32;
-            out.iter_mut().zip(weights).for_each(|(out, weight)| *out += hidden * weight);
-        }
-    };
-    match outputs {
-        [pre, out] => {
-            let rows = pre.par_chunks_mut(f).zip(out.par_chunks_mut(c)).zip(x.par_chunks(c));
-            rows.for_each(|((pre, out), x)| one(x, pre, out));
-        }
-        [out] => {
-            let rows = out.par_chunks_mut(c).zip(x.par_chunks(c));
-            rows.for_each_init(|| vec![0.0; f], |pre, (out, x)| one(x, pre, out));
-        }
-        _ => unreachable!("the result, and what is kept"),
-    }
+    let [_, out_of] = products(p);
+    let (out, kept) = outputs.split_last_mut().expect("the result, and what is kept");
+    let pre = argument(p, [x, w1, b1]);
+    let hidden = activated(&pre);
+    kept.iter_mut().for_each(|kept| kept.copy_from_slice(&pre));
+    out.par_chunks_mut(b2.len()).for_each(|out| out.copy_from_slice(b2));
+    dense::add_product(out_of, &hidden, w2, out);
+}
+
+/// GELU's argument, in f32.
+fn argument(p: &Problem, [x, w1, b1]: [&[f32]; 3]) -> Vec<f32> {
+    let [into, _] = products(p);
+    let mut sums = b1.repeat(p["m"] as usize);
+    dense::add_product(into, x, w1, &mut sums);
+    sums
+}
+
+/// GELU of each, in f32.
+fn activated(pre: &[f32]) -> Vec<f32> {
+    pre.par_iter().map(|pre| gelu_tanh(f64::from(*pre)) as f32).collect()
 }
 
 fn stages<'a>(p: &Problem, caps: &'a Caps, by: By) -> Stages<'a> {

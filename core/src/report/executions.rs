@@ -1,0 +1,25 @@
+//! What a device did in each traced execution.
+
+use crate::device::{Span, SpanKind, Track};
+use crate::report::grouped;
+
+/// The device's work in each of the traced executions that did any.
+pub(super) fn executions(spans: &[Span]) -> impl Iterator<Item = Vec<&Span>> {
+    let begins = |span: &Span| span.kind == SpanKind::Annotation && span.track == Track::Host;
+    let work = |span: &&Span| {
+        span.track == Track::Gpu && matches!(span.kind, SpanKind::Kernel | SpanKind::Memcpy | SpanKind::Memset)
+    };
+    let each = spans.chunk_by(move |_, next| !begins(next)).map(move |spans| spans.iter().filter(work).collect());
+    each.filter(|work: &Vec<&Span>| !work.is_empty())
+}
+
+/// Stages in the order in which they first ran, with the time of each in each execution. A library may launch several kernels
+/// for a stage, and stages may share a name: what has one name is summed.
+pub(super) fn stage_times(spans: &[Span]) -> Vec<(&str, Vec<f64>)> {
+    grouped(executions(spans).flat_map(of_execution))
+}
+
+fn of_execution(work: Vec<&Span>) -> Vec<(&str, f64)> {
+    let times = grouped(work.into_iter().map(|span| (span.name.as_str(), (span.end - span.start).0)));
+    times.into_iter().map(|(stage, times)| (stage, times.iter().sum())).collect()
+}

@@ -1,0 +1,30 @@
+//! Flame graphs of runs: the device time of every stage that was traced, as one SVG.
+
+use anyhow::bail;
+use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
+use parallax_core::record::Run;
+use parallax_core::report::flame;
+
+/// The graph of all cases side by side, the same for the same runs.
+///
+/// # Errors
+/// When no case has stage times.
+pub fn svg(runs: &[(String, Run)]) -> anyhow::Result<String> {
+    let stacks = flame::folded(runs);
+    if stacks.is_empty() {
+        bail!("there are no stage times to draw: `parallax profile WORKLOAD` measures them");
+    }
+    let mut options = Options::default();
+    options.title = "Parallax: device time of one execution by stage, medians".to_owned();
+    options.subtitle = Some(flame::devices(runs));
+    options.count_name = "ns".to_owned();
+    options.name_type = "Part:".to_owned();
+    options.text_truncate_direction = TextTruncateDirection::Right;
+    // Colours go by names alone.
+    options.deterministic = true;
+    // Stages in the order in which they ran, which sorting would lose; such charts are drawn from their last line on.
+    options.flame_chart = true;
+    let mut svg = Vec::new();
+    from_lines(&mut options, stacks.iter().rev().map(String::as_str), &mut svg)?;
+    Ok(String::from_utf8(svg)?)
+}
