@@ -1,0 +1,82 @@
+"""Self-attention with its projections, and a whole layer of an encoder."""
+
+import torch
+import torch.nn.functional as F
+
+from .common import KIND, extents, gradients, random
+
+CASES = {
+    "attention_block": (
+        ["b3,h2,s37,d33", "b2,h3,s70,d72,causal"],
+        {"fwd": ["level0", "level1", "level2", "level3", "vendor"]},
+    ),
+    "encoder_layer": (
+        ["b3,s37,h2,d33,f65", "b3,s40,h3,d72,f264,kept"],
+        dict.fromkeys(["fwd", "bwd"], ["unfused", "fused", "mma", "vendor"]),
+    ),
+}
+
+PARTS = "qkv"
+
+
+def weights(n, width, dtype, rng):
+    scaled = lambda: random(rng, [width, width], dtype) / KIND[dtype](width**0.5)
+    found = {f"w{part}": scaled() for part in PARTS} | {f"b{part}": random(rng, width, dtype) for part in PARTS}
+    return found | {"wo": scaled(), "bo": random(rng, width, dtype)}
+
+
+def attended(n, x, causal, given):
+    """Attention over heads side by side, and the projection out of them."""
+    heads = lambda rows: rows.unflatten(-1, (n["h"], n["d"])).transpose(1, 2)
+    q, k, v = (heads(x @ given[f"w{part}"] + given[f"b{part}"]) for part in PARTS)
+    mixed = F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2).flatten(2)
+    return mixed @ given["wo"] + given["bo"]
+
+
+def block(n, causal, dtype, rng):
+    width = n["h"] * n["d"]
+    inputs = {"x": random(rng, [n["b"], n["s"], width], dtype)} | weights(n, width, dtype, rng)
+    return inputs, lambda x, **given: {"out": attended(n, x, causal, given)}
+
+
+def layer(n, forward, kept, dtype, rng):
+    width, middle = n["h"] * n["d"], n["f"]
+    inputs = {"x": random(rng, [n["b"], n["s"], width], dtype)} | weights(n, width, dtype, rng)
+    for which in "12":
+        inputs[f"gamma{which}"] = random(rng, width, dtype, around=1.0)
+        inputs[f"beta{which}"] = random(rng, width, dtype)
+    inputs["w1"] = random(rng, [width, middle], dtype) / KIND[dtype](width**0.5)
+    inputs["b1"] = random(rng, middle, dtype)
+    inputs["w2"] = random(rng, [middle, width], dtype) / KIND[dtype](middle**0.5)
+    inputs["b2"] = random(rng, width, dtype)
+
+    def of(x, **given):
+        norm = lambda rows, which: F.layer_norm(rows, [width], given[f"gamma{which}"], given[f"beta{which}"], 1e-5)
+        total = x + attended(n, norm(x, 1), False, given)
+        pre = norm(total, 2) @ given["w1"] + given["b1"]
+        return total + F.gelu(pre, approximate="tanh") @ given["w2"] + given["b2"], pre
+
+    if forward:
+
+        def results(**given):
+            out, pre = of(**given)
+            return ({"pre": pre} if kept else {}) | {"out": out}
+
+        return inputs, results
+    learned = list(inputs)
+    inputs["dout"] = random(rng, inputs["x"].shape, dtype)
+
+    def back(dout, **given):
+        found = gradients(lambda **g: [of(**g)[0]], given, learned, [dout])
+        beside = {"dwqkv": [f"w{part}" for part in PARTS], "dbqkv": [f"b{part}" for part in PARTS]}
+        together = {name: torch.cat([found.pop(part) for part in parts], -1) for name, parts in beside.items()}
+        return {f"d{name}": value for name, value in found.items()} | together
+
+    return inputs, back
+
+
+def problem(workload, direction, shape, dtype, rng):
+    n, words = extents(shape), shape.split(",")
+    if workload == "attention_block":
+        return block(n, "causal" in words, dtype, rng)
+    return layer(n, direction == "fwd", "kept" in words, dtype, rng)
