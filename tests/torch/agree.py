@@ -20,8 +20,8 @@ import torch
 
 BOUND = {"f32": 1e-4, "f16": 5e-3}
 # What exists in CUDA only, and there with 16-bit floats only.
-CUDA_ONLY = {"flash_atomic", "flash_mma", "mma", "vendor"}
-NOT_F32 = {"flash_mma", "mma"}
+CUDA_ONLY = {"flash_atomic", "flash_mma", "mma", "separate_mma", "vendor"}
+NOT_F32 = {"flash_mma", "mma", "separate_mma"}
 
 
 def worst(module, program, target, case, rng):
