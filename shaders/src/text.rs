@@ -68,6 +68,10 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, Ba
     let parts = texts.with_imports(&file, &imported).map_err(|e| BackendError::Unsupported(e.to_string()))?;
     // `enable` must come first of all, and shares the first line.
     let mut wgsl = enable.to_owned();
+    if cfg!(target_arch = "wasm32") && parts.iter().any(|part| part.text.contains("@builtin(subgroup_")) {
+        // Browsers ask for it; naga takes subgroup operations without, and does not know the word yet.
+        wgsl += "enable subgroups; ";
+    }
     let mut lines = 0;
     let mut put = |part: &Part, wgsl: &mut String, above: usize| {
         // Import lines become empty ones.

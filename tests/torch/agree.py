@@ -19,8 +19,9 @@ import problems
 import torch
 
 BOUND = {"f32": 1e-4, "f16": 5e-3}
-# What exists in CUDA only, and there with 16-bit floats only.
+# What exists in one dialect only, and with 16-bit floats only.
 CUDA_ONLY = {"flash_atomic", "flash_mma", "mma", "separate_mma", "vendor"}
+WGSL_ONLY = {"subgroup"}
 NOT_F32 = {"flash_mma", "mma", "separate_mma"}
 
 
@@ -45,7 +46,7 @@ def worst(module, program, target, case, rng):
 
 def missing(target, dtype):
     """Variants that a target does not have for an element type."""
-    return (CUDA_ONLY if target != "cuda" else set()) | (NOT_F32 if dtype == "f32" else set())
+    return (CUDA_ONLY if target != "cuda" else WGSL_ONLY) | (NOT_F32 if dtype == "f32" else set())
 
 
 def main():

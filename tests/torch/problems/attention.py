@@ -18,7 +18,7 @@ CACHES = ["b3,h8,kv2,t300,d128,ragged", "b2,h5,kv1,t67,d64,p7", "b2,h4,t130,d72,
 CASES = {
     "attention": (
         HEADS,
-        {"fwd": ["manual", "flash", "flash_mma"], "bwd": ["manual", "flash", "flash_atomic", "flash_mma"]},
+        {"fwd": ["manual", "subgroup", "flash", "flash_mma"], "bwd": ["manual", "flash", "flash_atomic", "flash_mma"]},
     ),
     "attention_decode": (CACHES, {"fwd": ["naive", "split"]}),
 }

@@ -25,6 +25,7 @@ use masks::{Looks, Masks, looking};
 
 mod backward;
 mod masks;
+mod subgroup;
 
 pub use masks::ragged;
 
@@ -101,6 +102,13 @@ fn forward() -> Form {
                 manual,
             ),
             Variant::kernel(
+                "subgroup",
+                "one stage with an online softmax, rows shared by threads of a subgroup: no score matrix, and no barriers between tiles",
+                subgroup::program,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(subgroup::available),
+            Variant::kernel(
                 "flash",
                 "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
                 flash,
@@ -115,7 +123,7 @@ fn forward() -> Form {
             .only_in(&[Dialect::Cuda])
             .available(mma_available),
         ],
-        fallback: &["flash_mma", "flash", "manual"],
+        fallback: &["flash_mma", "flash", "subgroup", "manual"],
         preconditions: vec![masks::precondition()],
         hard: hard_sets(),
         only: None,
