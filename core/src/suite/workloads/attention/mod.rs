@@ -24,6 +24,7 @@ use rayon::prelude::*;
 use masks::{Looks, Masks, looking};
 
 mod backward;
+mod coopmat;
 mod masks;
 mod subgroup;
 
@@ -122,8 +123,16 @@ fn forward() -> Form {
             )
             .only_in(&[Dialect::Cuda])
             .available(mma_available),
+            Variant::kernel(
+                "flash_coopmat",
+                "the same on matrix units through WGSL's cooperative matrices, an extension of native wgpu; scores and sums \
+                 pass through workgroup memory",
+                coopmat::program,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(coopmat::available),
         ],
-        fallback: &["flash_mma", "flash", "subgroup", "manual"],
+        fallback: &["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"],
         preconditions: vec![masks::precondition()],
         hard: hard_sets(),
         only: None,
