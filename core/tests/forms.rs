@@ -6,8 +6,8 @@ use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Planned, Spec};
 use parallax_core::record::{Event, Outcome, Record};
 use parallax_core::suite::{
-    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Preset, Problem, Rate, Reference, Stage,
-    Tolerance, Workload, all,
+    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Precondition, Preset, Problem, Rate,
+    Reference, Stage, Tolerance, Workload, all,
 };
 use parallax_core::testing::mock::{Fault, Mock, World, caps};
 
@@ -145,8 +145,14 @@ fn seeded_and_hard_inputs_keep_what_the_forms_ask_of_them() {
     let mut conditions = 0;
     for (workload, form) in all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
         conditions += form.preconditions.len();
+        let problem = |shape: &str| Problem::new(workload, form.direction, shape, workload.dtypes[0]).expect("awkward");
+        for condition in &form.preconditions {
+            let (Precondition::Below { buffer, .. } | Precondition::Ascending { buffer, .. }) = condition;
+            let has = |shape: &&str| problem(shape).buffers().iter().any(|b| b.name == *buffer);
+            assert!(form.awkward.iter().any(has), "{}: no shape has `{buffer}`", workload.name);
+        }
         for shape in form.awkward {
-            let problem = Problem::new(workload, form.direction, shape, workload.dtypes[0]).expect("an awkward shape");
+            let problem = problem(shape);
             let seeded = (0..3).map(|seed| ("seeded", problem.inputs(seed)));
             let hard = form.hard.iter().filter(|h| (h.applies)(&problem)).map(|h| (h.name, problem.hard_inputs(1, h)));
             for (name, inputs) in seeded.chain(hard) {

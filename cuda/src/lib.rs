@@ -9,7 +9,8 @@
 //!
 //! * [`text`]: the final kernel text, assembled from data; needs neither device nor compiler. A file below `kernels/`
 //!   takes in another, once, by a line `#include "lib/reduce.cuh"`; a kernel's constants are `constexpr`; its parameters
-//!   are the stage's arguments, in their order.
+//!   are the stage's arguments, in their order, of which a line `#when OWN_LENGTHS , const unsigned* lengths` names one that only
+//!   some shapes have.
 //! * [`nvrtc`]: finds the compiler library and speaks to it.
 //! * [`compile`]: text to a binary for one architecture, through a cache keyed by everything that goes in.
 //! * [`device`]: opens a device and describes it.

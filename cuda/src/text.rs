@@ -3,10 +3,11 @@
 //! A kernel file below `kernels/` includes what it needs by lines `#include "lib/reduce.cuh"`, with names as they are
 //! below that folder. They are resolved here and not by the compiler, so that one text says everything: where a file is
 //! included for the first time its lines are put in place, and further includes of it are left out. That is done before
-//! any `#if` is looked at; includes stand at the top of a file. `#line` keeps every message at its file and line.
+//! any `#if` is looked at; includes stand at the top of a file. `#line` keeps every message at its file and line. Of a line
+//! `#when NAME rest` the rest is there where that constant is true: see [`decided`].
 
 use parallax_core::device::BackendError;
-use parallax_core::suite::{DType, Kernel, Program, Texts, Value};
+use parallax_core::suite::{DType, Kernel, Program, Texts, Value, decided};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -45,7 +46,8 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, Ba
         };
     }
     for part in &parts {
-        source += &format!("#line {} \"{}\"\n{}", part.first_line, part.file, part.text);
+        let lines = decided(&part.text, &kernel.consts);
+        source += &format!("#line {} \"{}\"\n{lines}", part.first_line, part.file);
     }
     Ok(Text { file, source })
 }

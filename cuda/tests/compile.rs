@@ -7,7 +7,8 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parallax_core::suite::{
-    Access, Arg, Caps, Case, CudaCaps, DType, Dialect, Elem, Form, How, Problem, Program, Stage, Storage, Workload, all,
+    Access, Arg, Caps, Case, CudaCaps, DType, Dialect, Elem, Form, How, Problem, Program, Stage, Storage, Workload,
+    all, decided,
 };
 use parallax_core::testing::mock::hopper;
 use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
@@ -210,7 +211,7 @@ fn parameters_are_the_arguments_of_the_stage() {
                 let Some(kernel) = stage.kernel_launch() else { continue };
                 let file = format!("{}.cu", kernel.text);
                 let body = embedded().find(&file).expect("readable").unwrap_or_else(|| panic!("{case}: no {file}"));
-                let found = signatures(&body, kernel.entry);
+                let found = signatures(&decided(&body, &kernel.consts), kernel.entry);
                 assert!(!found.is_empty(), "{file} has no entry {}", kernel.entry);
                 let elem = Elem::Real.storage(kernel.elem.unwrap_or(case.problem.dtype));
                 let want: Vec<String> = stage.args.iter().map(|arg| expected(arg, &case)).collect();

@@ -3,10 +3,11 @@
 //! A file below `kernels/` imports what it needs by lines `#import lib/launch`: another file below that folder, without
 //! its extension. WGSL has nothing of the kind and does not care about the order of declarations, so the final text is
 //! the kernel's file first, which keeps the line numbers of messages right, with its import lines left empty; then
-//! everything imported, directly or not, each file once; then the constants and the element type `elem`.
+//! everything imported, directly or not, each file once; then the constants and the element type `elem`. Of a line
+//! `#when NAME rest` the rest is there where that constant is true: see [`decided`].
 
 use parallax_core::device::BackendError;
-use parallax_core::suite::{DType, Kernel, Part, Program, Texts, Value};
+use parallax_core::suite::{DType, Kernel, Part, Program, Texts, Value, decided};
 use sha2::{Digest, Sha256};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
@@ -67,12 +68,16 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, Ba
     let parts = texts.with_imports(&file, &imported).map_err(|e| BackendError::Unsupported(e.to_string()))?;
     // `enable` must come first of all, and shares the first line.
     let mut wgsl = enable.to_owned();
+    if cfg!(target_arch = "wasm32") && parts.iter().any(|part| part.text.contains("@builtin(subgroup_")) {
+        // Browsers ask for it; naga takes subgroup operations without, and does not know the word yet.
+        wgsl += "enable subgroups; ";
+    }
     let mut lines = 0;
     let mut put = |part: &Part, wgsl: &mut String, above: usize| {
         // Import lines become empty ones.
         let missing = (part.first_line + above).saturating_sub(lines + 1);
         *wgsl += &"\n".repeat(missing);
-        *wgsl += &part.text;
+        *wgsl += &decided(&part.text, &kernel.consts);
         lines += missing + part.text.lines().count();
         lines
     };

@@ -19,9 +19,10 @@ import problems
 import torch
 
 BOUND = {"f32": 1e-4, "f16": 5e-3}
-# What exists in CUDA only, and there with 16-bit floats only.
-CUDA_ONLY = {"flash_atomic", "flash_mma", "level3", "mma", "vendor"}
-NOT_F32 = {"flash_mma", "level3", "mma"}
+# What exists in one dialect only, and with 16-bit floats only.
+CUDA_ONLY = {"flash_atomic", "flash_mma", "level3", "mma", "separate_mma", "vendor"}
+WGSL_ONLY = {"subgroup"}
+NOT_F32 = {"flash_mma", "level3", "mma", "separate_mma"}
 # Their library products stand around attention on tensor cores.
 NOT_F32_IN = {"attention_block": {"vendor"}, "encoder_layer": {"vendor"}}
 
@@ -48,7 +49,7 @@ def worst(module, program, target, case, rng):
 def missing(workload, target, dtype):
     """Variants that a target does not have for an element type."""
     in_f32 = NOT_F32 | NOT_F32_IN.get(workload, set())
-    return (CUDA_ONLY if target != "cuda" else set()) | (in_f32 if dtype == "f32" else set())
+    return (CUDA_ONLY if target != "cuda" else WGSL_ONLY) | (in_f32 if dtype == "f32" else set())
 
 
 def main():

@@ -179,6 +179,21 @@ impl Product {
         self.on_matrix_units(text, entry).shared(staged * 2 + 8 * 16 * 16 * 4)
     }
 
+    /// Why a device cannot multiply elements of this type by cooperative matrices, if so.
+    ///
+    /// # Errors
+    /// With the reason.
+    pub fn coopmat_available(dtype: DType, caps: &Caps) -> Result<(), String> {
+        match (dtype, caps.coop_matrix, caps.subgroup) {
+            (DType::F32 | DType::BF16, ..) => Err("coopmat multiplies f16 matrices only".to_owned()),
+            (_, false, _) => {
+                Err("this device offers no cooperative matrices of 16×16 f16 (browsers have none)".to_owned())
+            }
+            (_, _, Some((32, 32))) => Ok(()),
+            (_, _, found) => Err(format!("coopmat deals tiles out to subgroups of 32, this device has {found:?}")),
+        }
+    }
+
     /// By the vendor's library.
     pub fn library(self, label: &'static str, epilogue: Epilogue) -> Stage {
         Stage::library(label, Library::Gemm(self, epilogue))

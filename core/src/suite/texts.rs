@@ -1,8 +1,10 @@
-//! Where kernel texts come from, and how one text imports another.
+//! Where kernel texts come from, how one text imports another, and which of its lines depend on constants.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+
+use super::{Consts, Value};
 
 /// Kernel texts by file name, as in `matmul/tiled.cu`: those of the program, and in front of them, where somebody asks
 /// for it, another place that is looked at every time.
@@ -121,6 +123,21 @@ impl Texts {
     }
 }
 
+/// A text with its conditional lines decided: of a line `#when NAME rest`, the rest stays where the constant is true, and
+/// nothing where it is false. This is how a text has a binding or a parameter that only some shapes ask for. Lines keep their
+/// numbers. A line that names no truth value stays as it is, and no compiler takes it.
+pub fn decided(text: &str, consts: &Consts) -> String {
+    let line = |line: &str| {
+        let (name, rest) = line.strip_prefix("#when ")?.split_once(' ')?;
+        match consts.iter().rev().find(|(known, _)| *known == name)?.1 {
+            Value::Bool(true) => Some(rest.to_owned()),
+            Value::Bool(false) => Some(String::new()),
+            Value::U32(_) | Value::F32(_) => None,
+        }
+    };
+    text.lines().map(|whole| line(whole).unwrap_or_else(|| whole.to_owned()) + "\n").collect()
+}
+
 /// Lines of one file that follow each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
@@ -163,6 +180,14 @@ mod tests {
         assert_eq!(parts(&texts, "x"), Err(TextError::Missing("x".to_owned())));
         let error = parts(&texts, "d").expect_err("no such import").to_string();
         assert_eq!(error, "d, line 1: there is no nothing to import");
+    }
+
+    #[test]
+    fn conditional_lines_are_decided_by_constants_and_no_line_is_lost() {
+        let text = "one\n#when A two\n#when B three\n#when N four\n#when C five\n#if A\n";
+        let consts = vec![("A", true.into()), ("B", false.into()), ("N", 1.into())];
+        assert_eq!(decided(text, &consts), "one\ntwo\n\n#when N four\n#when C five\n#if A\n");
+        assert_eq!(decided("", &consts), "");
     }
 
     #[test]

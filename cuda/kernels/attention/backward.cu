@@ -9,7 +9,13 @@
 extern "C" __global__ void attention_dscores(const float* __restrict__ delta, const elem* __restrict__ dout,
                                              float* __restrict__ probabilities, float* __restrict__ dscores,
                                              const elem* __restrict__ q, const elem* __restrict__ k,
-                                             const elem* __restrict__ v, const float* __restrict__ lse) {
+                                             const elem* __restrict__ v, const float* __restrict__ lse
+#when OWN_LENGTHS , const unsigned* __restrict__ lengths
+#when BIASED , const elem* __restrict__ mask
+    ) {
+    Masks masks;
+#when OWN_LENGTHS     masks.lengths = lengths;
+#when BIASED     masks.mask = mask;
     __shared__ float q_tile[TILE][TILE];
     __shared__ float k_tile[TILE][TILE];
     __shared__ float dout_tile[TILE][TILE];
@@ -47,7 +53,9 @@ extern "C" __global__ void attention_dscores(const float* __restrict__ delta, co
     }
     if (row < S && key < T) {
         const float scale = 1.0f / sqrtf((float)D);
-        const float probability = key < visible_keys(row) ? expf(score * scale - lse[head * S + row]) : 0.0f;
+        const bool seen = key < masks.seen_keys(head, row);
+        const float exponent = masks.biased(score * scale, row, key, 1.0f) - lse[head * S + row];
+        const float probability = seen ? expf(exponent) : 0.0f;
         const u64 at = (head * S + row) * T + key;
         probabilities[at] = probability;
         dscores[at] = probability * (dprobability - delta[head * S + row]) * scale;

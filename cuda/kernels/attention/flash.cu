@@ -13,7 +13,13 @@
 // shuffles, and every thread carries its rows' statistics.
 extern "C" __global__ void __launch_bounds__(256)
     attention_flash(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
-                    elem* __restrict__ out) {
+                    elem* __restrict__ out
+#when OWN_LENGTHS , const unsigned* __restrict__ lengths
+#when BIASED , const elem* __restrict__ mask
+    ) {
+    Masks masks;
+#when OWN_LENGTHS     masks.lengths = lengths;
+#when BIASED     masks.mask = mask;
     static_assert(ROWS == 64 && KEYS == 32, "each of 16 x 16 threads computes 4 x 2 scores");
     __shared__ float4 staged[STAGED];
     __shared__ alignas(16) float weights[ROWS][KEYS];
@@ -36,13 +42,13 @@ extern "C" __global__ void __launch_bounds__(256)
     for (unsigned r = 0; r < 4; r++) {
         max[r] = negative_infinity();
         sum[r] = 0.0f;
-        seen[r] = visible_keys(row0 + 4 * ty + r);
+        seen[r] = masks.seen_keys(head, row0 + 4 * ty + r);
 #pragma unroll
         for (unsigned j = 0; j < COLUMNS; j++) acc[r][j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
 
     // The tile's last row sees the most keys.
-    const unsigned end = visible_keys(min(row0 + ROWS, S) - 1);
+    const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1);
     for (unsigned key0 = 0; key0 < end; key0 += KEYS) {
         float score[4][2] = {};
         for (unsigned d0 = 0; d0 < D; d0 += DEPTH) {
@@ -67,12 +73,12 @@ extern "C" __global__ void __launch_bounds__(256)
 
 #pragma unroll
         for (unsigned r = 0; r < 4; r++) {
-            const unsigned key = key0 + 2 * tx;
-            const float left = key < seen[r] ? score[r][0] * scale : negative_infinity();
-            const float right = key + 1 < seen[r] ? score[r][1] * scale : negative_infinity();
+            const unsigned key = key0 + 2 * tx, row = row0 + 4 * ty + r;
+            const float left = key < seen[r] ? masks.biased(score[r][0] * scale, row, key, LOG2_E) : negative_infinity();
+            const float right =
+                key + 1 < seen[r] ? masks.biased(score[r][1] * scale, row, key + 1, LOG2_E) : negative_infinity();
             const float highest = fmaxf(max[r], lanes_max(fmaxf(left, right), 16));
-            // While a row has seen no key, all its scores are -inf; zero as the base keeps inf - inf away.
-            const float base = highest == negative_infinity() ? 0.0f : highest;
+            const float base = base_of(highest);
             const float2 weight = make_float2(exp2f(left - base), exp2f(right - base));
             const float rescale = exp2f(max[r] - base);
             sum[r] = sum[r] * rescale + lanes_sum(weight.x + weight.y, 16);

@@ -21,4 +21,5 @@ __device__ __forceinline__ bool flash_tile(u64& head, unsigned& first_row) {
 }
 
 // The exponential is taken to base two, the hardware's own; the change of base is part of the scale.
-__device__ __forceinline__ float flash_scale() { return 1.4426950408889634f / sqrtf((float)D); }
+constexpr float LOG2_E = 1.4426950408889634f;
+__device__ __forceinline__ float flash_scale() { return LOG2_E / sqrtf((float)D); }

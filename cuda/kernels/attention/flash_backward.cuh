@@ -23,6 +23,9 @@ struct Heads {
     const elem* other_value;
     const float* lse;
     const float* delta;
+    // The head of queries, and what it sees.
+    u64 queries;
+    Masks masks;
 };
 
 // Of four own rows and two others.
@@ -72,8 +75,9 @@ __device__ __forceinline__ Found of_tile(float4* staged, const Heads& heads, uns
         for (unsigned e = 0; e < 2; e++) {
             const unsigned row = own0 + 4 * threadIdx.y + r, against = other0 + 2 * threadIdx.x + e;
             const unsigned query = OF_KEYS ? against : row, key = OF_KEYS ? row : against;
-            const bool seen = query < S && key < visible_keys(query);
-            const float probability = seen ? expf(score[r][e] * scale - heads.lse[query]) : 0.0f;
+            const bool seen = query < S && key < heads.masks.seen_keys(heads.queries, query);
+            const float biased = heads.masks.biased(score[r][e] * scale, query, key, 1.0f);
+            const float probability = seen ? expf(biased - heads.lse[query]) : 0.0f;
             const float delta = seen ? heads.delta[query] : 0.0f;
             found.probability[r][e] = probability;
             found.dscore[r][e] = probability * (dprobability[r][e] - delta) * scale;

@@ -10,6 +10,12 @@ extern "C" __global__ void __launch_bounds__(256)
     attention_flash_dkdv(const elem* __restrict__ own, const elem* __restrict__ own_value,
                          const elem* __restrict__ other, const elem* __restrict__ other_value,
                          const float* __restrict__ lse, const float* __restrict__ delta, elem* __restrict__ gradient,
-                         elem* __restrict__ value_gradient) {
-    own_keys<false>(own, own_value, other, other_value, lse, delta, gradient, value_gradient, nullptr);
+                         elem* __restrict__ value_gradient
+#when OWN_LENGTHS , const unsigned* __restrict__ lengths
+#when BIASED , const elem* __restrict__ mask
+    ) {
+    Masks masks;
+#when OWN_LENGTHS     masks.lengths = lengths;
+#when BIASED     masks.mask = mask;
+    own_keys<false>(own, own_value, other, other_value, lse, delta, gradient, value_gradient, nullptr, masks);
 }

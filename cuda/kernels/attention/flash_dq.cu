@@ -11,7 +11,13 @@ constexpr bool OF_KEYS = false;
 extern "C" __global__ void __launch_bounds__(256)
     attention_flash_dq(const elem* __restrict__ own, const elem* __restrict__ own_value, const elem* __restrict__ other,
                        const elem* __restrict__ other_value, const float* __restrict__ lse,
-                       const float* __restrict__ delta, elem* __restrict__ gradient) {
+                       const float* __restrict__ delta, elem* __restrict__ gradient
+#when OWN_LENGTHS , const unsigned* __restrict__ lengths
+#when BIASED , const elem* __restrict__ mask
+    ) {
+    Masks masks;
+#when OWN_LENGTHS     masks.lengths = lengths;
+#when BIASED     masks.mask = mask;
     __shared__ float4 staged[STAGED];
     __shared__ alignas(16) float factors[OWN][OTHERS];
     constexpr unsigned tiles = (S + OWN - 1) / OWN;
@@ -21,11 +27,12 @@ extern "C" __global__ void __launch_bounds__(256)
     const unsigned query0 = (unsigned)(index % tiles) * OWN;
     const u64 of_keys = head / GROUP * T * D, of_queries = head * S * D;
     const Heads heads = {own + of_queries,      own_value + of_queries, other + of_keys,
-                         other_value + of_keys, lse + head * S,         delta + head * S};
+                         other_value + of_keys, lse + head * S,         delta + head * S,
+                         head,                  masks};
 
     float4 sums[4][COLUMNS] = {};
     // The tile's last query sees the most keys.
-    const unsigned end = visible_keys(min(query0 + OWN, S) - 1);
+    const unsigned end = masks.seen_keys(head, min(query0 + OWN, S) - 1);
     for (unsigned key0 = 0; key0 < end; key0 += OTHERS) {
         const Found found = of_tile(staged, heads, query0, key0);
         share(factors, found.dscore);

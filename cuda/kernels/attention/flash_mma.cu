@@ -17,7 +17,13 @@ constexpr unsigned STEP = PADDED <= 128 ? 64 : 32, HALF = STEP / 2;
 
 extern "C" __global__ void __launch_bounds__(256)
     attention_flash_mma(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
-                    elem* __restrict__ out) {
+                    elem* __restrict__ out
+#when OWN_LENGTHS , const unsigned* __restrict__ lengths
+#when BIASED , const elem* __restrict__ mask
+    ) {
+    Masks masks;
+#when OWN_LENGTHS     masks.lengths = lengths;
+#when BIASED     masks.mask = mask;
     static_assert(ROWS == 64, "four warps of sixteen rows");
     // Keys, then values. Q passes through once at the start, and half of the results at the end.
     __shared__ alignas(16) elem stage[2 * STEP * ROW_ELEMS];
@@ -46,8 +52,8 @@ extern "C" __global__ void __launch_bounds__(256)
     // In a fragment of results a lane holds two neighbouring columns in row lane / 4 and in the row eight below.
     const float scale = flash_scale();
     const unsigned my_rows[2] = {row0 + warp_row + lane / 4, row0 + warp_row + lane / 4 + 8};
-    const unsigned seen[2] = {visible_keys(my_rows[0]), visible_keys(my_rows[1])};
-    const unsigned seen_by_all = visible_keys(row0);
+    const unsigned seen[2] = {masks.seen_keys(head, my_rows[0]), masks.seen_keys(head, my_rows[1])};
+    const unsigned seen_by_all = masks.seen_keys(head, row0);
     float max[2] = {negative_infinity(), negative_infinity()};
     float sum[2] = {0.0f, 0.0f};
     float acc[PADDED / 8][4];
@@ -58,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 
     // The tile's last row sees the most keys.
-    const unsigned end = visible_keys(min(row0 + ROWS, S) - 1);
+    const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1);
     if (end > 0) stage_rows<STEP>(k_stage, k_head, 0, T);
     for (unsigned key0 = 0; key0 < end; key0 += STEP) {
         // The barrier also ends the reading of the values of the step before.
@@ -88,7 +94,9 @@ extern "C" __global__ void __launch_bounds__(256)
 #pragma unroll
             for (unsigned e = 0; e < 4; e++) {
                 const unsigned key = key0 + half * HALF + n * 8 + lane % 4 * 2 + e % 2;
-                score[n][e] = masked && key >= seen[e / 2] ? negative_infinity() : score[n][e] * scale;
+                score[n][e] = masked && key >= seen[e / 2]
+                                  ? negative_infinity()
+                                  : masks.biased(score[n][e] * scale, my_rows[e / 2], key, LOG2_E);
                 highest[e / 2] = fmaxf(highest[e / 2], score[n][e]);
             }
         }
@@ -96,8 +104,7 @@ extern "C" __global__ void __launch_bounds__(256)
 #pragma unroll
         for (unsigned r = 0; r < 2; r++) {
             highest[r] = lanes_max(highest[r], 4);
-            // While a row has seen no key, all its scores are -inf; zero as the base keeps inf - inf away.
-            base[r] = highest[r] == negative_infinity() ? 0.0f : highest[r];
+            base[r] = base_of(highest[r]);
             const float rescale = exp2f(max[r] - base[r]);
             max[r] = highest[r];
             sum[r] *= rescale;
@@ -153,7 +160,7 @@ extern "C" __global__ void __launch_bounds__(256)
         __syncthreads();
         const float other_max = exchange[partner], other_sum = exchange[128 + partner];
         const float highest = fmaxf(max[r], other_max);
-        const float common = highest == negative_infinity() ? 0.0f : highest;
+        const float common = base_of(highest);
         mine[r] = exp2f(max[r] - common);
         theirs[r] = exp2f(other_max - common);
         const float total = sum[r] * mine[r] + other_sum * theirs[r];

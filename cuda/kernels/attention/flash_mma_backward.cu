@@ -48,7 +48,13 @@ extern "C" __global__ void __launch_bounds__(256)
     attention_flash_mma_backward(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
                                  const elem* __restrict__ dout, const float* __restrict__ lse,
                                  const float* __restrict__ delta, elem* __restrict__ dk, elem* __restrict__ dv,
-                                 float* __restrict__ dq_sum) {
+                                 float* __restrict__ dq_sum
+#when OWN_LENGTHS , const unsigned* __restrict__ lengths
+#when BIASED , const elem* __restrict__ mask
+    ) {
+    Masks masks;
+#when OWN_LENGTHS     masks.lengths = lengths;
+#when BIASED     masks.mask = mask;
     static_assert(KEYS == 128 && QUERIES == 64, "eight warps of sixteen keys; four of sixteen queries, twice");
     extern __shared__ uint4 shared[];
     elem* const k_tile = reinterpret_cast<elem*>(shared);
@@ -89,6 +95,13 @@ extern "C" __global__ void __launch_bounds__(256)
 
     float dk_sum[PADDED / 8][4] = {}, dv_sum[PADDED / 8][4] = {};
     const float scale = 1.0f / sqrtf((float)D);
+    const unsigned keys = masks.keys_of(key_head * GROUP);
+    if (key0 >= keys) {
+        // Keys beyond the length are seen by no query.
+        store_keys(dk + of_keys, key0 + warp_key, dk_sum, scale);
+        store_keys(dv + of_keys, key0 + warp_key, dv_sum, 1.0f);
+        return;
+    }
     stage_rows<KEYS>(k_tile, k + of_keys, key0, T);
     stage_rows<KEYS>(v_tile, v + of_keys, key0, T);
     // The last query sees every key, so that there is a first step.
@@ -106,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(256)
         const float* const delta_tile = lse_tile + QUERIES;
         const unsigned query0 = first_of(step);
         // Mask only in steps with a query that does not see all keys of the block.
-        const bool masked = key0 + KEYS > visible_keys(query0);
+        const bool masked = key0 + KEYS > min(visible_keys(query0), keys);
 
 #pragma unroll 1
         for (unsigned held = 0; held < QUERIES; held += HELD) {
@@ -136,8 +149,10 @@ extern "C" __global__ void __launch_bounds__(256)
 #pragma unroll
                 for (unsigned e = 0; e < 4; e++) {
                     const unsigned key = key0 + warp_key + lane / 4 + e / 2 * 8;
-                    const bool unseen = masked && key >= visible_keys(query0 + column + e % 2);
-                    const float exponent = score[n][e] * (scale * LOG2_E) - lse_tile[column + e % 2];
+                    const unsigned query = query0 + column + e % 2;
+                    const bool unseen = masked && key >= min(visible_keys(query), keys);
+                    const float biased = masks.biased(score[n][e] * (scale * LOG2_E), query, key, LOG2_E);
+                    const float exponent = biased - lse_tile[column + e % 2];
                     score[n][e] = unseen ? 0.0f : exp2f(exponent);
                     // Without the scale, which would make small numbers of 16 bits smaller; sums get it.
                     dprobability[n][e] = score[n][e] * (dprobability[n][e] - delta_tile[column + e % 2]);

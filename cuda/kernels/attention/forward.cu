@@ -10,13 +10,19 @@
 
 extern "C" __global__ void attention_forward(const elem* __restrict__ q, const elem* __restrict__ k,
                                              const elem* __restrict__ v, elem* __restrict__ out,
-                                             float* __restrict__ lse) {
+                                             float* __restrict__ lse
+#when OWN_LENGTHS , const unsigned* __restrict__ lengths
+#when BIASED , const elem* __restrict__ mask
+    ) {
+    Masks masks;
+#when OWN_LENGTHS     masks.lengths = lengths;
+#when BIASED     masks.mask = mask;
     __shared__ float partial[ROW_THREADS / 32];
     __shared__ float weights[ROW_THREADS];
     const u64 row = flat_workgroup();
     if (row >= (u64)HEADS * S) return;
     const u64 first_key = row / S / GROUP * T;
-    const unsigned seen = visible_keys((unsigned)(row % S));
+    const unsigned seen = masks.seen_keys(row / S, (unsigned)(row % S));
     const float scale = 1.0f / sqrtf((float)D);
     float max = negative_infinity(), sum = 0.0f;
     float sums[COLUMNS] = {};
@@ -27,11 +33,11 @@ extern "C" __global__ void attention_forward(const elem* __restrict__ q, const e
             const elem* const key = k + (first_key + first + threadIdx.x) * D;
             float product = 0.0f;
             for (unsigned x = 0; x < D; x++) product = fmaf(load(q[row * D + x]), load(key[x]), product);
-            score = product * scale;
+            score = masks.biased(product * scale, (unsigned)(row % S), first + threadIdx.x, 1.0f);
         }
         // Its barriers also end the reading of the weights of the tile before.
         const float highest = fmaxf(max, block_max(score, partial));
-        const float weight = expf(score - highest), shrink = expf(max - highest);
+        const float base = base_of(highest), weight = expf(score - base), shrink = expf(max - base);
         max = highest;
         weights[threadIdx.x] = weight;
         sum = sum * shrink + block_sum(weight, partial);
@@ -48,8 +54,8 @@ extern "C" __global__ void attention_forward(const elem* __restrict__ q, const e
 #pragma unroll
     for (unsigned c = 0; c < COLUMNS; c++) {
         const unsigned x = threadIdx.x + c * ROW_THREADS;
-        if (x < D) out[row * D + x] = to_elem(seen > 0 ? sums[c] / sum : 0.0f);
+        if (x < D) out[row * D + x] = to_elem(sum > 0.0f ? sums[c] / sum : 0.0f);
     }
     // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
-    if (threadIdx.x == 0) lse[row] = seen > 0 ? max + logf(sum) : 0.0f;
+    if (threadIdx.x == 0) lse[row] = sum > 0.0f ? max + logf(sum) : 0.0f;
 }

@@ -10,7 +10,11 @@
 #include "lib/reduce.cuh"
 
 extern "C" __global__ void attention_scores(float* __restrict__ scores, const elem* __restrict__ q,
-                                            const elem* __restrict__ k) {
+                                            const elem* __restrict__ k
+#when BIASED , const elem* __restrict__ mask
+    ) {
+    Masks masks;
+#when BIASED     masks.mask = mask;
     __shared__ float q_tile[TILE][TILE];
     __shared__ float k_tile[TILE][TILE];
     constexpr unsigned across = (T + TILE - 1) / TILE;
@@ -36,24 +40,31 @@ extern "C" __global__ void attention_scores(float* __restrict__ scores, const el
         for (unsigned x = 0; x < TILE; x++) acc = fmaf(q_tile[threadIdx.y][x], k_tile[x][threadIdx.x], acc);
         __syncthreads();
     }
-    if (row < S && key < T) scores[(head * S + row) * T + key] = acc * (1.0f / sqrtf((float)D));
+    if (row < S && key < T) {
+        scores[(head * S + row) * T + key] = masks.biased(acc * (1.0f / sqrtf((float)D)), row, key, 1.0f);
+    }
 }
 
-extern "C" __global__ void attention_softmax(float* __restrict__ scores) {
+extern "C" __global__ void attention_softmax(float* __restrict__ scores
+#when OWN_LENGTHS , const unsigned* __restrict__ lengths
+    ) {
+    Masks masks;
+#when OWN_LENGTHS     masks.lengths = lengths;
     __shared__ float partial[ROW_THREADS / 32];
     const u64 row = flat_workgroup();
     if (row >= (u64)HEADS * S) return;
     float* const weights = scores + row * T;
-    const unsigned seen = visible_keys((unsigned)(row % S));
+    const unsigned seen = masks.seen_keys(row / S, (unsigned)(row % S));
 
     float max = negative_infinity();
     for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) max = fmaxf(max, weights[j]);
-    max = block_max(max, partial);
+    max = base_of(block_max(max, partial));
     float sum = 0.0f;
     for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) sum += expf(weights[j] - max);
     sum = block_sum(sum, partial);
     for (unsigned j = threadIdx.x; j < T; j += ROW_THREADS) {
-        weights[j] = j < seen ? expf(weights[j] - max) / sum : 0.0f;
+        // Where all that a row sees is hidden, its sum is zero.
+        weights[j] = j < seen && sum > 0.0f ? expf(weights[j] - max) / sum : 0.0f;
     }
 }
 

@@ -48,7 +48,7 @@ __device__ __forceinline__ void own_keys(const elem* __restrict__ own, const ele
                                          const elem* __restrict__ other, const elem* __restrict__ other_value,
                                          const float* __restrict__ lse, const float* __restrict__ delta,
                                          elem* __restrict__ gradient, elem* __restrict__ value_gradient,
-                                         float* __restrict__ dq_sum) {
+                                         float* __restrict__ dq_sum, const Masks& masks) {
     __shared__ float4 staged[STAGED];
     __shared__ alignas(16) float factors[OWN][OTHERS];
     constexpr unsigned tiles = (T + OWN - 1) / OWN;
@@ -58,10 +58,14 @@ __device__ __forceinline__ void own_keys(const elem* __restrict__ own, const ele
     const unsigned key0 = (unsigned)(index % tiles) * OWN;
 
     float4 keys[4][COLUMNS] = {}, values[4][COLUMNS] = {};
-    for (u64 head = index / tiles * GROUP; head < (index / tiles + 1) * GROUP; head++) {
+    const u64 first_head = index / tiles * GROUP;
+    // Keys beyond the length are seen by no query.
+    const u64 end_head = first_head + (key0 < masks.keys_of(first_head) ? GROUP : 0);
+    for (u64 head = first_head; head < end_head; head++) {
         const u64 of_queries = head * S * D;
         const Heads heads = {own + of_keys,            own_value + of_keys, other + of_queries,
-                             other_value + of_queries, lse + head * S,      delta + head * S};
+                             other_value + of_queries, lse + head * S,      delta + head * S,
+                             head,                     masks};
         for (unsigned query0 = first_query(key0) / OTHERS * OTHERS; query0 < S; query0 += OTHERS) {
             const Found found = of_tile(staged, heads, key0, query0);
             share(factors, found.probability);

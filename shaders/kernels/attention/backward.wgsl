@@ -68,8 +68,9 @@ fn attention_dscores(
     if row < S && col < T {
         let scale = inverseSqrt(f32(D));
         var probability = 0.0;
-        if col < visible(row) {
-            probability = exp(score * scale - lse[head * S + row]);
+        let biased_score = biased(score * scale, row, col, 1.0);
+        if col < seen_keys(head, row) && biased_score > HIDDEN {
+            probability = exp(biased_score - lse[head * S + row]);
         }
         let at = (head * S + row) * T + col;
         probabilities[at] = probability;

@@ -1,7 +1,7 @@
-// Shared by the variants of attention: the mask. Of the HEADS heads of queries, each GROUP neighbours have one head of keys
+// Shared by the variants of attention: the masks. Of the HEADS heads of queries, each GROUP neighbours have one head of keys
 // and values.
 
-// Number of keys that query i sees: all, or those up to the diagonal that ends at the last key.
+// Number of keys that query i sees, if T are there: all, or those up to the diagonal that ends at the last key.
 fn visible(i: u32) -> u32 {
     if !CAUSAL {
         return T;
@@ -15,4 +15,35 @@ fn first_query(j: u32) -> u32 {
         return 0u;
     }
     return max(j + S, T) - T;
+}
+
+#when OWN_LENGTHS @group(0) @binding(LENGTHS_AT) var<storage, read> lengths: array<u32>;
+#when BIASED @group(0) @binding(MASK_AT) var<storage, read> mask: array<elem>;
+
+// Keys that there are for a head of queries.
+fn keys_of(head: u32) -> u32 {
+    var keys = T;
+#when OWN_LENGTHS     keys = min(T, lengths[head / ITEM_HEADS]);
+    return keys;
+}
+
+// Number of keys that query i of a head sees.
+fn seen_keys(head: u32, i: u32) -> u32 {
+    return min(visible(i), keys_of(head));
+}
+
+// The score of a key that the mask hides, below all others. No infinity: WGSL promises nothing about them.
+const HIDDEN: f32 = -3e38;
+// What finite values of the mask are cut off at, so that a score stays above that even when exponents are to base two.
+const LEAST_BIAS: f32 = -2e38;
+
+// A score with what the mask adds to it, which is counted in this unit.
+fn biased(score: f32, query: u32, key: u32, unit: f32) -> f32 {
+    var sum = score;
+#when BIASED     if query < S && key < T { sum = with_bias(score, f32(mask[query * T + key]), unit); }
+    return sum;
+}
+
+fn with_bias(score: f32, bias: f32, unit: f32) -> f32 {
+    return select(score + max(bias, LEAST_BIAS) * unit, HIDDEN, bitcast<u32>(bias) == 0xff800000u);
 }

@@ -18,7 +18,6 @@
 const QUARTER: u32 = DEPTH / 4u;
 const WIDTH: u32 = COLUMNS * 16u;
 const STRIDE: u32 = KEYS + 1u;
-const MASKED: f32 = -1e30;
 const LOG2_E: f32 = 1.4426950408889634;
 
 var<workgroup> weights: array<f32, ROWS * STRIDE>;
@@ -85,10 +84,10 @@ fn attention_flash(
     let first_row = flat % blocks * ROWS;
     let my_row = lane / 4u;
     let my_part = lane % 4u;
-    let seen = visible(min(first_row + my_row, S - 1u));
-    let last = visible(min(first_row + ROWS, S) - 1u);
+    let seen = seen_keys(head, min(first_row + my_row, S - 1u));
+    let last = seen_keys(head, min(first_row + ROWS, S) - 1u);
     let scale = inverseSqrt(f32(D)) * LOG2_E;
-    var top = MASKED;
+    var top = HIDDEN;
     var sum = 0.0;
     var acc0: array<vec4<f32>, COLUMNS>;
     var acc1: array<vec4<f32>, COLUMNS>;
@@ -126,17 +125,20 @@ fn attention_flash(
             workgroupBarrier();
         }
         let at = local.y * 4u * STRIDE + local.x;
-        weights[at] = s0.x * scale;
-        weights[at + 16u] = s0.y * scale;
-        weights[at + STRIDE] = s1.x * scale;
-        weights[at + STRIDE + 16u] = s1.y * scale;
-        weights[at + 2u * STRIDE] = s2.x * scale;
-        weights[at + 2u * STRIDE + 16u] = s2.y * scale;
-        weights[at + 3u * STRIDE] = s3.x * scale;
-        weights[at + 3u * STRIDE + 16u] = s3.y * scale;
+        let query = first_row + local.y * 4u;
+        let left = key + local.x;
+        let right = left + 16u;
+        weights[at] = biased(s0.x * scale, query, left, LOG2_E);
+        weights[at + 16u] = biased(s0.y * scale, query, right, LOG2_E);
+        weights[at + STRIDE] = biased(s1.x * scale, query + 1u, left, LOG2_E);
+        weights[at + STRIDE + 16u] = biased(s1.y * scale, query + 1u, right, LOG2_E);
+        weights[at + 2u * STRIDE] = biased(s2.x * scale, query + 2u, left, LOG2_E);
+        weights[at + 2u * STRIDE + 16u] = biased(s2.y * scale, query + 2u, right, LOG2_E);
+        weights[at + 3u * STRIDE] = biased(s3.x * scale, query + 3u, left, LOG2_E);
+        weights[at + 3u * STRIDE + 16u] = biased(s3.y * scale, query + 3u, right, LOG2_E);
         workgroupBarrier();
 
-        var highest = MASKED;
+        var highest = HIDDEN;
         for (var j = my_part; j < KEYS; j += 4u) {
             if key + j < seen {
                 highest = max(highest, weights[my_row * STRIDE + j]);
@@ -151,7 +153,7 @@ fn attention_flash(
         var total = 0.0;
         for (var j = my_part; j < KEYS; j += 4u) {
             var weight = 0.0;
-            if key + j < seen {
+            if key + j < seen && weights[my_row * STRIDE + j] > HIDDEN {
                 weight = exp2(weights[my_row * STRIDE + j] - top);
             }
             weights[my_row * STRIDE + j] = weight;

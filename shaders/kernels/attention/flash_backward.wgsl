@@ -132,12 +132,17 @@ fn of_tile(tile: Tile) -> array<vec4<f32>, 4> {
 fn weigh(tile: Tile, own_row: u32, other_row: u32, products: vec2<f32>) -> vec2<f32> {
     let query = select(own_row, other_row, OF_KEYS);
     let key = select(other_row, own_row, OF_KEYS);
-    if query >= S || key >= visible(query) {
+    let head = select(tile.own_head, tile.other_head, OF_KEYS);
+    if query >= S || key >= seen_keys(head, query) {
         return vec2<f32>();
     }
-    let at = select(tile.own_head, tile.other_head, OF_KEYS) * S + query;
+    let at = head * S + query;
     let scale = inverseSqrt(f32(D));
-    let probability = exp(products.x * scale - lse[at]);
+    let score = biased(products.x * scale, query, key, 1.0);
+    if score <= HIDDEN {
+        return vec2<f32>();
+    }
+    let probability = exp(score - lse[at]);
     return vec2<f32>(probability, probability * (products.y - delta[at]) * scale);
 }
 

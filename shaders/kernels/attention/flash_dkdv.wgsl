@@ -23,7 +23,9 @@ fn attention_flash_dkdv(
     let first = flat % blocks * OWN;
     var keys: array<vec4<f32>, 4u * COLUMNS>;
     var values: array<vec4<f32>, 4u * COLUMNS>;
-    for (var member = 0u; member < GROUP; member++) {
+    // Keys beyond the length are seen by no query.
+    let members = select(0u, GROUP, first < keys_of(head * GROUP));
+    for (var member = 0u; member < members; member++) {
         for (var query = first_query(first); query < S; query += OTHERS) {
             let tile = Tile(head, head * GROUP + member, first, query, lane);
             let found = of_tile(tile);

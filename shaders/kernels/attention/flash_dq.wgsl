@@ -21,7 +21,7 @@ fn attention_flash_dq(
         return;
     }
     let first = flat % blocks * OWN;
-    let last = visible(min(first + OWN, S) - 1u);
+    let last = seen_keys(head, min(first + OWN, S) - 1u);
     var sums: array<vec4<f32>, 4u * COLUMNS>;
     for (var key = 0u; key < last; key += OTHERS) {
         let tile = Tile(head, head / GROUP, first, key, lane);

@@ -27,25 +27,24 @@ fn attention_forward(
         return;
     }
     let first_key = row / S / GROUP * T;
-    let seen = visible(row % S);
+    let seen = seen_keys(row / S, row % S);
     let scale = inverseSqrt(f32(D));
-    var top = -1e30;
+    var top = HIDDEN;
     var sum = 0.0;
     var sums: array<f32, COLUMNS>;
     for (var first = 0u; first < seen; first += ROW_THREADS) {
-        let inside = first + lane < seen;
-        var score = -1e30;
-        if inside {
+        var score = HIDDEN;
+        if first + lane < seen {
             var product = 0.0;
             for (var x = 0u; x < D; x++) {
                 product += f32(q[row * D + x]) * f32(k[(first_key + first + lane) * D + x]);
             }
-            score = product * scale;
+            score = biased(product * scale, row % S, first + lane, 1.0);
         }
         let before = top;
         // Its barriers also end the reading of the weights of the tile before.
         top = max(top, row_max(lane, score));
-        let weight = select(0.0, exp(score - top), inside);
+        let weight = select(0.0, exp(score - top), score > HIDDEN);
         weights[lane] = weight;
         let shrink = exp(before - top);
         sum = sum * shrink + row_sum(lane, weight);
@@ -63,11 +62,11 @@ fn attention_forward(
     for (var c = 0u; c < COLUMNS; c++) {
         let x = lane + c * ROW_THREADS;
         if x < D {
-            out[row * D + x] = elem(select(0.0, sums[c] / sum, seen > 0u));
+            out[row * D + x] = elem(select(0.0, sums[c] / sum, sum > 0.0));
         }
     }
     if lane == 0u {
         // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
-        lse[row] = select(0.0, top + log(sum), seen > 0u);
+        lse[row] = select(0.0, top + log(sum), sum > 0.0);
     }
 }

@@ -60,7 +60,7 @@ fn attention_scores(
         workgroupBarrier();
     }
     if row < S && col < T {
-        scores[(head * S + row) * T + col] = sum * inverseSqrt(f32(D));
+        scores[(head * S + row) * T + col] = biased(sum * inverseSqrt(f32(D)), row, col, 1.0);
     }
 }
 
@@ -74,22 +74,23 @@ fn attention_softmax(
     if row >= HEADS * S {
         return;
     }
-    let seen = visible(row % S);
+    let seen = seen_keys(row / S, row % S);
     let base = row * T;
-    var top = -1e30;
+    var top = HIDDEN;
     for (var j = lane; j < seen; j += ROW_THREADS) {
         top = max(top, scores[base + j]);
     }
     top = row_max(lane, top);
     var sum = 0.0;
     for (var j = lane; j < seen; j += ROW_THREADS) {
-        let weight = exp(scores[base + j] - top);
+        let weight = select(0.0, exp(scores[base + j] - top), scores[base + j] > HIDDEN);
         scores[base + j] = weight;
         sum += weight;
     }
     sum = row_sum(lane, sum);
     for (var j = lane; j < T; j += ROW_THREADS) {
-        if j < seen {
+        // Where all that a row sees is hidden, its sum is zero.
+        if j < seen && sum > 0.0 {
             scores[base + j] /= sum;
         } else {
             scores[base + j] = 0.0;

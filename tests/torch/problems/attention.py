@@ -6,30 +6,48 @@ import torch.nn.functional as F
 
 from .common import extents, gradients, random
 
-HEADS = ["b2,h3,s37,t50,d72", "b1,h8,kv2,s130,d128,causal", "b2,h6,kv1,s50,t67,d64,causal"]
+HEADS = [
+    "b2,h3,s37,t50,d72",
+    "b1,h8,kv2,s130,d128,causal",
+    "b2,h6,kv1,s50,t67,d64,causal",
+    "b3,h4,kv2,s50,t67,d64,padded",
+    "b2,h3,s37,t50,d72,biased",
+    "b3,h4,s37,t70,d64,causal,padded,biased",
+]
 CACHES = ["b3,h8,kv2,t300,d128,ragged", "b2,h5,kv1,t67,d64,p7", "b2,h4,t130,d72,contiguous"]
 CASES = {
     "attention": (
         HEADS,
-        {"fwd": ["manual", "flash", "flash_mma"], "bwd": ["manual", "flash", "flash_atomic", "flash_mma"]},
+        {"fwd": ["manual", "subgroup", "flash", "flash_mma"], "bwd": ["manual", "flash", "flash_atomic", "flash_mma"]},
     ),
     "attention_decode": (CACHES, {"fwd": ["naive", "split"]}),
 }
 
 
-def attention(q, k, v, causal):
+def attention(q, k, v, causal, lengths=None, mask=None):
     group = q.shape[1] // k.shape[1]
     s, t = q.shape[2], k.shape[2]
-    # Aligned to the last key; PyTorch's own `is_causal` is aligned to the first.
-    seen = torch.ones(s, t, dtype=torch.bool).tril(t - s) if causal else None
+    added = torch.zeros(s, t, dtype=q.dtype) if mask is None else mask
+    if causal:
+        # Aligned to the last key; PyTorch's own `is_causal` is aligned to the first.
+        added = added.masked_fill(~torch.ones(s, t, dtype=torch.bool).tril(t - s), -torch.inf)
+    if lengths is not None:
+        there = torch.arange(t) < lengths.long()[:, None]
+        added = torch.where(there[:, None, None], added, -torch.inf)
     k, v = (x.repeat_interleave(group, 1) for x in (k, v))
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=added)
 
 
 def attention_problem(n, shape, direction, dtype, rng):
-    kv, t, causal = n.get("kv", n["h"]), n.get("t", n["s"]), "causal" in shape.split(",")
+    kv, t, words = n.get("kv", n["h"]), n.get("t", n["s"]), shape.split(",")
+    causal = "causal" in words
     inputs = {"q": random(rng, (n["b"], n["h"], n["s"], n["d"]), dtype)}
     inputs |= {name: random(rng, (n["b"], kv, t, n["d"]), dtype) for name in "kv"}
+    if "padded" in words:
+        # With a key each, and no more queries than keys, no query is left without one: PyTorch gives NaN for such.
+        inputs["lengths"] = rng.integers(1, t + 1, n["b"]).astype(np.uint32)
+    if "biased" in words:
+        inputs["mask"] = random(rng, (n["s"], t), dtype)
     if direction == "fwd":
         return inputs, lambda **given: {"out": attention(**given, causal=causal)}
     inputs["dout"] = random(rng, inputs["q"].shape, dtype)

@@ -1,4 +1,4 @@
-"""Workloads that go over memory once."""
+"""Workloads that go over memory once, and what is made of them."""
 
 import numpy as np
 import torch
@@ -9,6 +9,10 @@ from .common import extents, gradients, random
 ROWS = ["r37,c129", "r64,c1024"]
 CASES = {
     "softmax": (ROWS, {"fwd": ["naive", "online", "row"], "bwd": ["naive", "row"]}),
+    "softmax_v": (
+        ["b2,s37,t50,d72", "b3,s130,t259,d64"],
+        {"fwd": ["separate", "separate_mma", "fused"], "bwd": ["separate", "separate_mma"]},
+    ),
     "layernorm": (ROWS, {"fwd": ["naive", "row"], "bwd": ["naive", "row"]}),
     "rmsnorm": (ROWS, {"fwd": ["naive", "row"], "bwd": ["naive", "row"]}),
     "add_layernorm": (ROWS, {"fwd": ["naive", "separate", "fused"], "bwd": ["naive", "fused"]}),
@@ -51,6 +55,18 @@ def problem(workload, direction, shape, dtype, rng):
             return {"x": random(rng, dims, dtype)} | tables, lambda x, **t: {"out": rotate(x, **t)}
         back = lambda dout, cosines, sines: {"dx": rotate(dout, cosines, -sines)}
         return {"dout": random(rng, dims, dtype)} | tables, back
+    if workload == "softmax_v":
+        sizes = {"x": (n["s"], n["t"]), "v": (n["t"], n["d"])}
+        inputs = {name: random(rng, (n["b"], *size), dtype) for name, size in sizes.items()}
+        if forward:
+            return inputs, lambda x, v: {"out": x.softmax(-1) @ v}
+        inputs["dout"] = random(rng, (n["b"], n["s"], n["d"]), dtype)
+
+        def back(dout, **given):
+            found = gradients(lambda x, v: [x.softmax(-1) @ v], given, ["x", "v"], [dout])
+            return {f"d{name}": value for name, value in found.items()}
+
+        return inputs, back
     dims = (n["r"], n["c"])
     inputs = {"x": random(rng, dims, dtype)}
     if workload != "softmax":

@@ -247,12 +247,7 @@ fn mma(p: &Problem, _caps: &Caps) -> Program {
 }
 
 fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    match (p.dtype, caps.coop_matrix, caps.subgroup) {
-        (DType::F32 | DType::BF16, ..) => Err("coopmat multiplies f16 matrices only".to_owned()),
-        (_, false, _) => Err("this device offers no cooperative matrices of 16×16 f16 (browsers have none)".to_owned()),
-        (_, _, Some((32, 32))) => Ok(()),
-        (_, _, found) => Err(format!("coopmat deals tiles out to subgroups of 32, this device has {found:?}")),
-    }
+    Product::coopmat_available(p.dtype, caps)
 }
 
 fn coopmat(p: &Problem, _caps: &Caps) -> Program {

@@ -2,7 +2,7 @@
 //!
 //! With `P = softmax(scale · Q Kᵀ)` and `δ_i = dO_i · O_i`: `dV = Pᵀ dO`, `dS = scale · P ∘ (dO Vᵀ − δ)`, `dQ = dS K`,
 //! `dK = dSᵀ Q` (Dao et al., "FlashAttention" (2022), appendix B.2). The forward pass runs before the timing and leaves
-//! its output and the log-sum-exp of every row of scores, as in training.
+//! its output and the log-sum-exp of every row of scores, as in training. A mask that is added has no gradient.
 //!
 //! Operations are counted as FlashAttention's benchmarks count them: two and a half times the forward pass, because the
 //! scores are made anew.
@@ -11,7 +11,11 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use super::{ROW_THREADS, by_rows, by_tiles, group, normal, product, short_rows, sizes, stage, visible, weighted_sum};
+use super::masks::{self, Looks, Masks, looking};
+use super::{
+    ROW_THREADS, by_rows, by_tiles, group, normal, product, score_error, short_rows, sizes, stage, unseen_keys,
+    weighted_sum,
+};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
@@ -56,6 +60,12 @@ pub fn form() -> Form {
             // Rows that no variant keeps in registers.
             "b1,h2,s5,t9,d260",
             "b1,h4,kv1,s35,d64",
+            "b5,h2,s35,t101,d64,padded",
+            "b1,h2,s33,t70,d40,biased",
+            "b3,h4,kv2,s67,t35,d24,causal,padded",
+            // Keys of whole tiles are beyond the length.
+            "b3,h2,kv1,s35,t260,d20,padded",
+            "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
             "b2,h6,kv2,s19,t37,d24,causal",
         ],
         huge: &[],
@@ -94,7 +104,7 @@ pub fn form() -> Form {
         ],
         fallback: &["flash_mma", "flash_atomic", "flash", "manual"],
         setup: Some(setup),
-        preconditions: Vec::new(),
+        preconditions: vec![masks::precondition()],
         hard: hard_sets(),
         only: None,
     }
@@ -118,6 +128,13 @@ fn hard_sets() -> Vec<Hard> {
             tolerance,
         },
     ]
+    .into_iter()
+    .chain(unseen_keys(|p, output| {
+        // All queries may have the same one key.
+        let queries = (group(p) * p["s"]) as f64;
+        Tolerance { abs: tolerance(p, output).abs * (1.0 + queries / 8.0), ..tolerance(p, output) }
+    }))
+    .collect()
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -143,11 +160,13 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (b, h, kv, s, t, d) = (p["b"], p["h"], p["kv"], p["s"], p["t"], p["d"]);
     let (queries, keys) = ([b, h, s, d], [b, kv, t, d]);
-    vec![
+    let inputs = [
         BufferSpec::input("q", Elem::Real, &queries, normal),
         BufferSpec::input("k", Elem::Real, &keys, normal),
         BufferSpec::input("v", Elem::Real, &keys, normal),
         BufferSpec::input("dout", Elem::Real, &queries, normal),
+    ];
+    let others = [
         BufferSpec::setup("out", Elem::Real, &queries),
         BufferSpec::setup("lse", Elem::F32, &[b, h, s, 1]),
         BufferSpec::output("dq", Elem::Real, &queries),
@@ -158,13 +177,14 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::scratch("delta", Elem::F32, &[b, h, s]),
         // Of the variants that sum dQ by atomic additions.
         BufferSpec::scratch("dq_sum", Elem::F32, &queries),
-    ]
+    ];
+    inputs.into_iter().chain(masks::buffers(p)).chain(others).collect()
 }
 
 fn cost(p: &Problem) -> Cost {
     let (queries, keys, _) = sizes(p);
     // Q, dO and O; K and V; a number a row.
-    let read = 3 * queries + 2 * keys + p["b"] * p["h"] * p["s"] * 4;
+    let read = 3 * queries + 2 * keys + p["b"] * p["h"] * p["s"] * 4 + masks::all_bytes(p);
     Cost::new(5 * product(p), read, queries + 2 * keys)
 }
 
@@ -174,7 +194,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     // A key has the queries of all heads that share it.
     let (s, t, d) = ((group(p) * p["s"]) as f64, p["t"] as f64, p["d"] as f64);
     // As in the forward form: the rounding of a score enters the exponent as an absolute error, and a few operations more.
-    let weight = f32u * (16.0 * d.sqrt() + 8.0);
+    let weight = score_error(p) + 8.0 * f32u;
     let rel = 2.0 * u;
     match output {
         OUT => Tolerance { abs: 3.47 * (2.0 * u + weight) + f32u * t.sqrt(), rel, reason: "as in the forward form" },
@@ -189,8 +209,8 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
         _ => {
             let one = 3.47 * (8.0 * weight + 16.0 * f32u * d.sqrt() + 12.0 * u);
             // dQ adds weights of one row, which sum to one. dK and dV add those of a column: their mean is s/t, for the s
-            // queries of a key.
-            let mass = if output == DQ { 1.0 } else { 8.0 + 4.0 * s / t };
+            // queries of a key, and more where keys are fewer.
+            let mass = if output == DQ { 1.0 } else { 8.0 + 4.0 * s / masks::fewest_keys(p) as f64 };
             Tolerance {
                 abs: mass * one + 3.47 * f32u * s.max(t).sqrt(),
                 rel,
@@ -221,6 +241,7 @@ struct Keys {
 struct Backward<'a> {
     p: &'a Problem,
     inputs: &'a Inputs,
+    masks: Masks<'a>,
     queries: Vec<OnceLock<Query>>,
     keys: Vec<OnceLock<Keys>>,
 }
@@ -238,7 +259,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let queries = (0..p["b"] * p["h"] * p["s"]).map(|_| OnceLock::new()).collect();
     let keys = (0..p["b"] * p["h"] / group(p)).map(|_| OnceLock::new()).collect();
-    let state = Backward { p, inputs, queries, keys };
+    let state = Backward { p, inputs, masks: Masks::behind(p, INPUTS.len()), queries, keys };
     Box::new(move |output, row, out| state.row(output, row, out))
 }
 
@@ -274,28 +295,32 @@ impl Backward<'_> {
             let (s, d) = (self.p["s"], self.p["d"]);
             let (q, dout) = (self.read(Q, row * d, d), self.read(DOUT, row * d, d));
             let keys = self.keys(row / s);
-            let seen = keys.k.chunks_exact(d as usize).take(visible(self.p, row % s) as usize);
-            let scores: Vec<f64> = seen.map(|key| dot(&q, key) * self.scale()).collect();
+            let seen = keys.k.chunks_exact(d as usize).take(self.masks.seen(self.inputs, row) as usize);
+            let score = |(j, key)| dot(&q, key) * self.scale() + self.masks.added(self.inputs, row, j);
+            let scores: Vec<f64> = (0..).zip(seen).map(score).collect();
             let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let sum: f64 = scores.iter().map(|score| (score - top).exp()).sum();
             let mut out = vec![0.0; d as usize];
+            if top == f64::NEG_INFINITY {
+                return Query { lse: 0.0, delta: 0.0, out, q, dout };
+            }
+            let sum: f64 = scores.iter().map(|score| (score - top).exp()).sum();
             for (score, value) in scores.iter().zip(keys.v.chunks_exact(d as usize)) {
                 add(&mut out, (score - top).exp() / sum, value);
             }
-            let lse = if scores.is_empty() { 0.0 } else { top + sum.ln() };
-            Query { lse, delta: dot(&out, &dout), out, q, dout }
+            Query { lse: top + sum.ln(), delta: dot(&out, &dout), out, q, dout }
         })
     }
 
     /// Probability of key `j` for a query, and the gradient of its score.
     fn weight(&self, row: u64, j: u64) -> (f64, f64) {
         let (s, d) = (self.p["s"], self.p["d"] as usize);
-        if j >= visible(self.p, row % s) {
+        if j >= self.masks.seen(self.inputs, row) {
             return (0.0, 0.0);
         }
         let (query, keys) = (self.query(row), self.keys(row / s));
         let of_key = |rows: &'_ [f64], left: &[f64]| dot(left, &rows[j as usize * d..][..d]);
-        let probability = (of_key(&keys.k, &query.q) * self.scale() - query.lse).exp();
+        let score = of_key(&keys.k, &query.q) * self.scale() + self.masks.added(self.inputs, row, j);
+        let probability = (score - query.lse).exp();
         (probability, probability * (of_key(&keys.v, &query.dout) - query.delta) * self.scale())
     }
 
@@ -333,23 +358,25 @@ impl Backward<'_> {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (s, t, d) = (p["s"] as usize, p["t"] as usize, p["d"] as usize);
     // The set-up's results lie behind the inputs, in buffer order.
-    let [q, k, v, dout, out, lse] = [Q, K, V, DOUT, DOUT + 1, DOUT + 2].map(|buffer| inputs[buffer].f32());
+    let (masks, behind) = (Masks::behind(p, INPUTS.len()), inputs.len() - 2);
+    let [q, k, v, dout, out, lse] = [Q, K, V, DOUT, behind, behind + 1].map(|buffer| inputs[buffer].f32());
     let [dq, dk, dv] = outputs else { unreachable!("three gradients") };
     let (scale, group) = (1.0 / (d as f32).sqrt(), group(p) as usize);
-    let visible: Vec<usize> = (0..p["s"]).map(|i| visible(p, i) as usize).collect();
+    let seen: Vec<usize> = (0..lse.len()).map(|query| masks.seen_by_host(inputs, query)).collect();
     let at = |row: usize| row * d..(row + 1) * d;
     let delta: Vec<f32> =
         dout.par_chunks_exact(d).zip(out.par_chunks_exact(d)).map(|(dout, out)| dense::dot(dout, out)).collect();
     // Probability of a key for a query, both counted through all heads, and the gradient of its score.
     let weight = |query: usize, key: usize| {
-        let score = dense::dot(&q[at(query)], &k[at(key)]) * scale;
+        let added = masks.row_on_host(inputs, query).map_or(0.0, |mask| mask[key % t]);
+        let score = dense::dot(&q[at(query)], &k[at(key)]) * scale + added;
         let probability = (score - lse[query]).exp();
         (probability, probability * (dense::dot(&dout[at(query)], &v[at(key)]) - delta[query]) * scale)
     };
     dq.par_chunks_exact_mut(d).enumerate().for_each(|(query, dq)| {
         dq.fill(0.0);
         let first = query / s / group * t;
-        for key in first..first + visible[query % s] {
+        for key in first..first + seen[query] {
             dense::add(dq, weight(query, key).1, &k[at(key)]);
         }
     });
@@ -359,7 +386,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         // The queries of a head of keys: those of its group lie one behind the other.
         let (each, j) = (group * s, key % t);
         let first = key / t * each;
-        for query in (first..first + each).filter(|query| j < visible[query % s]) {
+        for query in (first..first + each).filter(|query| j < seen[*query]) {
             let (probability, dscore) = weight(query, key);
             dense::add(dk, dscore, &q[at(query)]);
             dense::add(dv, probability, &dout[at(query)]);
@@ -370,13 +397,13 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// The forward pass, a row at a time: for every head_dim, and without a matrix of scores.
 fn setup(p: &Problem, _caps: &Caps) -> Program {
     let (queries, keys, _) = sizes(p);
-    by_rows(p, "attention/forward", "attention_forward")
+    let stage = by_rows(p, "attention/forward", "attention_forward")
         .consts(&[("COLUMNS", p["d"].div_ceil(u64::from(ROW_THREADS)) as u32)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write), ("lse", Write)])
         // A number per thread for reductions, and a weight.
         .shared(2 * ROW_THREADS * 4)
-        .costing(Cost::new(2 * product(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4))
-        .into()
+        .costing(Cost::new(2 * product(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4));
+    looking(p, Looks::AtBoth, stage).into()
 }
 
 /// What each key gets from all queries: transposed weights of f32 times rows of an element type.
@@ -405,21 +432,22 @@ fn delta(p: &Problem) -> Stage {
 
 fn manual(p: &Problem, _caps: &Caps) -> Program {
     let (queries, keys, scores) = sizes(p);
+    let dscores = by_tiles(p, ["attention/backward", "attention_dscores"], [p["h"], p["s"], p["t"]], 4)
+        .args([
+            ("delta", "delta", Read),
+            ("dout", "dout", Read),
+            ("probabilities", "scores", Write),
+            ("dscores", "dscores", Write),
+            ("q", "q", Read),
+            ("k", "k", Read),
+            ("v", "v", Read),
+            ("lse", "lse", Read),
+        ])
+        .costing(Cost::new(2 * product(p), 2 * (queries + keys), 2 * scores));
     Program {
         stages: vec![
             delta(p),
-            by_tiles(p, ["attention/backward", "attention_dscores"], [p["h"], p["s"], p["t"]], 4)
-                .args([
-                    ("delta", "delta", Read),
-                    ("dout", "dout", Read),
-                    ("probabilities", "scores", Write),
-                    ("dscores", "dscores", Write),
-                    ("q", "q", Read),
-                    ("k", "k", Read),
-                    ("v", "v", Read),
-                    ("lse", "lse", Read),
-                ])
-                .costing(Cost::new(2 * product(p), 2 * (queries + keys), 2 * scores)),
+            looking(p, Looks::AtBoth, dscores),
             gradient(p, "attention_dv", ["scores", "dout", "dv"]),
             // Queries get from all keys what a weighted sum is.
             Stage { label: "attention_dq".into(), ..weighted_sum(p, ["dscores", "k", "dq"]) },

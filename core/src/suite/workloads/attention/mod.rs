@@ -4,9 +4,14 @@
 //! `[b, kv, t, d]`, the output is `[b, h, s, d]`, all dense and row-major. With fewer heads of keys and values than of
 //! queries, `h/kv` neighbouring heads of queries share one: grouped-query attention (Ainslie et al., "GQA" (2023)), and
 //! multi-query attention where `kv` is 1. With `causal`, query `i` sees key `j` when `j <= i + (t - s)`: the mask is
-//! aligned to the last key, as in FlashAttention 2.1 and later. A query that sees no key has output zero.
+//! aligned to the last key, as in FlashAttention 2.1 and later. With `padded`, batch item `i` has only the first `lengths[i]`
+//! of its keys, from none to `t` of them, and queries see those of them that the causal mask leaves, which stays aligned to
+//! key `t`. With `biased`, a `mask` of `[s, t]`, shared by all heads and batch items, is added to the scaled scores:
+//! `softmax(scale · Q Kᵀ + mask) V`, PyTorch's `attn_mask`. Its values are finite, or −∞ where a key is not seen; below
+//! −2·10³⁸ they count as that. A query that sees no key has output zero.
 //!
-//! Operations are counted by the rule that FlashAttention's benchmarks use: `4·b·h·s·t·d`, halved when causal.
+//! Operations are counted by the rule that FlashAttention's benchmarks use: `4·b·h·s·t·d`, halved when causal; keys beyond a
+//! length are not counted. Without the reader's own inputs, lengths are spread evenly over `1..=t`.
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
@@ -16,7 +21,14 @@ use crate::suite::{
 };
 use rayon::prelude::*;
 
+use masks::{Looks, Masks, looking};
+
 mod backward;
+mod coopmat;
+mod masks;
+mod subgroup;
+
+pub use masks::ragged;
 
 const Q: usize = 0;
 const K: usize = 1;
@@ -36,12 +48,14 @@ pub fn workload() -> Workload {
                 Axis::extent("s", "query length"),
                 Axis::same_as("t", "key length", "s"),
                 Axis::extent("d", "head_dim"),
-                Axis::word("mask", "which keys a query sees", &["", "causal"]),
+                masks::AXES[0],
+                masks::AXES[1],
+                masks::AXES[2],
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| match (shape["h"], shape["kv"]) {
-            (h, kv) if h.is_multiple_of(kv) => Ok(()),
+            (h, kv) if h.is_multiple_of(kv) => masks::validate(shape),
             (h, kv) => Err(format!("{h} heads cannot share {kv} heads of keys and values evenly")),
         },
         forms: vec![forward(), backward::form()],
@@ -66,6 +80,10 @@ fn forward() -> Form {
             "b1,h2,s101,t37,d72,causal",
             "b1,h1,s130,d128,causal",
             "b1,h4,kv1,s35,d64",
+            "b5,h2,s35,t101,d64,padded",
+            "b1,h2,s33,t70,d40,biased",
+            "b3,h4,kv2,s67,t35,d24,causal,padded",
+            "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
             "b2,h6,kv2,s19,t37,d24,causal",
         ],
         huge: &[],
@@ -85,6 +103,13 @@ fn forward() -> Form {
                 manual,
             ),
             Variant::kernel(
+                "subgroup",
+                "one stage with an online softmax, rows shared by threads of a subgroup: no score matrix, and no barriers between tiles",
+                subgroup::program,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(subgroup::available),
+            Variant::kernel(
                 "flash",
                 "one stage with an online softmax over key tiles: no score matrix, O(N) memory",
                 flash,
@@ -98,9 +123,17 @@ fn forward() -> Form {
             )
             .only_in(&[Dialect::Cuda])
             .available(mma_available),
+            Variant::kernel(
+                "flash_coopmat",
+                "the same on matrix units through WGSL's cooperative matrices, an extension of native wgpu; scores and sums \
+                 pass through workgroup memory",
+                coopmat::program,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(coopmat::available),
         ],
-        fallback: &["flash_mma", "flash", "manual"],
-        preconditions: Vec::new(),
+        fallback: &["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"],
+        preconditions: vec![masks::precondition()],
         hard: hard_sets(),
         only: None,
     }
@@ -139,27 +172,44 @@ fn normal(_: &Shape, draw: Draw) -> f64 {
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (b, h, kv, s, t, d) = (p["b"], p["h"], p["kv"], p["s"], p["t"], p["d"]);
-    vec![
+    let inputs = [
         BufferSpec::input("q", Elem::Real, &[b, h, s, d], normal),
         BufferSpec::input("k", Elem::Real, &[b, kv, t, d], normal),
         BufferSpec::input("v", Elem::Real, &[b, kv, t, d], normal),
+    ];
+    let others = [
         BufferSpec::output("out", Elem::Real, &[b, h, s, d]),
         // Only `manual` uses it; a variant's scratch is allocated when one of its stages names it.
         BufferSpec::scratch("scores", Elem::F32, &[b, h, s, t]),
-    ]
+    ];
+    inputs.into_iter().chain(masks::buffers(p)).chain(others).collect()
 }
 
-fn cost(p: &Problem) -> Cost {
+/// The inputs that every shape has.
+const INPUTS: usize = 3;
+
+/// Without what only some shapes have, which stages are given by [`looking`].
+fn cost_of_one_stage(p: &Problem) -> Cost {
     let (queries, keys, _) = sizes(p);
     Cost::new(2 * product(p), queries + 2 * keys, queries)
 }
 
+fn cost(p: &Problem) -> Cost {
+    let Cost { flops, read, written } = cost_of_one_stage(p);
+    Cost::new(flops.0, read.0 + masks::all_bytes(p), written.0)
+}
+
+/// Absolute error of a score, which enters the exponent: |scores| grows with the dot product's length, and a mask adds
+/// rounding of its own.
+fn score_error(p: &Problem) -> f64 {
+    let mask = if p.shape.has("biased") { 16.0 } else { 0.0 };
+    2f64.powi(-24) * ((p["d"] as f64).sqrt() * 16.0 + mask)
+}
+
 fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     let u = p.dtype.unit_roundoff();
-    // |scores| grows with the dot product's length; its f32 rounding enters the exponent as an absolute error.
-    let scores = 2f64.powi(-24) * (p["d"] as f64).sqrt() * 16.0;
     Tolerance {
-        abs: 3.47 * (2.0 * u + scores) + 2f64.powi(-24) * (p["t"] as f64).sqrt(),
+        abs: 3.47 * (2.0 * u + score_error(p)) + 2f64.powi(-24) * (p["t"] as f64).sqrt(),
         rel: 2.0 * u,
         reason: "the output is a convex mix of values of at most 3.47: weights may be rounded to the element type once \
                  (u each) and the result once more, scores carry f32 rounding into the exponent",
@@ -169,12 +219,6 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
 /// Heads of queries that share one of keys and values.
 fn group(p: &Problem) -> u64 {
     p["h"] / p["kv"]
-}
-
-/// Number of keys that query `i` sees.
-fn visible(p: &Problem, i: u64) -> u64 {
-    let (s, t) = (p["s"], p["t"]);
-    if p.shape.has("causal") { (i + 1 + t).saturating_sub(s).min(t) } else { t }
 }
 
 /// The largest value of the set `huge`. Sums of it over all keys stay within f32, in which they are kept.
@@ -215,7 +259,11 @@ fn hard_sets() -> Vec<Hard> {
             about: "scores of ±1000: keys of the lesser sign weigh nothing, those of the greater all the same",
             applies: any,
             fills: |_| vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))],
-            tolerance,
+            tolerance: |p, _| {
+                // Keys of a sign are no longer all the same to the last bit: a mask is added to 1443, the score to base two.
+                let mask = if p.shape.has("biased") { 3.47 * 2f64.powi(-22) * 1443.0 } else { 0.0 };
+                Tolerance { abs: tolerance(p, 0).abs + mask, ..tolerance(p, 0) }
+            },
         },
         Hard {
             name: "huge",
@@ -245,6 +293,43 @@ fn hard_sets() -> Vec<Hard> {
             fills: |_| Vec::new(),
             tolerance,
         },
+        Hard {
+            name: "lowest",
+            about: "two thirds of the mask, and all of every fifth row, at the lowest finite number: it hides keys as −∞ does, \
+                    but in a row of nothing else all keys weigh the same",
+            // To such a number f16 would still add the score.
+            applies: |p| p.shape.has("biased") && p.dtype != DType::F16,
+            fills: |_| vec![("mask", |shape, draw| if hidden(shape, draw) { -3.3e38 } else { draw.normal() })],
+            tolerance,
+        },
+    ]
+    .into_iter()
+    .chain(unseen_keys(tolerance))
+    .collect()
+}
+
+/// Two thirds of a mask, and all of every fifth row.
+fn hidden(shape: &Shape, draw: Draw) -> bool {
+    (draw.index / shape["t"]).is_multiple_of(5) || !draw.bits().is_multiple_of(3)
+}
+
+/// Sets with queries that see no key, of either form.
+fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [Hard; 2] {
+    [
+        Hard {
+            name: "empty",
+            about: "batch items of no keys and of one, by turns: zero, and the value of the one",
+            applies: |p| p.shape.has("padded"),
+            fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
+            tolerance,
+        },
+        Hard {
+            name: "hidden",
+            about: "two thirds of the mask, and all of every fifth row, at −∞: those rows are zero",
+            applies: |p| p.shape.has("biased"),
+            fills: |_| vec![("mask", |s, d| if hidden(s, d) { f64::NEG_INFINITY } else { d.normal() })],
+            tolerance,
+        },
     ]
 }
 
@@ -255,19 +340,23 @@ fn row_cost(p: &Problem, _output: usize) -> u64 {
 
 fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     let (s, t, d) = (p["s"], p["t"], p["d"]);
-    let (head, i) = (row / s / group(p), row % s);
+    let head = row / s / group(p);
+    let masks = Masks::behind(p, INPUTS);
     let scale = 1.0 / (d as f64).sqrt();
     let mut scores = Vec::new();
-    for j in 0..visible(p, i) {
+    for j in 0..masks.seen(inputs, row) {
         let mut dot = 0.0;
         for x in 0..d {
             dot += inputs.at(Q, row * d + x) * inputs.at(K, (head * t + j) * d + x);
         }
-        scores.push(dot * scale);
+        scores.push(dot * scale + masks.added(inputs, row, j));
     }
-    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
     out.fill(0.0);
+    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if max == f64::NEG_INFINITY {
+        return;
+    }
+    let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
     for (j, score) in scores.iter().enumerate() {
         let weight = (score - max).exp() / sum;
         for x in 0..d {
@@ -280,23 +369,28 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (s, t, d) = (p["s"] as usize, p["t"] as usize, p["d"] as usize);
     let (q, k, v) = (inputs[Q].f32(), inputs[K].f32(), inputs[V].f32());
     let scale = 1.0 / (d as f32).sqrt();
+    let masks = Masks::behind(p, INPUTS);
     outputs[0].par_chunks_mut(d).enumerate().for_each_init(Vec::new, |scores: &mut Vec<f32>, (row, out)| {
-        let (head, i) = (row / s / group(p) as usize, row % s);
+        let head = row / s / group(p) as usize;
         let query = &q[row * d..][..d];
-        let keys = k[head * t * d..][..t * d].chunks_exact(d).take(visible(p, i as u64) as usize);
+        let keys = k[head * t * d..][..t * d].chunks_exact(d).take(masks.seen_by_host(inputs, row));
         scores.clear();
         scores.extend(keys.map(|key| dense::dot(query, key) * scale));
+        if let Some(mask) = masks.row_on_host(inputs, row) {
+            scores.iter_mut().zip(mask).for_each(|(score, added)| *score += added);
+        }
         let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let mut sum = 0.0;
         out.fill(0.0);
+        if max == f32::NEG_INFINITY {
+            return;
+        }
         for (score, value) in scores.iter().zip(v[head * t * d..].chunks_exact(d)) {
             let weight = (score - max).exp();
             sum += weight;
             dense::add(out, weight, value);
         }
-        if sum > 0.0 {
-            out.iter_mut().for_each(|o| *o /= sum);
-        }
+        out.iter_mut().for_each(|o| *o /= sum);
     });
 }
 
@@ -342,35 +436,38 @@ fn counted(p: &Problem, operations: u64) -> u64 {
 fn sizes(p: &Problem) -> (u64, u64, u64) {
     let (heads, element) = (p["b"] * p["h"], Elem::Real.storage(p.dtype).bytes());
     let (s, t, d) = (p["s"], p["t"], p["d"]);
-    (heads * s * d * element, p["b"] * p["kv"] * t * d * element, heads * s * t * 4)
+    (heads * s * d * element, masks::keys(p) * p["kv"] * d * element, heads * s * t * 4)
 }
 
 /// Operations of one product of depth s, t or d.
 fn product(p: &Problem) -> u64 {
-    counted(p, 2 * p["b"] * p["h"] * p["s"] * p["t"] * p["d"])
+    counted(p, 2 * masks::keys(p) * p["h"] * p["s"] * p["d"])
 }
 
 /// What each query gets from all keys: weights of f32 times rows of an element type.
 fn weighted_sum(p: &Problem, [weights, values, to]: [&'static str; 3]) -> Stage {
     let (queries, keys, scores) = sizes(p);
-    by_tiles(p, ["attention/manual", "attention_weighted_sum"], [p["h"], p["s"], p["d"]], 2)
+    let stage = by_tiles(p, ["attention/manual", "attention_weighted_sum"], [p["h"], p["s"], p["d"]], 2)
         .args([("scores", weights, Write), ("v", values, Read), ("out", to, Write)])
-        .costing(Cost::new(product(p), scores + keys, queries))
+        .costing(Cost::new(product(p), scores + keys, queries));
+    looking(p, Looks::Nowhere, stage)
 }
 
 fn manual(p: &Problem, _caps: &Caps) -> Program {
     let (queries, keys, scores) = sizes(p);
     // Five operations a score (scale, compare, subtract and exponentiate, add, divide), which the rule of the whole
     // leaves out.
-    let softmax = counted(p, 5 * p["b"] * p["h"] * p["s"] * p["t"]);
+    let softmax = counted(p, 5 * masks::keys(p) * p["h"] * p["s"]);
+    let of_scores = by_tiles(p, ["attention/manual", "attention_scores"], [p["h"], p["s"], p["t"]], 2)
+        .args([("scores", Write), ("q", Read), ("k", Read)])
+        .costing(Cost::new(product(p), queries + keys, scores));
+    let of_rows = by_rows(p, "attention/manual", "attention_softmax")
+        .args([("scores", Write)])
+        .costing(Cost::new(softmax, scores, scores));
     Program {
         stages: vec![
-            by_tiles(p, ["attention/manual", "attention_scores"], [p["h"], p["s"], p["t"]], 2)
-                .args([("scores", Write), ("q", Read), ("k", Read)])
-                .costing(Cost::new(product(p), queries + keys, scores)),
-            by_rows(p, "attention/manual", "attention_softmax")
-                .args([("scores", Write)])
-                .costing(Cost::new(softmax, scores, scores)),
+            looking(p, Looks::AtMask, of_scores),
+            looking(p, Looks::AtLengths, of_rows),
             weighted_sum(p, ["scores", "v", "out"]),
         ],
     }
@@ -412,13 +509,13 @@ fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 }
 
 fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
-    stage(p, "attention/flash_mma", "attention_flash_mma")
+    let stage = stage(p, "attention/flash_mma", "attention_flash_mma")
         .consts(&[("ROWS", FLASH_ROWS)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .threads([16, 16, 1])
         .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(FLASH_ROWS))))
-        .costing(cost(p))
-        .into()
+        .costing(cost_of_one_stage(p));
+    looking(p, Looks::AtBoth, stage).into()
 }
 
 fn flash(p: &Problem, caps: &Caps) -> Program {
@@ -440,14 +537,14 @@ fn flash(p: &Problem, caps: &Caps) -> Program {
     // Scores (rows padded by one against bank conflicts), the stage, a number per thread for reductions, and one per
     // row for rescaling: with the defaults below the portable 16 KiB.
     let shared = 4 * (FLASH_ROWS * (FLASH_KEYS + 1) + staged + 256 + FLASH_ROWS);
-    stage(p, "attention/flash", "attention_flash")
+    let stage = stage(p, "attention/flash", "attention_flash")
         .consts(&consts)
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .threads([16, 16, 1])
         .grid(spread(heads * p["s"].div_ceil(u64::from(FLASH_ROWS))))
         .shared(shared)
-        .costing(cost(p))
-        .into()
+        .costing(cost_of_one_stage(p));
+    looking(p, Looks::AtBoth, stage).into()
 }
 
 #[cfg(test)]
@@ -458,7 +555,7 @@ mod tests {
 
     #[test]
     fn the_products_of_manual_are_the_whole_of_the_problem() {
-        for text in ["b1,h2,s31,t67,d72", "b1,h1,s13,t7,d3,causal", "b1,h4,kv2,s5,d8"] {
+        for text in ["b1,h2,s31,t67,d72", "b1,h1,s13,t7,d3,causal", "b1,h4,kv2,s5,d8", "b3,h2,s5,t9,d8,padded"] {
             let case: Case = format!("attention/fwd/{text}/f32/manual").parse().expect("valid");
             let stages = case.program(&crate::testing::mock::caps()).expect("kernels").stages;
             let products: u64 = stages.iter().filter(|s| s.label != "attention_softmax").map(|s| s.cost.flops.0).sum();

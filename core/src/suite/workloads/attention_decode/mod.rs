@@ -12,7 +12,7 @@
 //! Operations are counted as attention's, `4·h·d` a token. Bytes are what of the caches belongs to tokens, with the queries,
 //! the output and what is looked up.
 
-use super::attention::{huge, saturated};
+use super::attention::{huge, ragged, saturated};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
 use crate::suite::{
@@ -149,16 +149,7 @@ fn length(shape: &Shape, i: u64) -> u64 {
     if !shape.has("ragged") {
         return shape["t"];
     }
-    // From the longest on in steps of about three eighths of all, so that neighbours differ.
-    let (b, t) = (shape["b"], shape["t"]);
-    let step = (3 * b / 8).max(1);
-    let step = (step..).find(|step| common_divisor(*step, b) == 1).expect("b + 1 at the latest");
-    let rank = (u128::from(i) * u128::from(step) % u128::from(b)) as u64;
-    t - (u128::from(rank) * u128::from(t) / u128::from(b)) as u64
-}
-
-fn common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
+    ragged(i, shape["b"], shape["t"])
 }
 
 fn normal(_: &Shape, draw: Draw) -> f64 {

@@ -2,7 +2,7 @@
 //!
 //! The forward pass runs before the timing. Operations: four an element. Bytes: two matrices read, one written.
 
-use super::{by_rows, huge_x, kept, masked_x, matrix, normal, probabilities};
+use super::{by_rows, huge_x, kept, masked_x, matrix, matrix_of, normal, probabilities};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
@@ -37,7 +37,7 @@ pub fn form() -> Form {
             Variant::kernel(
                 "naive",
                 "a workgroup a row, two passes over it by single elements: the sum of y·dout, the gradient",
-                |p, _| by_rows(p, "softmax_backward_naive").args(ARGS).costing(cost(p)).into(),
+                |p, _| by_rows(matrix_of(p), "softmax_backward_naive").args(ARGS).costing(cost(p)).into(),
             ),
             Variant::kernel(
                 "row",
@@ -142,13 +142,16 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
     }
 }
 
+/// CUDA's text, and WGSL's for pieces of one element and of four.
+pub(in crate::suite) const BACKWARD: [&str; 3] = ["softmax/backward", "softmax/backward1", "softmax/backward4"];
+
 /// The parameter, and the buffer where it is called otherwise.
 const ARGS: [(&str, &str, crate::suite::Access); 3] = [("y", "out", Read), ("dout", "dout", Read), ("dx", "dx", Write)];
 
 fn row(p: &Problem, caps: &Caps) -> Program {
     kept(p, caps)
         .expect("the plan asks first")
-        .stage(caps, ["softmax/backward", "softmax/backward1", "softmax/backward4"], "softmax_backward_row")
+        .stage(caps, BACKWARD, "softmax_backward_row")
         .args(ARGS)
         .costing(cost(p))
         .into()

@@ -11,7 +11,7 @@ use crate::suite::{
 };
 use rayon::prelude::*;
 
-mod backward;
+pub(super) mod backward;
 
 const X: usize = 0;
 
@@ -170,20 +170,20 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 const ROW_THREADS: u32 = 128;
 
 /// A stage with one workgroup a row.
-fn by_rows(p: &Problem, entry: &'static str) -> Stage {
+pub(in crate::suite) fn by_rows(of: Rows2d, entry: &'static str) -> Stage {
     Stage::kernel(entry, "softmax/naive", entry)
-        .consts(&[("ROWS", p["r"] as u32), ("COLUMNS", p["c"] as u32), ("ROW_THREADS", ROW_THREADS)])
+        .consts(&[("ROWS", of.rows as u32), ("COLUMNS", of.columns as u32), ("ROW_THREADS", ROW_THREADS)])
         .threads([ROW_THREADS, 1, 1])
-        .grid(spread(p["r"]))
+        .grid(spread(of.rows))
         .shared(ROW_THREADS * 4)
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
-    by_rows(p, "softmax_naive").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
+    by_rows(matrix_of(p), "softmax_naive").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
 }
 
 /// CUDA's text, and WGSL's for pieces of one element and of four.
-const FORWARD: [&str; 3] = ["softmax/forward", "softmax/forward1", "softmax/forward4"];
+pub(in crate::suite) const FORWARD: [&str; 3] = ["softmax/forward", "softmax/forward1", "softmax/forward4"];
 
 fn matrix_of(p: &Problem) -> Rows2d {
     Rows2d { rows: p["r"], columns: p["c"] }
@@ -195,7 +195,7 @@ fn online(p: &Problem, caps: &Caps) -> Program {
 }
 
 /// Elements up to which a warp keeps a row, by thread.
-const OF_A_WARP: u64 = 40;
+pub(in crate::suite) const OF_A_WARP: u64 = 40;
 
 fn kept(p: &Problem, caps: &Caps) -> Result<RowShare, String> {
     RowShare::kept(matrix_of(p), p.dtype, caps, OF_A_WARP)

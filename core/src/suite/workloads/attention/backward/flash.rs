@@ -1,5 +1,6 @@
 //! The variants that make the probabilities anew from the log-sum-exp of each row: no matrix of scores.
 
+use super::super::masks::{Looks, looking};
 use super::super::{product, sizes, stage};
 use super::delta;
 use crate::suite::Access::{Read, Write};
@@ -57,17 +58,13 @@ pub fn flash(p: &Problem, caps: &Caps) -> Program {
         ("delta", "delta", Read),
         ("gradient", "dq", Write),
     ];
-    Program {
-        stages: vec![
-            delta(p),
-            by_own_rows(p, caps, ["attention/flash_dkdv", "attention_flash_dkdv"], [p["kv"], p["t"]])
-                .args(OF_KEYS)
-                .costing(Cost::new(4 * product(p), operands(p), 2 * keys)),
-            by_own_rows(p, caps, ["attention/flash_dq", "attention_flash_dq"], [p["h"], p["s"]])
-                .args(of_queries)
-                .costing(Cost::new(3 * product(p), operands(p), queries)),
-        ],
-    }
+    let dkdv = by_own_rows(p, caps, ["attention/flash_dkdv", "attention_flash_dkdv"], [p["kv"], p["t"]])
+        .args(OF_KEYS)
+        .costing(Cost::new(4 * product(p), operands(p), 2 * keys));
+    let dq = by_own_rows(p, caps, ["attention/flash_dq", "attention_flash_dq"], [p["h"], p["s"]])
+        .args(of_queries)
+        .costing(Cost::new(3 * product(p), operands(p), queries));
+    Program { stages: vec![delta(p), looking(p, Looks::AtBoth, dkdv), looking(p, Looks::AtBoth, dq)] }
 }
 
 /// Stages before and after one that adds up dQ in f32 by atomic additions.
@@ -83,7 +80,7 @@ fn summing(p: &Problem, sums: Stage) -> Program {
         .costing(Cost::new(0, elements * 4, queries));
     let zero = Stage::fill("attention_dq_zero", "dq_sum", 0).costing(Cost::new(0, 0, elements * 4));
     let sums = sums.costing(Cost::new(5 * product(p), operands(p), elements * 4 + 2 * keys));
-    Program { stages: vec![delta(p), zero, sums, convert] }
+    Program { stages: vec![delta(p), zero, looking(p, Looks::AtBoth, sums), convert] }
 }
 
 pub fn flash_atomic(p: &Problem, caps: &Caps) -> Program {
