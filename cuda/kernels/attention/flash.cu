@@ -16,6 +16,7 @@ extern "C" __global__ void __launch_bounds__(256)
                     elem* __restrict__ out
 #when OWN_LENGTHS , const unsigned* __restrict__ lengths
 #when BIASED , const elem* __restrict__ mask
+#when KEEPS_LSE , float* __restrict__ lse
     ) {
     Masks masks;
 #when OWN_LENGTHS     masks.lengths = lengths;
@@ -101,6 +102,8 @@ extern "C" __global__ void __launch_bounds__(256)
         const unsigned row = row0 + 4 * ty + r;
         if (row >= S) continue;
         const float inverse = sum[r] > 0.0f ? 1.0f / sum[r] : 0.0f;
+        // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
+#when KEEPS_LSE         if (tx == 0) lse[head * S + row] = sum[r] > 0.0f ? max[r] / LOG2_E + logf(sum[r]) : 0.0f;
 #pragma unroll
         for (unsigned j = 0; j < COLUMNS; j++) {
             const float4 x = acc[r][j];

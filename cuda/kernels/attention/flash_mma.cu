@@ -20,6 +20,7 @@ extern "C" __global__ void __launch_bounds__(256)
                     elem* __restrict__ out
 #when OWN_LENGTHS , const unsigned* __restrict__ lengths
 #when BIASED , const elem* __restrict__ mask
+#when KEEPS_LSE , float* __restrict__ lse
     ) {
     Masks masks;
 #when OWN_LENGTHS     masks.lengths = lengths;
@@ -165,6 +166,9 @@ extern "C" __global__ void __launch_bounds__(256)
         theirs[r] = exp2f(other_max - common);
         const float total = sum[r] * mine[r] + other_sum * theirs[r];
         const float inverse = total > 0.0f ? 1.0f / total : 0.0f;
+        // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
+#when KEEPS_LSE         const float logarithm = total > 0.0f ? common / LOG2_E + logf(total) : 0.0f;
+#when KEEPS_LSE         if (half == 0 && lane % 4 == 0 && my_rows[r] < S) lse[head * S + my_rows[r]] = logarithm;
         mine[r] *= inverse;
         theirs[r] *= inverse;
     }

@@ -47,6 +47,7 @@ extern "C" __global__ void attention_scores(float* __restrict__ scores, const el
 
 extern "C" __global__ void attention_softmax(float* __restrict__ scores
 #when OWN_LENGTHS , const unsigned* __restrict__ lengths
+#when KEEPS_LSE , float* __restrict__ lse
     ) {
     Masks masks;
 #when OWN_LENGTHS     masks.lengths = lengths;
@@ -62,6 +63,7 @@ extern "C" __global__ void attention_softmax(float* __restrict__ scores
     float sum = 0.0f;
     for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) sum += expf(weights[j] - max);
     sum = block_sum(sum, partial);
+#when KEEPS_LSE     if (threadIdx.x == 0) lse[row] = sum > 0.0f ? max + logf(sum) : 0.0f;
     for (unsigned j = threadIdx.x; j < T; j += ROW_THREADS) {
         // Where all that a row sees is hidden, its sum is zero.
         weights[j] = j < seen && sum > 0.0f ? expf(weights[j] - max) / sum : 0.0f;

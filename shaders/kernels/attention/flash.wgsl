@@ -14,6 +14,7 @@
 @group(0) @binding(1) var<storage, read> k: array<elem>;
 @group(0) @binding(2) var<storage, read> v: array<elem>;
 @group(0) @binding(3) var<storage, read_write> out: array<elem>;
+#when KEEPS_LSE @group(0) @binding(LSE_AT) var<storage, read_write> lse: array<f32>;
 
 const QUARTER: u32 = DEPTH / 4u;
 const WIDTH: u32 = COLUMNS * 16u;
@@ -199,6 +200,8 @@ fn attention_flash(
     // A row that sees no key has sum zero and output zero.
     if my_part == 0u {
         rescale[my_row] = select(0.0, 1.0 / sum, sum > 0.0);
+        // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
+#when KEEPS_LSE         if first_row + my_row < S { lse[head * S + first_row + my_row] = select(0.0, top / LOG2_E + log(sum), sum > 0.0); }
     }
     workgroupBarrier();
     let row = local.y * 4u;

@@ -10,6 +10,8 @@
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read_write> scores: array<f32>;
+// Of the second stage.
+#when KEEPS_LSE @group(0) @binding(LSE_AT) var<storage, read_write> lse: array<f32>;
 // Of the first stage.
 @group(0) @binding(1) var<storage, read> q: array<elem>;
 @group(0) @binding(2) var<storage, read> k: array<elem>;
@@ -88,6 +90,7 @@ fn attention_softmax(
         sum += weight;
     }
     sum = row_sum(lane, sum);
+#when KEEPS_LSE     if lane == 0u { lse[row] = select(0.0, top + log(sum), sum > 0.0); }
     for (var j = lane; j < T; j += ROW_THREADS) {
         // Where all that a row sees is hidden, its sum is zero.
         if j < seen && sum > 0.0 {

@@ -17,7 +17,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs,
-    Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, dense, spread,
+    Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Work, Workload, dense,
+    spread,
 };
 use rayon::prelude::*;
 
@@ -394,6 +395,27 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     });
 }
 
+/// The constant that says whether a stage leaves the log-sum-exp of its rows in a buffer, which training wants of the forward
+/// pass: see [`keeping_lse`].
+const KEEPS_LSE: &str = "KEEPS_LSE";
+
+/// Stages of the forward form, one of which leaves the log-sum-exp of every row of scores in the buffer `lse`, `[b, h, s]`; of
+/// the variants `manual`, `flash` and `flash_mma`.
+///
+/// # Panics
+/// Where none of them can.
+pub(in crate::suite) fn keeping_lse(mut stages: Vec<Stage>) -> Vec<Stage> {
+    let asked =
+        |stage: &&mut Stage| ["attention_softmax", "attention_flash", "attention_flash_mma"].contains(&stage.entry());
+    let stage = stages.iter_mut().find(asked).expect("a variant that goes over whole rows");
+    let at = stage.args.len() as u32;
+    let Work::Kernel(kernel) = &mut stage.work else { unreachable!("asked by its entry point") };
+    kernel.consts.retain(|(name, _)| *name != KEEPS_LSE);
+    kernel.consts.extend([(KEEPS_LSE, true.into()), ("LSE_AT", at.into())]);
+    stage.args.push(("lse", Write).into());
+    stages
+}
+
 /// A stage with the constants that all stages share.
 fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     Stage::kernel(entry, text, entry)
@@ -413,6 +435,7 @@ fn by_tiles(p: &Problem, [text, entry]: [&'static str; 2], [heads, rows, cols]: 
     let tile = TILE as u32;
     stage(p, text, entry)
         .consts(&[("TILE", tile), ("ROW_THREADS", ROW_THREADS)])
+        .consts(&[(KEEPS_LSE, false)])
         .threads([tile, tile, 1])
         .grid(spread(p["b"] * heads * rows.div_ceil(TILE) * cols.div_ceil(TILE)))
         .shared(kept * tile * tile * 4)
@@ -422,6 +445,7 @@ fn by_tiles(p: &Problem, [text, entry]: [&'static str; 2], [heads, rows, cols]: 
 fn by_rows(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
     stage(p, text, entry)
         .consts(&[("TILE", TILE as u32), ("ROW_THREADS", ROW_THREADS)])
+        .consts(&[(KEEPS_LSE, false)])
         .threads([ROW_THREADS, 1, 1])
         .grid(spread(p["b"] * p["h"] * p["s"]))
         .shared(ROW_THREADS * 4)
@@ -511,6 +535,7 @@ fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
     let stage = stage(p, "attention/flash_mma", "attention_flash_mma")
         .consts(&[("ROWS", FLASH_ROWS)])
+        .consts(&[(KEEPS_LSE, false)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .threads([16, 16, 1])
         .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(FLASH_ROWS))))
@@ -539,6 +564,7 @@ fn flash(p: &Problem, caps: &Caps) -> Program {
     let shared = 4 * (FLASH_ROWS * (FLASH_KEYS + 1) + staged + 256 + FLASH_ROWS);
     let stage = stage(p, "attention/flash", "attention_flash")
         .consts(&consts)
+        .consts(&[(KEEPS_LSE, false)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .threads([16, 16, 1])
         .grid(spread(heads * p["s"].div_ceil(u64::from(FLASH_ROWS))))

@@ -24,7 +24,7 @@ use crate::suite::{
     Problem, Product, Program, Rate, Rearrange, Reference, Rows, Shape, Stage, Stored, Tolerance, Variant,
 };
 
-const DOUT: usize = 1 + LEARNED.len();
+pub(super) const DOUT: usize = 1 + LEARNED.len();
 
 /// The form.
 pub fn form() -> Form {
@@ -69,7 +69,7 @@ pub fn form() -> Form {
     }
 }
 
-fn shapes(preset: Preset) -> &'static [&'static str] {
+pub(super) fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => &["b1,s64,h8,d64,f2048", "b1", "b8", "b8,kept"],
         _ => &["b1,s64,h8,d64,f2048", "b8", "b128", "b1024", "b1024,kept"],
@@ -81,18 +81,36 @@ fn gradient_of_items(shape: &Shape, draw: Draw) -> f64 {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let (b, h, s, d, c, f, rows) = (p["b"], p["h"], p["s"], p["d"], width(p), p["f"], row_count(p));
-    let real = |role: Make, name: &'static str, dims: &[u64]| role(name, Elem::Real, dims);
-    let statistics = |name: &'static str| BufferSpec::setup(name, Elem::F32, &[b, s, 1]);
+    let (b, s, f) = (p["b"], p["s"], p["f"]);
     let mut buffers = inputs(p);
-    buffers.push(BufferSpec::input("dout", Elem::Real, &[b, s, c], gradient_of_items));
+    buffers.push(upstream(p));
     buffers.extend(side_by_side_buffers(p));
-    buffers.extend(["q", "k", "v", "mixed"].map(|name| real(BufferSpec::setup, name, &[b, h, s, d])));
-    buffers.push(BufferSpec::setup("lse", Elem::F32, &[b, h, s, 1]));
-    buffers.push(real(BufferSpec::setup, "sum", &[b, s, c]));
-    buffers.extend(["mean1", "rstd1", "mean2", "rstd2"].map(statistics));
-    buffers.push(real(if kept(p) { BufferSpec::setup } else { BufferSpec::scratch }, "pre", &[b, s, f]));
-    buffers.push(real(BufferSpec::output, "dx", &[b, s, c]));
+    buffers.extend(remembered(p, BufferSpec::setup));
+    let pre = if kept(p) { BufferSpec::setup } else { BufferSpec::scratch };
+    buffers.push(pre("pre", Elem::Real, &[b, s, f]));
+    buffers.extend(gradients(p));
+    buffers.extend(scratch(p));
+    buffers
+}
+
+/// The gradient that comes in.
+pub(super) fn upstream(p: &Problem) -> BufferSpec {
+    BufferSpec::input("dout", Elem::Real, &[p["b"], p["s"], width(p)], gradient_of_items)
+}
+
+/// What the forward pass leaves for the backward pass, in buffers of one role.
+pub(super) fn remembered(p: &Problem, role: Make) -> Vec<BufferSpec> {
+    let (b, h, s, d) = (p["b"], p["h"], p["s"], p["d"]);
+    let mut buffers = ["q", "k", "v", "mixed"].map(|name| role(name, Elem::Real, &[b, h, s, d])).to_vec();
+    buffers.push(role("lse", Elem::F32, &[b, h, s, 1]));
+    buffers.push(role("sum", Elem::Real, &[b, s, width(p)]));
+    buffers.extend(["mean1", "rstd1", "mean2", "rstd2"].map(|name| role(name, Elem::F32, &[b, s, 1])));
+    buffers
+}
+
+/// Gradients of the rows and of what the layer learns.
+pub(super) fn gradients(p: &Problem) -> Vec<BufferSpec> {
+    let (c, f) = (width(p), p["f"]);
     let learned: [(&'static str, &[u64]); 12] = [
         ("dgamma1", &[c]),
         ("dbeta1", &[c]),
@@ -107,7 +125,13 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         ("dw2", &[f, c]),
         ("db2", &[c]),
     ];
-    buffers.extend(learned.map(|(name, dims)| by_element(name, dims)));
+    let dx = BufferSpec::output("dx", Elem::Real, &[p["b"], p["s"], c]);
+    std::iter::once(dx).chain(learned.map(|(name, dims)| by_element(name, dims))).collect()
+}
+
+/// What the stages of either variant leave for each other.
+pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
+    let (b, h, s, d, c, f, rows) = (p["b"], p["h"], p["s"], p["d"], width(p), p["f"], row_count(p));
     let of_rows = [
         ("normed", c),
         ("qkv", 3 * c),
@@ -128,10 +152,11 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         ("product", c),
         ("some", c),
     ];
-    buffers.extend(of_rows.map(|(name, columns)| real(BufferSpec::scratch, name, &[b, s, columns])));
-    buffers.extend(["dmixed", "dq", "dk", "dv"].map(|name| real(BufferSpec::scratch, name, &[b, h, s, d])));
-    buffers.extend(["dwq", "dwk", "dwv"].map(|name| real(BufferSpec::scratch, name, &[c, c])));
-    buffers.extend(["dbq", "dbk", "dbv"].map(|name| real(BufferSpec::scratch, name, &[c])));
+    let real = |name: &'static str, dims: &[u64]| BufferSpec::scratch(name, Elem::Real, dims);
+    let mut buffers = of_rows.map(|(name, columns)| real(name, &[b, s, columns])).to_vec();
+    buffers.extend(["dmixed", "dq", "dk", "dv"].map(|name| real(name, &[b, h, s, d])));
+    buffers.extend(["dwq", "dwk", "dwv"].map(|name| real(name, &[c, c])));
+    buffers.extend(["dbq", "dbk", "dbv"].map(|name| real(name, &[c])));
     buffers.extend(["mean", "rstd"].map(|name| BufferSpec::scratch(name, Elem::F32, &[b, s, 1])));
     let inner = attention(p, Direction::Bwd);
     buffers.extend(["scores", "dscores", "delta", "dq_sum"].map(|name| inner.scratch(name, name)));
@@ -140,9 +165,9 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers
 }
 
-type Make = fn(&'static str, Elem, &[u64]) -> BufferSpec;
+pub(super) type Make = fn(&'static str, Elem, &[u64]) -> BufferSpec;
 
-fn cost(p: &Problem) -> Cost {
+pub(super) fn cost(p: &Problem) -> Cost {
     let ([matrix, learned, middle], element) = (sizes(p), Elem::Real.storage(p.dtype).bytes());
     let [products, attention] = operations(p);
     let pre = if kept(p) { middle } else { 0 };
@@ -160,15 +185,15 @@ const RSTD1: usize = 9;
 const MEAN2: usize = 10;
 const RSTD2: usize = 11;
 const PRE: usize = 12;
-const DX: usize = 13;
+pub(super) const DX: usize = 13;
 const FIRST_LEARNED: usize = 14;
 
-fn checked(p: &Problem, output: usize) -> usize {
+pub(super) fn checked(p: &Problem, output: usize) -> usize {
     if kept(p) || output < PRE { output } else { output + 1 }
 }
 
 /// For a gradient that is so many times as large as a seeded one.
-fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
+pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
     let errors = Errors::of(p, 1.0);
     let Rounding { u, sum: by_width } = Rounding::of(p, width(p));
     let (by_middle, by_rows) = (Rounding::of(p, p["f"]).sum, Rounding::of(p, row_count(p)).sum);
@@ -242,15 +267,15 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 }
 
 /// What the reference knows: of each item its forward pass and its gradients.
-struct Known<'a> {
+pub(super) struct Known<'a> {
     p: &'a Problem,
     inputs: &'a Inputs,
-    items: Items<(Passed<f64>, Gradients<f64>)>,
+    pub(super) items: Items<(Passed<f64>, Gradients<f64>)>,
 }
 
 impl Known<'_> {
     /// The sum over all items of an element of what the layer learns.
-    fn learned(&self, which: usize, at: usize) -> f64 {
+    pub(super) fn learned(&self, which: usize, at: usize) -> f64 {
         self.items.counted().map(|((_, gradients), count)| count * gradients.learned[which][at]).sum()
     }
 
@@ -280,7 +305,8 @@ impl Known<'_> {
     }
 }
 
-fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+/// Both passes of all items that differ.
+pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> Known<'a> {
     let (layer, elements) = (layer_of(p), p["s"] * width(p));
     let of = parameters(|buffer| read(p, inputs, buffer));
     let made = |at: u64| {
@@ -290,7 +316,11 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         let gradients = layer.backward(&of, &passed, &dout);
         (passed, gradients)
     };
-    let known = Known { p, inputs, items: Items::of(inputs, &[X, DOUT], [p["b"], elements], made) };
+    Known { p, inputs, items: Items::of(inputs, &[X, DOUT], [p["b"], elements], made) }
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let known = known(p, inputs);
     Box::new(move |output, row, out| known.row(output, row, out))
 }
 
@@ -327,7 +357,7 @@ fn setup(p: &Problem, caps: &Caps) -> Program {
 }
 
 /// The statistics of a norm in these buffers.
-fn remembering(stages: Vec<Stage>, [mean, rstd]: [&'static str; 2]) -> impl Iterator<Item = Stage> {
+pub(super) fn remembering(stages: Vec<Stage>, [mean, rstd]: [&'static str; 2]) -> impl Iterator<Item = Stage> {
     stages.into_iter().map(move |stage| stage.on_buffers(&[("mean", mean), ("rstd", rstd)]))
 }
 
@@ -335,7 +365,7 @@ fn added(p: &Problem, caps: &Caps, names: [&'static str; 3]) -> Stage {
     add_layernorm::sum_stage(row_count(p) * width(p), p.dtype, caps, names)
 }
 
-fn available(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
+pub(super) fn available(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
     fusable(p, caps, by)?;
     attention(p, Direction::Bwd).available(flash_of(by), caps)?;
     sum_and_norm(p).available("fused", caps)
@@ -395,13 +425,13 @@ fn of_bias(p: &Problem, caps: &Caps, columns: u64, [from, to]: [&'static str; 2]
     [first.called(format!("{label}_{to}")), second.called(to)]
 }
 
-/// The MLP and the second norm: up to `dsum`, the gradient of the sum.
-fn through_mlp(p: &Problem, caps: &Caps, by: By, fused: bool) -> Vec<Stage> {
+/// The MLP, whose argument of GELU is kept or made anew, and the second norm: up to `dsum`, the gradient of the sum.
+fn through_mlp(p: &Problem, caps: &Caps, by: By, fused: bool, kept: bool) -> Vec<Stage> {
     let (made, rows, c, f) = (stages(p, caps, by), row_count(p), width(p), p["f"]);
     let [into, _] = products(p);
     let through = Product::new(rows, f, c).stored(Stored::Nt);
     let mut all = normed(p, caps, ["sum", "normed2"], 1);
-    if !kept(p) {
+    if !kept {
         all.push(
             match by {
                 By::Library => made.library(into, crate::suite::Epilogue::Bias, ["normed2", "w1", "pre"], "b1"),
@@ -441,9 +471,9 @@ fn through_attention(p: &Problem, caps: &Caps, by: By, variant: &str) -> Vec<Sta
     all
 }
 
-fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
+pub(super) fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
     let c = width(p);
-    let mut all = through_mlp(p, caps, by, true);
+    let mut all = through_mlp(p, caps, by, true, kept(p));
     all.extend(through_attention(p, caps, by, flash_of(by)));
     let mut last = Vec::new();
     for (which, gradient) in GRADIENTS.into_iter().enumerate() {
@@ -465,9 +495,14 @@ const WEIGHT_GRADIENTS: [&str; 3] = ["dwq", "dwk", "dwv"];
 const BIAS_GRADIENTS: [&str; 3] = ["dbq", "dbk", "dbv"];
 const WEIGHTS: [&str; 3] = ["wq", "wk", "wv"];
 
-fn unfused(p: &Problem, caps: &Caps) -> Program {
+pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
+    unfused_with(p, caps, kept(p))
+}
+
+/// With GELU's argument there already, or made anew.
+pub(super) fn unfused_with(p: &Problem, caps: &Caps, kept: bool) -> Program {
     let (by, c) = (By::Tiles, width(p));
-    let mut all = through_mlp(p, caps, by, false);
+    let mut all = through_mlp(p, caps, by, false, kept);
     all.extend(through_attention(p, caps, by, "manual"));
     let mut last = normed(p, caps, ["x", "normed"], 0);
     for which in 0..3 {

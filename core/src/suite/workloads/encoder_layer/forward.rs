@@ -1,5 +1,6 @@
 //! The forward pass in stages.
 
+use super::super::attention::keeping_lse;
 use super::super::attention_block::{
     FLASH, attention, output, output_apart, projected, projected_apart, row_count, stages, unfused as attention_apart,
     width,
@@ -7,7 +8,7 @@ use super::super::attention_block::{
 use super::super::linear::stages::{By, Then};
 use super::super::{add_layernorm, gelu};
 use super::kept;
-use crate::suite::{BufferSpec, Caps, Direction, Elem, Epilogue, Inner, Problem, Product, Program, Stage};
+use crate::suite::{Access, BufferSpec, Caps, Direction, Elem, Epilogue, Inner, Problem, Product, Program, Stage};
 
 /// What the profile sums up by.
 pub(super) const NORM1: &str = "first norm";
@@ -147,4 +148,18 @@ pub(super) fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
     let attention = attention(p, Direction::Fwd).stages(flash_of(by), caps, &[("out", "mixed")]);
     all.extend(after_heads(p, caps, by, attention));
     Program { stages: all }
+}
+
+/// A forward pass of a training step: what the backward pass wants stays in buffers of its own.
+pub(super) fn remembering(program: Program) -> Program {
+    let mut norms = 0;
+    let keeping = |stage: Stage| {
+        // The first norm's statistics come first, and the second's behind them, from whichever stages make them.
+        let writes = stage.args.iter().any(|arg| arg.buffer == "mean" && arg.access == Access::Write);
+        norms += usize::from(writes);
+        let [mean, rstd] = [["mean1", "rstd1"], ["mean2", "rstd2"]][norms.saturating_sub(1).min(1)];
+        stage.on_buffers(&[("mean", mean), ("rstd", rstd)])
+    };
+    let stages = program.stages.into_iter().map(keeping).collect();
+    Program { stages: keeping_lse(stages) }
 }

@@ -24,6 +24,7 @@ use crate::suite::{
 };
 
 mod backward;
+mod both;
 mod forward;
 mod layer;
 
@@ -60,7 +61,7 @@ pub fn workload() -> Workload {
             let (rows, c, f) = (shape["b"] * shape["s"], shape["h"] * shape["d"], shape["f"]);
             [3 * rows * c, rows * f, 3 * c * c, c * f].into_iter().try_for_each(indexable)
         },
-        forms: vec![form(), backward::form()],
+        forms: vec![form(), backward::form(), both::form()],
     }
 }
 

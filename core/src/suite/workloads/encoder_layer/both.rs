@@ -1,0 +1,162 @@
+//! Both directions as in a training step: the forward pass, which leaves what the backward pass wants of it, and the backward
+//! pass behind it. Everything is timed, and all memory is of one program.
+
+use super::super::attention_block::{side_by_side, width};
+use super::super::linear::stages::By;
+use super::backward::{self, DX, Known, available, gradients, known, remembered, upstream};
+use super::forward::{self, fusable, remembering};
+use super::layer::Layer;
+use super::{
+    BQ, BQKV, WQ, WQKV, X, cost as cost_of_forward, inputs, kept, layer_of, parameters, row_beside,
+    side_by_side_buffers,
+};
+use crate::suite::hard::{any, smallest_normal, zero};
+use crate::suite::{
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate,
+    Reference, Rows, Tolerance, Variant,
+};
+
+/// The form.
+pub fn form() -> Form {
+    Form {
+        direction: Direction::FwdBwd,
+        rate: Rate::Flops,
+        headline: Some("b1,s64,h8,d64,f1024"),
+        shapes: backward::shapes,
+        awkward: super::AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance,
+        reference: Reference { row_cost: |p, _| p["s"] * width(p), rows },
+        setup: Some(side_by_side),
+        host: Some(host),
+        variants: vec![
+            Variant::kernel(
+                "unfused",
+                "the unfused forms of both directions; GELU's argument stays in memory in any case",
+                |p, caps| step(forward::unfused(p, caps), backward::unfused_with(p, caps, true)),
+            ),
+            Variant::kernel("fused", "the fused forms of both directions", |p, caps| fused(p, caps, By::Tiles))
+                .available(|p, caps| possible(p, caps, By::Tiles)),
+            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+                fused(p, caps, By::Mma)
+            })
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| possible(p, caps, By::Mma)),
+            Variant::kernel("vendor", "the same with products by the vendor's library, cuBLASLt", |p, caps| {
+                fused(p, caps, By::Library)
+            })
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| possible(p, caps, By::Library)),
+        ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        fallback: &["mma", "fused", "unfused"],
+        preconditions: Vec::new(),
+        hard: hard(),
+        only: None,
+    }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let mut buffers = inputs(p);
+    buffers.push(upstream(p));
+    buffers.extend(side_by_side_buffers(p));
+    buffers.push(BufferSpec::output("out", Elem::Real, &[p["b"], p["s"], width(p)]));
+    buffers.extend(gradients(p));
+    buffers.extend(remembered(p, BufferSpec::scratch));
+    buffers.push(BufferSpec::scratch("pre", Elem::Real, &[p["b"], p["s"], p["f"]]));
+    let mut known: Vec<&str> = buffers.iter().map(|spec| spec.name).collect();
+    for spec in backward::scratch(p).into_iter().chain(forward::scratch(p)) {
+        if !known.contains(&spec.name) {
+            known.push(spec.name);
+            buffers.push(spec);
+        }
+    }
+    buffers
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (there, back) = (cost_of_forward(p), backward::cost(p));
+    Cost::new(there.flops.0 + back.flops.0, there.read.0 + back.read.0, there.written.0 + back.written.0)
+}
+
+/// The checked buffers from the third on: the result, and gradients in the order of the backward form.
+const OUT: usize = 2;
+
+/// What the backward form calls an output of this one.
+fn in_backward(p: &Problem, output: usize) -> usize {
+    let dx = (0..).find(|output| backward::checked(p, *output) == DX).expect("among its outputs");
+    output - OUT - 1 + dx
+}
+
+fn tolerance(p: &Problem, output: usize) -> Tolerance {
+    match output {
+        WQKV | BQKV => super::tolerance(p, output, 1.0),
+        OUT => super::tolerance(p, OUT + usize::from(kept(p)), 1.0),
+        // What is between the directions is rounded as the backward form's own inputs are.
+        gradient => backward::tolerance(p, in_backward(p, gradient), 1.0),
+    }
+}
+
+fn hard() -> Vec<Hard> {
+    vec![Hard {
+        name: "zeros",
+        about: "no gradient: the result is as usual, and every gradient is zero",
+        applies: any,
+        fills: |_| vec![("dout", zero)],
+        tolerance: |p, output| match output {
+            0..=OUT => tolerance(p, output),
+            _ => Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "sums of zeros are zero" },
+        },
+    }]
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let (s, c) = (p["s"], width(p));
+    let known: Known<'a> = known(p, inputs);
+    let within = move |from: &[f64], row: u64| from[(row % s * c) as usize..][..c as usize].to_vec();
+    Box::new(move |output, row, out| match output {
+        WQKV => row_beside(p, inputs, WQ, row, out),
+        BQKV => row_beside(p, inputs, BQ, 0, out),
+        OUT => out.copy_from_slice(&within(&known.items.item(row / s).0.out, row)),
+        gradient if gradient == OUT + 1 => out.copy_from_slice(&within(&known.items.item(row / s).1.dx, row)),
+        learned => out[0] = known.learned(learned - OUT - 2, row as usize),
+    })
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (layer, elements): (Layer, usize) = (layer_of(p), (p["s"] * width(p)) as usize);
+    let of = parameters(|buffer| inputs[buffer].f32().to_vec());
+    let [out, dx, learned @ ..] = outputs else { unreachable!("the result, and gradients") };
+    learned.iter_mut().for_each(|sums| sums.fill(0.0));
+    let items = inputs[X].f32().chunks_exact(elements).zip(inputs[backward::DOUT].f32().chunks_exact(elements));
+    let results = out.chunks_exact_mut(elements).zip(dx.chunks_exact_mut(elements));
+    for ((x, dout), (out, dx)) in items.zip(results) {
+        let passed = layer.forward(x, &of);
+        let gradients = layer.backward(&of, &passed, dout);
+        out.copy_from_slice(&passed.out);
+        dx.copy_from_slice(&gradients.dx);
+        for (sums, gradient) in learned.iter_mut().zip(&gradients.learned) {
+            sums.iter_mut().zip(gradient).for_each(|(sum, gradient)| *sum += gradient);
+        }
+    }
+}
+
+/// One direction behind the other; stages of the same name are told apart.
+fn step(there: Program, back: Program) -> Program {
+    let there = remembering(there).stages;
+    let back = back.stages.into_iter().map(|stage| {
+        let label = format!("backward_{}", stage.label);
+        stage.called(label)
+    });
+    Program { stages: there.into_iter().chain(back).collect() }
+}
+
+fn possible(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
+    fusable(p, caps, by).and_then(|()| available(p, caps, by))
+}
+
+fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
+    step(forward::fused(p, caps, by), backward::fused(p, caps, by))
+}
