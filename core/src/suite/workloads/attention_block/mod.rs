@@ -152,6 +152,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::scratch("product", Elem::Real, &[b, s, c]),
         BufferSpec::scratch("rows", Elem::Real, &[b, s, c]),
         BufferSpec::scratch("qkv", Elem::Real, &[b, s, 3 * c]),
+        BufferSpec::scratch("wide", Elem::Real, &[b, s, 3 * c]),
         BufferSpec::scratch("q", Elem::Real, &[b, h, s, d]),
         BufferSpec::scratch("k", Elem::Real, &[b, h, s, d]),
         BufferSpec::scratch("v", Elem::Real, &[b, h, s, d]),
@@ -375,14 +376,9 @@ pub(in crate::suite) fn merge(p: &Problem, caps: &Caps) -> Stage {
 
 /// Queries, keys and values of a buffer's rows by one product.
 pub(in crate::suite) fn projected(p: &Problem, caps: &Caps, by: By, x: &'static str) -> Vec<Stage> {
-    let (made, c) = (stages(p, caps, by), width(p));
+    let c = width(p);
     let wide = Product::new(row_count(p), 3 * c, c);
-    let names = [x, "wqkv", "qkv"];
-    let product = match by {
-        By::Library => made.library(wide, Epilogue::Bias, names, "bqkv"),
-        _ => made.fused(wide, Then::Bias, names, &["bqkv"]),
-    };
-    let mut all = vec![product.called("qkv_product")];
+    let mut all = biased(p, caps, by, wide, [x, "wqkv", "wide", "qkv"], "bqkv", "qkv");
     for which in 0..3 {
         let apart = split(p, 3 * c, which as u64 * c);
         all.push(apart.stage(p.dtype, caps, ["qkv", PROJECTED[which]]).called(SPLIT[which]));
@@ -390,14 +386,33 @@ pub(in crate::suite) fn projected(p: &Problem, caps: &Caps, by: By, x: &'static 
     all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
 }
 
+/// A product with its bias: in one stage, or in two with the sums between them in the third of the buffers.
+fn biased(
+    p: &Problem,
+    caps: &Caps,
+    by: By,
+    product: Product,
+    [a, b, between, to]: [&'static str; 4],
+    bias: &'static str,
+    name: &str,
+) -> Vec<Stage> {
+    let made = stages(p, caps, by);
+    let label = format!("{name}_product");
+    match by {
+        By::Library => vec![made.library(product, Epilogue::Bias, [a, b, to], bias).called(label)],
+        By::Coopmat => vec![
+            made.product(product, [a, b, between]).called(label),
+            made.finish([product.m, product.n], Then::Bias, [between, to], &[bias]).called(format!("{name}_bias")),
+        ],
+        _ => vec![made.fused(product, Then::Bias, [a, b, to], &[bias]).called(label)],
+    }
+}
+
 /// What follows attention.
-pub(in crate::suite) fn output(p: &Problem, caps: &Caps, by: By, out: &'static str) -> [Stage; 2] {
-    let (made, names) = (stages(p, caps, by), ["merged", "wo", out]);
-    let product = match by {
-        By::Library => made.library(square(p), Epilogue::Bias, names, "bo"),
-        _ => made.fused(square(p), Then::Bias, names, &["bo"]),
-    };
-    [merge(p, caps).of(OUT_OF_HEADS), product.called("out_product").of(OUT_OF_HEADS)]
+pub(in crate::suite) fn output(p: &Problem, caps: &Caps, by: By, out: &'static str) -> Vec<Stage> {
+    let mut all = vec![merge(p, caps)];
+    all.extend(biased(p, caps, by, square(p), ["merged", "wo", "product", out], "bo", "out"));
+    all.into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
 }
 
 /// One product into heads and one out of them, around attention.
@@ -425,15 +440,28 @@ fn level2(p: &Problem, caps: &Caps) -> Program {
     around(p, caps, By::Tiles, flash(p, caps, "flash"))
 }
 
+/// How the device's matrix units multiply, and the attention that goes with it.
+fn on_matrix_units(caps: &Caps) -> (By, &'static str) {
+    match caps.dialect {
+        Dialect::Wgsl => (By::Coopmat, "flash_coopmat"),
+        _ => (By::Mma, "flash_mma"),
+    }
+}
+
 /// Why the device has no matrix units for it, if so.
 pub(in crate::suite) fn matrix_units(p: &Problem, caps: &Caps) -> Result<(), String> {
-    let inner =
-        attention(p, Direction::Fwd).available("flash_mma", caps).and_then(|()| Product::mma_available(p.dtype, caps));
-    inner.map_err(|why| format!("level2 is the best that this device has: {why}"))
+    let (by, flash) = on_matrix_units(caps);
+    let product = || match by {
+        By::Coopmat => Product::coopmat_available(p.dtype, caps),
+        _ => Product::mma_available(p.dtype, caps),
+    };
+    let both = attention(p, Direction::Fwd).available(flash, caps).and_then(|()| product());
+    both.map_err(|why| format!("level2 is the best that this device has: {why}"))
 }
 
 fn level3(p: &Problem, caps: &Caps) -> Program {
-    around(p, caps, By::Mma, flash(p, caps, "flash_mma"))
+    let (by, attention) = on_matrix_units(caps);
+    around(p, caps, by, flash(p, caps, attention))
 }
 
 fn vendor(p: &Problem, caps: &Caps) -> Program {

@@ -15,6 +15,8 @@ pub(in crate::suite) enum By {
     Tiles,
     /// Tensor cores by warp-wide instructions (CUDA).
     Mma,
+    /// Cooperative matrices, for what is stored row by row (native WGSL).
+    Coopmat,
     /// The vendor's library (CUDA).
     Library,
 }
@@ -81,6 +83,7 @@ impl Stages<'_> {
             By::Elements => product.naive("matmul/naive", "matmul_naive"),
             By::Tiles => product.tiled(self.caps, Tiles::default(), "matmul/tiled", "matmul_tiled"),
             By::Mma => product.mma("matmul/mma", "matmul_mma"),
+            By::Coopmat => product.coopmat("matmul/coopmat", "matmul_coopmat"),
             By::Library => product.library("cublaslt_matmul", Epilogue::Plain),
         };
         stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(product))
@@ -102,7 +105,7 @@ impl Stages<'_> {
         let stage = match self.by {
             By::Tiles => product.tiled(self.caps, Tiles::default(), text, tiled),
             By::Mma => product.mma("linear/mma", mma),
-            By::Elements | By::Library => panic!("only tiles and tensor cores do more than multiply"),
+            By::Elements | By::Coopmat | By::Library => panic!("only tiles and tensor cores do more than multiply"),
         };
         let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
         let whole = self.bytes(product.batch * product.m * product.n);
