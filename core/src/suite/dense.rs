@@ -21,6 +21,16 @@ pub trait Real: Float + Send + Sync + std::iter::Sum {}
 impl Real for f32 {}
 impl Real for f64 {}
 
+/// A float of the host as a double.
+pub fn wide<T: Real>(x: T) -> f64 {
+    x.to_f64().expect("a float")
+}
+
+/// A double as a float of the host.
+pub fn narrow<T: Real>(x: f64) -> T {
+    T::from(x).expect("a float")
+}
+
 /// `a·b`.
 pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     let (heads, tails) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
@@ -68,6 +78,21 @@ pub fn product_of<T: Real>(product: Product, a: &[T], b: &[T]) -> Vec<T> {
     c
 }
 
+/// `A·B` of `[m, n, k]`, both stored row by row.
+pub fn product_nn<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
+    product_of(Product::new(m as u64, n as u64, k as u64), a, b)
+}
+
+/// The same with B stored column by column.
+pub fn product_nt<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
+    product_of(Product::new(m as u64, n as u64, k as u64).stored(Stored::Nt), a, b)
+}
+
+/// The same with A stored column by column.
+pub fn product_tn<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
+    product_of(Product::new(m as u64, n as u64, k as u64).stored(Stored::Tn), a, b)
+}
+
 /// A matrix with rows of so many columns as its transpose.
 fn turned<T: Real>(matrix: &[T], columns: usize) -> Vec<T> {
     let rows = matrix.len() / columns;
@@ -89,6 +114,13 @@ pub fn sum_of_rows<T: Real>(matrix: &[T], out: &mut [T]) {
     let parts: Vec<Vec<T>> = matrix.par_chunks(BLOCK * columns).map(sum).collect();
     out.fill(T::zero());
     parts.iter().for_each(|part| add(out, T::one(), part));
+}
+
+/// The sum of all rows of so many columns.
+pub fn rows_summed<T: Real>(matrix: &[T], columns: usize) -> Vec<T> {
+    let mut sums = vec![T::zero(); columns];
+    sum_of_rows(matrix, &mut sums);
+    sums
 }
 
 /// The same row added to all of a matrix.

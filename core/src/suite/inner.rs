@@ -18,6 +18,11 @@ impl Inner {
         Inner { problem: problem.unwrap_or_else(|why| panic!("{workload}/{}/{shape}: {why}", direction.name())) }
     }
 
+    /// The problem itself: what a larger reference asks the smaller one's own functions about.
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
     /// Whether a variant can compute it on this device.
     ///
     /// # Errors

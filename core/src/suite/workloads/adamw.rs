@@ -181,11 +181,15 @@ fn unbiased(p: &Problem, beta: f64) -> f64 {
 
 /// Parameter and averages of an element after the step.
 fn step(p: &Problem, inputs: &Inputs, at: u64) -> [f64; 3] {
-    let gradient = inputs.at(GRAD, at);
-    let m = BETA1 * inputs.at(M, at) + (1.0 - BETA1) * gradient;
-    let v = BETA2 * inputs.at(V, at) + (1.0 - BETA2) * gradient * gradient;
+    stepped(p, inputs.at(GRAD, at), [PARAM, M, V].map(|buffer| inputs.at(buffer, at)))
+}
+
+/// The same for a gradient, and a parameter with its averages.
+pub(super) fn stepped(p: &Problem, gradient: f64, [param, m, v]: [f64; 3]) -> [f64; 3] {
+    let m = BETA1 * m + (1.0 - BETA1) * gradient;
+    let v = BETA2 * v + (1.0 - BETA2) * gradient * gradient;
     let direction = m / unbiased(p, BETA1) / ((v / unbiased(p, BETA2)).sqrt() + EPS);
-    [(1.0 - RATE * DECAY) * inputs.at(PARAM, at) - RATE * direction, m, v]
+    [(1.0 - RATE * DECAY) * param - RATE * direction, m, v]
 }
 
 /// What the texts are given. Differences from one are taken in f64: in f32 little would be left of `1 − β₂`.

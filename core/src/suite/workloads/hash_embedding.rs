@@ -117,7 +117,8 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-fn any_id(_: &Shape, draw: Draw) -> f64 {
+/// A feature's id.
+pub(super) fn any_id(_: &Shape, draw: Draw) -> f64 {
     (draw.bits() >> 32) as f64
 }
 
@@ -126,7 +127,12 @@ fn group_of_row(p: &Shape, draw: Draw) -> f64 {
     if !p.has("sorted") {
         return draw.below(groups) as f64;
     }
-    // Ascending by construction: row i falls somewhere in the i-th of `rows` equal slices of the groups.
+    rising(draw, rows, groups)
+}
+
+/// The group of a row where rows are sorted: ascending by construction, as row i falls somewhere in the i-th of `rows` equal
+/// slices of the groups.
+pub(super) fn rising(draw: Draw, rows: u64, groups: u64) -> f64 {
     let slice = (u128::from(draw.index) << 32) + u128::from(draw.bits() >> 32);
     ((slice * u128::from(groups)) / (u128::from(rows) << 32)) as f64
 }
@@ -169,7 +175,7 @@ fn hash(id: u32) -> u32 {
 }
 
 /// Column and sign of a feature.
-fn place(id: u32, dim: u32) -> (u32, f64) {
+pub(super) fn place(id: u32, dim: u32) -> (u32, f64) {
     let h = hash(id);
     ((h & 0x7FFF_FFFF) % dim, if h >> 31 == 1 { -1.0 } else { 1.0 })
 }

@@ -203,7 +203,7 @@ fn hard_sets(usual: fn(&Problem, usize) -> Tolerance, of_huge: fn(&Problem, usiz
 }
 
 /// An element's part of the loss.
-fn term(p: &Problem, pred: f64, target: f64) -> f64 {
+pub(super) fn term(p: &Problem, pred: f64, target: f64) -> f64 {
     let size = target.abs();
     let along = if target < 0.0 { -pred } else { pred };
     let factor = p["k"] as f64;
@@ -216,7 +216,7 @@ fn sign(x: f64) -> f64 {
 }
 
 /// The derivative of that by the prediction.
-fn slope(p: &Problem, pred: f64, target: f64) -> f64 {
+pub(super) fn slope(p: &Problem, pred: f64, target: f64) -> f64 {
     let size = target.abs();
     let toward = if target < 0.0 { -1.0 } else { 1.0 };
     let factor = p["k"] as f64;

@@ -3,8 +3,7 @@
 use super::super::attention_block::heads::{Attended, Heads};
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::layernorm::EPS;
-use crate::suite::dense::{Real, add_to_rows, product_of, sum, sum_of_rows};
-use crate::suite::{Product, Stored};
+use crate::suite::dense::{Real, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, sum, wide};
 
 /// What a layer learns, each in the order of its buffer.
 #[derive(Clone)]
@@ -22,30 +21,6 @@ pub(super) struct Parameters<T> {
     pub(super) b1: Vec<T>,
     pub(super) w2: Vec<T>,
     pub(super) b2: Vec<T>,
-}
-
-/// A product of dense matrices, of which one may be stored column by column.
-fn stored<T: Real>(stored: Stored, a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
-    product_of(Product::new(m as u64, n as u64, k as u64).stored(stored), a, b)
-}
-
-fn product_nn<T: Real>(a: &[T], b: &[T], sizes: [usize; 3]) -> Vec<T> {
-    stored(Stored::Nn, a, b, sizes)
-}
-
-fn product_nt<T: Real>(a: &[T], b: &[T], sizes: [usize; 3]) -> Vec<T> {
-    stored(Stored::Nt, a, b, sizes)
-}
-
-fn product_tn<T: Real>(a: &[T], b: &[T], sizes: [usize; 3]) -> Vec<T> {
-    stored(Stored::Tn, a, b, sizes)
-}
-
-/// The sum of all rows of so many columns.
-fn rows_summed<T: Real>(matrix: &[T], columns: usize) -> Vec<T> {
-    let mut sums = vec![T::zero(); columns];
-    sum_of_rows(matrix, &mut sums);
-    sums
 }
 
 /// Sizes of a layer.
@@ -82,14 +57,6 @@ pub(super) struct Gradients<T> {
     pub(super) dx: Vec<T>,
     /// Of what the layer learns, in the order in which they are outputs.
     pub(super) learned: [Vec<T>; 12],
-}
-
-fn wide<T: Real>(x: T) -> f64 {
-    x.to_f64().expect("a float")
-}
-
-fn narrow<T: Real>(x: f64) -> T {
-    T::from(x).expect("a float")
 }
 
 fn norm<T: Real>(x: &[T], gamma: &[T], beta: &[T]) -> Normed<T> {

@@ -1,0 +1,316 @@
+//! One whole step of training a small model of tables: forward, backward, and AdamW on everything that it learns.
+//!
+//! A sample has features, which are hashed, a category, and a target for each of two heads:
+//!
+//! - `x = hashed + table[category]`, `[n, d]`: its features by `hash_embedding`, `e` for each sample and sorted by it, and
+//!   the row of its category in a learned table `[v, d]`;
+//! - `hidden = gelu(x·w1 + b1)`, `[n, f]`, by the tanh formula, with `w1` `[d, f]`;
+//! - `pred = hidden·w2 + b2`, `[n, 2]`: a column for each head, with `w2` `[f, 2]`;
+//! - `loss = loss_smape(pred, targets)` over both heads.
+//!
+//! Backward from `dloss`, which is one, or the factor that losses are scaled by, with `∘` for products of elements:
+//! `dpred` by `loss_smape`; `dw2 = hiddenᵀ·dpred`; `dpre = (dpred·w2ᵀ) ∘ gelu′(x·w1 + b1)`; `dw1 = xᵀ·dpre`;
+//! `dx = dpre·w1ᵀ`; the gradients of `b1` and `b2` are sums over samples, and the table's row of a category is given the sum of
+//! `dx` over the samples that have it. Hashed features have no parameters. Then `adamw` takes its step `t` on `table`, `w1`, `b1`,
+//! `w2` and `b2`, with two averages of each, in place; rows of the table that no sample took follow their averages, too.
+//!
+//! Operations: `6·n·f·(d + 2)` of the products, and fourteen for each parameter. Everything is in f32, as hashed features are.
+
+use self::model::{Batch, Model, Parameter};
+use super::hash_embedding::{any_id, rising};
+use super::linear::stages::most_parts;
+use crate::suite::hard::{any, zero, zipf};
+use crate::suite::{
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Precondition, Preset,
+    Problem, Rate, Reference, Rows, Shape, Variant, Workload, indexable,
+};
+
+mod model;
+mod stages;
+mod tolerance;
+
+/// Columns of what is predicted.
+const HEADS: u64 = 2;
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "a whole step of training a small model of tables",
+        axes: const {
+            &[
+                Axis::extent("n", "samples"),
+                Axis::extent("e", "hashed features of a sample"),
+                Axis::extent("v", "categories"),
+                Axis::extent("d", "width of the embeddings"),
+                Axis::extent("f", "width in the middle of the MLP"),
+                Axis::optional("t", "step of the optimiser, counted from one", 1, 100),
+            ]
+        },
+        dtypes: &[DType::F32],
+        validate: |shape| {
+            let (n, v, d, f) = (shape["n"], shape["v"], shape["d"], shape["f"]);
+            [n * shape["e"], n * d, n * f, HEADS * n, v * d, d * f, HEADS * f].into_iter().try_for_each(indexable)
+        },
+        forms: vec![form()],
+    }
+}
+
+fn form() -> Form {
+    Form {
+        direction: Direction::FwdBwd,
+        rate: Rate::Flops,
+        headline: Some("n4096,e8,v1000,d64,f256"),
+        shapes,
+        awkward: &[
+            "n1,e1,v1,d1,f1,t1",
+            "n3,e2,v5,d2,f3",
+            "n9,e3,v4,d260,f5",
+            "n1100,e2,v13,d20,f36",
+            "n130,e4,v67,d67,f70,t1000",
+        ],
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance::seeded(p, output, 1.0),
+        reference: Reference { row_cost, rows },
+        setup: None,
+        host: Some(host),
+        variants: vec![
+            Variant::kernel(
+                "separate",
+                "every step a stage: biases, GELU and its slope beside the products, the loss in two passes, and four stages of \
+                 the optimiser for each parameter",
+                stages::separate,
+            ),
+            Variant::kernel(
+                "fused",
+                "features summed by their owners without atomics; biases, GELU and its slope done to sums in registers; the loss in one \
+                 pass, and one stage of the optimiser for each parameter",
+                stages::fused,
+            ),
+        ],
+        fallback: &["fused", "separate"],
+        preconditions: vec![
+            Precondition::Below { buffer: "group", bound: |p| p["n"] },
+            Precondition::Ascending { buffer: "group", when: |_| true },
+            Precondition::Below { buffer: "category", bound: |p| p["v"] },
+        ],
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["n4096,e8,v1000,d64,f256", "n16384,e8,v1000,d128,f512"],
+        _ => &[
+            "n1024,e8,v1000,d64,f256",
+            "n4096,e8,v1000,d64,f256",
+            "n4096,e8,v10000,d64,f256",
+            "n16384,e8,v1000,d128,f512",
+            "n65536,e8,v1000,d64,f256",
+        ],
+    }
+}
+
+/// The inputs that are not changed, in buffer order.
+const ID: usize = 0;
+const GROUP: usize = 1;
+const WEIGHT: usize = 2;
+const CATEGORY: usize = 3;
+const TARGETS: usize = 4;
+const DLOSS: usize = 5;
+/// What is learned follows: of each parameter itself and its averages.
+const LEARNED: usize = 6;
+
+/// Names of a parameter's buffers.
+#[derive(Clone, Copy)]
+struct Names {
+    param: &'static str,
+    m: &'static str,
+    v: &'static str,
+    gradient: &'static str,
+}
+
+/// What is learned, in buffer order.
+const NAMES: [Names; 5] = [
+    Names { param: "table", m: "m_table", v: "v_table", gradient: "dtable" },
+    Names { param: "w1", m: "m_w1", v: "v_w1", gradient: "dw1" },
+    Names { param: "b1", m: "m_b1", v: "v_b1", gradient: "db1" },
+    Names { param: "w2", m: "m_w2", v: "v_w2", gradient: "dw2" },
+    Names { param: "b2", m: "m_b2", v: "v_b2", gradient: "db2" },
+];
+
+/// Hashed features of all samples.
+fn features(p: &Problem) -> u64 {
+    p["n"] * p["e"]
+}
+
+fn dims(p: &Problem) -> [Vec<u64>; 5] {
+    let (v, d, f) = (p["v"], p["d"], p["f"]);
+    [vec![v, d], vec![d, f], vec![f], vec![f, HEADS], vec![HEADS]]
+}
+
+/// Elements of each parameter.
+fn lengths(p: &Problem) -> [u64; 5] {
+    dims(p).map(|dims| dims.iter().product())
+}
+
+/// What the parameters are. Heads predict about four, and never more than one beside that: see [`target`].
+const FILLS: [Fill; 5] = [
+    |_, draw| 0.5 * draw.normal(),
+    |shape, draw| draw.normal() / (shape["d"] as f64).sqrt(),
+    |_, draw| 0.25 * draw.normal(),
+    |shape, draw| 0.1 * draw.normal() / (shape["f"] as f64).sqrt(),
+    |_, draw| 4.0 + 0.02 * draw.normal(),
+];
+
+/// Targets keep clear of every kink of the loss: where a prediction, between three and five, meets its target or an edge of its
+/// band, the last bit of it would decide about its slope. They have predictions inside the band on either side of them, outside
+/// of it on either side, and of the other sign.
+fn target(_: &Shape, draw: Draw) -> f64 {
+    const RANGES: [(f64, f64); 5] = [(5.2, 5.8), (2.6, 2.9), (11.0, 15.0), (0.5, 1.4), (-4.0, -1.0)];
+    let (low, high) = RANGES[(draw.bits() % 5) as usize];
+    low + (high - low) * draw.uniform()
+}
+
+/// A sample's share of the mean times one to two.
+fn scale_of_loss(shape: &Shape, draw: Draw) -> f64 {
+    (HEADS * shape["n"]) as f64 * (1.0 + draw.uniform())
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (n, r, d, f) = (p["n"], features(p), p["d"], p["f"]);
+    let of_samples = |name: &'static str, columns: u64| BufferSpec::scratch(name, Elem::Real, &[n, columns]);
+    let mut buffers = vec![
+        BufferSpec::input("id", Elem::U32, &[r], any_id),
+        BufferSpec::input("group", Elem::U32, &[r], |shape, draw| rising(draw, shape["n"] * shape["e"], shape["n"])),
+        BufferSpec::input("weight", Elem::F32, &[r], |_, draw| draw.normal()),
+        BufferSpec::input("category", Elem::U32, &[n], |shape, draw| draw.below(shape["v"]) as f64),
+        BufferSpec::input("targets", Elem::Real, &[n, HEADS], target),
+        BufferSpec::input("dloss", Elem::F32, &[1], scale_of_loss),
+    ];
+    for ((names, dims), fill) in NAMES.into_iter().zip(dims(p)).zip(FILLS) {
+        buffers.extend([
+            BufferSpec::in_out(names.param, Elem::Real, &dims, fill),
+            BufferSpec::in_out(names.m, Elem::F32, &dims, |_, draw| 0.1 * draw.normal()),
+            BufferSpec::in_out(names.v, Elem::F32, &dims, |_, draw| 0.01 * (1.0 + draw.uniform())),
+        ]);
+    }
+    buffers.extend([
+        BufferSpec::output("pred", Elem::Real, &[n, HEADS]),
+        BufferSpec::output("loss", Elem::F32, &[1]),
+        BufferSpec::scratch("hashed", Elem::F32, &[n, d]),
+        BufferSpec::scratch("parts", Elem::F32, &[most_parts(n), f.max(HEADS)]),
+        stages::loss(p, Direction::Fwd).scratch("parts", "loss_parts"),
+    ]);
+    let widths =
+        [("x", d), ("first", f), ("pre", f), ("hidden", f), ("second", HEADS), ("dpred", HEADS), ("dhidden", f)];
+    buffers.extend(widths.into_iter().chain([("dpre", f), ("dx", d)]).map(|(name, columns)| of_samples(name, columns)));
+    for (names, dims) in NAMES.into_iter().zip(dims(p)) {
+        buffers.push(BufferSpec::scratch(names.gradient, Elem::Real, &dims));
+    }
+    // Parameters take their steps one after another: the longest of them fills it.
+    let longest = lengths(p).into_iter().max().expect("five of them");
+    buffers.push(BufferSpec::scratch("direction", Elem::F32, &[longest]));
+    buffers
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (n, learned) = (p["n"], lengths(p).iter().sum::<u64>());
+    let samples = 12 * features(p) + n * (4 + 4 * HEADS) + 4;
+    Cost::new(multiplied(p) * 2 + 14 * learned, samples + 12 * learned, 12 * learned + 4 * n * HEADS + 4)
+}
+
+/// Multiply-adds of all products: what is multiplied once forward is multiplied twice backward.
+fn multiplied(p: &Problem) -> u64 {
+    3 * p["n"] * p["f"] * (p["d"] + HEADS)
+}
+
+/// The checked buffers, in buffer order: what is learned, and then these.
+const PRED: usize = 3 * NAMES.len();
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "no features, no predictions and targets of zero: no error and no slope, and steps along the averages alone",
+            applies: any,
+            fills: |_| ["weight", "table", "w2", "b2", "targets"].map(|name| (name, zero as Fill)).into(),
+            tolerance: tolerance::of_zeros,
+        },
+        Hard {
+            name: "one category",
+            about: "every sample in the last row of the table: all gradients meet in it, and all others have none",
+            applies: any,
+            fills: |_| vec![("category", |shape, _| (shape["v"] - 1) as f64)],
+            tolerance: tolerance::crowded,
+        },
+        Hard {
+            name: "zipf",
+            about: "categories by Zipf's law with exponent 1.05: a few rows of the table are taken by most samples",
+            applies: any,
+            fills: |_| vec![("category", |shape, draw| zipf(shape["v"], draw.uniform()) as f64)],
+            tolerance: tolerance::crowded,
+        },
+        Hard {
+            name: "scaled",
+            about: "a loss scaled by 1024: the newest square is nearly all of its average",
+            applies: any,
+            fills: |_| vec![("dloss", |shape, draw| 1024.0 * scale_of_loss(shape, draw))],
+            tolerance: |p, output| tolerance::seeded(p, output, 1024.0),
+        },
+    ]
+}
+
+/// A row's share of the step, which is one for all of them.
+fn row_cost(p: &Problem, output: usize) -> u64 {
+    let rows = match output {
+        PRED => p["n"],
+        output if output < PRED => dims(p)[output / 3].iter().rev().skip(1).product(),
+        _ => 1,
+    };
+    multiplied(p).div_ceil(rows)
+}
+
+/// What a step is computed from and with, read by the positions of buffers.
+fn batch<T>(integers: impl Fn(usize) -> Vec<u32>, reals: impl Fn(usize) -> Vec<T>) -> (Batch<T>, [Parameter<T>; 5]) {
+    let batch = Batch {
+        ids: integers(ID),
+        groups: integers(GROUP),
+        weights: reals(WEIGHT),
+        categories: integers(CATEGORY),
+        targets: reals(TARGETS),
+        dloss: reals(DLOSS).remove(0),
+    };
+    let parameter = |which: usize| {
+        let [value, m, v] = [0, 1, 2].map(|part| reals(LEARNED + 3 * which + part));
+        Parameter { value, m, v }
+    };
+    (batch, [0, 1, 2, 3, 4].map(parameter))
+}
+
+/// Everything in the inputs, for the reference.
+fn read(p: &Problem, inputs: &Inputs) -> (Batch<f64>, [Parameter<f64>; 5]) {
+    let specs = p.buffers();
+    let all = |buffer: usize| (0..specs[buffer].len).map(move |at| inputs.at(buffer, at));
+    batch(|buffer| all(buffer).map(|x| x as u32).collect(), |buffer| all(buffer).collect())
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let (batch, parameters) = read(p, inputs);
+    let outputs = Model::of(p).step(&batch, &parameters);
+    Box::new(move |output, row, out| {
+        let len = out.len();
+        out.copy_from_slice(&outputs[output][row as usize * len..][..len]);
+    })
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (batch, parameters) = batch(|buffer| inputs[buffer].u32().to_vec(), |buffer| inputs[buffer].f32().to_vec());
+    for (out, made) in outputs.iter_mut().zip(Model::of(p).step(&batch, &parameters)) {
+        out.copy_from_slice(&made);
+    }
+}

@@ -1,0 +1,170 @@
+//! The step in stages: those of its parts on its own buffers, and two of its own, which look up a table and sum its gradient.
+
+use super::super::gelu;
+use super::super::linear::stages::{By, Stages, Then};
+use super::{HEADS, NAMES, features, lengths};
+use crate::suite::Access::{Read, Write};
+use crate::suite::{Caps, Cost, Direction, Inner, Problem, Product, Program, Stage, Stored, by_pieces, spread, width};
+
+/// What the profile sums up by.
+const FORWARD: &str = "forward";
+const BACKWARD: &str = "backward";
+const OPTIMISER: &str = "optimiser";
+
+/// Variants of the parts that a variant is made of.
+struct Parts {
+    hash: &'static str,
+    loss: &'static str,
+    slope: &'static str,
+    optimiser: &'static str,
+}
+
+/// The loss of both heads.
+pub(super) fn loss(p: &Problem, direction: Direction) -> Inner {
+    Inner::new("loss_smape", direction, &format!("n{}", HEADS * p["n"]), p.dtype)
+}
+
+/// The step of each parameter.
+pub(super) fn optimisers(p: &Problem) -> [Inner; 5] {
+    lengths(p).map(|length| Inner::new("adamw", Direction::Fwd, &format!("n{length},t{}", p["t"]), p.dtype))
+}
+
+/// Features summed where they belong.
+fn hashed(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
+    let shape = format!("r{},g{},d{},sorted", features(p), p["n"], p["d"]);
+    Inner::new("hash_embedding", Direction::Fwd, &shape, p.dtype).stages(variant, caps, &[("out", "hashed")])
+}
+
+/// The row of each sample's category, added to what it has.
+fn lookup(p: &Problem, caps: &Caps) -> Stage {
+    let (n, d) = (p["n"], p["d"]);
+    let width = width(d, p.dtype, caps);
+    let texts = ["train_step/lookup", "train_step/lookup1", "train_step/lookup4"];
+    by_pieces(n * d / width, width, caps, texts, "train_step_lookup")
+        .consts(&[("PIECES", (d / width) as u32)])
+        .args([("hashed", Read), ("category", Read), ("table", Read), ("x", Write)])
+        .costing(Cost::new(n * d, 4 * (n * d + n.min(p["v"]) * d + n), 4 * n * d))
+        .called("lookup")
+}
+
+/// Rows of gradients, summed by the categories of their samples.
+fn scatter(p: &Problem) -> Stage {
+    let (n, v, d) = (p["n"], p["v"], p["d"]);
+    // As many threads as a row has columns, in whole warps.
+    let threads = d.next_power_of_two().clamp(32, 256);
+    let stretches = d.div_ceil(threads);
+    let consts = [("ROWS", n), ("CATEGORIES", v), ("COLUMNS", d), ("STRETCHES", stretches), ("THREADS", threads)];
+    Stage::kernel("dtable", "train_step/scatter", "train_step_scatter")
+        .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .args([("category", Read), ("dx", Read), ("dtable", Write)])
+        .threads([threads as u32, 1, 1])
+        .grid(spread(v * stretches))
+        .shared(threads as u32 * 4)
+        .costing(Cost::new(n * d, 4 * (n + n * d), 4 * v * d))
+}
+
+fn products(p: &Problem, caps: &Caps) -> impl Fn(Product, [&'static str; 3]) -> Stage {
+    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    move |product, names| made.product(product, names).called(names[2])
+}
+
+/// What becomes of `x`: up to the predictions.
+fn predicted(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
+    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    let (n, d, f) = (p["n"], p["d"], p["f"]);
+    let (into, heads) = (Product::new(n, f, d), Product::new(n, HEADS, f));
+    match fused {
+        true => vec![
+            made.fused(into, Then::Kept, ["x", "w1", "hidden"], &["b1", "pre"]).called("hidden"),
+            made.fused(heads, Then::Bias, ["hidden", "w2", "pred"], &["b2"]).called("pred"),
+        ],
+        false => vec![
+            made.product(into, ["x", "w1", "first"]).called("product_1"),
+            made.finish([n, f], Then::Bias, ["first", "pre"], &["b1"]).called("bias_1"),
+            gelu::forward_stage(n * f, p.dtype, caps, ["pre", "hidden"]).called("gelu"),
+            made.product(heads, ["hidden", "w2", "second"]).called("product_2"),
+            made.finish([n, HEADS], Then::Bias, ["second", "pred"], &["b2"]).called("bias_2"),
+        ],
+    }
+}
+
+/// From the gradient of the predictions to those of all that is learned.
+fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
+    let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
+    let product = products(p, caps);
+    let (n, d, f) = (p["n"], p["d"], p["f"]);
+    let sums = |columns: u64, from: &'static str, to: &'static str| {
+        let [first, second] = made.columns([n, columns], [from, "parts", to]);
+        [first.called(format!("{to}_parts")), second.called(to)]
+    };
+    let through = Product::new(n, f, HEADS).stored(Stored::Nt);
+    let mut all = vec![product(Product::new(f, HEADS, n).stored(Stored::Tn), ["hidden", "dpred", "dw2"])];
+    all.extend(sums(HEADS, "dpred", "db2"));
+    match fused {
+        true => all.push(made.fused(through, Then::Slope, ["dpred", "w2", "dpre"], &["pre", "hidden"]).called("dpre")),
+        false => {
+            all.push(product(through, ["dpred", "w2", "dhidden"]));
+            all.push(gelu::backward_stage(n * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).called("dpre"));
+        }
+    }
+    all.push(product(Product::new(d, f, n).stored(Stored::Tn), ["x", "dpre", "dw1"]));
+    all.extend(sums(f, "dpre", "db1"));
+    all.push(product(Product::new(n, d, f).stored(Stored::Nt), ["dpre", "w1", "dx"]));
+    all.push(scatter(p));
+    all
+}
+
+/// A step of every parameter.
+fn optimised(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
+    let of = |(names, inner): (super::Names, Inner)| {
+        let buffers = [("param", names.param), ("grad", names.gradient), ("m", names.m), ("v", names.v)];
+        let called = move |stage: Stage| Stage { label: format!("{}_{}", stage.label, names.param).into(), ..stage };
+        inner.stages(variant, caps, &buffers).into_iter().map(called).collect::<Vec<_>>()
+    };
+    NAMES.into_iter().zip(optimisers(p)).flat_map(of).collect()
+}
+
+fn step(p: &Problem, caps: &Caps, fused: bool, parts: &Parts) -> Program {
+    let of = |component: &'static str| move |stage: Stage| stage.of(component);
+    let mut forward = hashed(p, caps, parts.hash);
+    forward.push(lookup(p, caps));
+    forward.extend(predicted(p, caps, fused));
+    forward.extend(loss(p, Direction::Fwd).stages(parts.loss, caps, &[("parts", "loss_parts")]));
+    let mut backward = loss(p, Direction::Bwd).stages(parts.slope, caps, &[]);
+    backward.extend(gradients(p, caps, fused));
+    let mut all: Vec<Stage> = forward.into_iter().map(of(FORWARD)).collect();
+    all.extend(backward.into_iter().map(of(BACKWARD)));
+    all.extend(optimised(p, caps, parts.optimiser).into_iter().map(of(OPTIMISER)));
+    Program { stages: all }
+}
+
+pub(super) fn separate(p: &Problem, caps: &Caps) -> Program {
+    let parts = Parts { hash: "basic", loss: "separate", slope: "scalar", optimiser: "separate" };
+    step(p, caps, false, &parts)
+}
+
+pub(super) fn fused(p: &Problem, caps: &Caps) -> Program {
+    let parts = Parts { hash: "owner", loss: "fused", slope: "vector", optimiser: "vector" };
+    step(p, caps, true, &parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::suite::Case;
+    use crate::testing::mock::caps;
+
+    #[test]
+    fn every_stage_belongs_to_a_part_of_the_step_in_its_order() {
+        for (variant, counts) in [("separate", [11, 11, 20]), ("fused", [6, 10, 5])] {
+            let case: Case = format!("train_step/fwd+bwd/n8,e3,v5,d4,f8/f32/{variant}").parse().expect("valid");
+            let stages = case.program(&caps()).expect("kernels").stages;
+            let found: Vec<&str> = stages.iter().map(|stage| stage.component.expect("one")).collect();
+            let wanted = ["forward", "backward", "optimiser"].into_iter().zip(counts);
+            assert_eq!(found, wanted.flat_map(|(name, count)| vec![name; count]).collect::<Vec<_>>(), "{variant}");
+            let mut labels: Vec<&str> = stages.iter().map(|stage| &*stage.label).collect();
+            labels.sort_unstable();
+            labels.dedup();
+            assert_eq!(labels.len(), stages.len(), "each has a name of its own");
+        }
+    }
+}
