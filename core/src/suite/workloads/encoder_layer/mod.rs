@@ -66,7 +66,7 @@ pub fn workload() -> Workload {
 }
 
 /// Shapes that step over the edges of tiles, heads and rows of every part; one of more items than differ.
-const AWKWARD: &[&str] = &["b1,s1,h1,d1,f1", "b3,s5,h2,d3,f7", "b3,s34,h2,d36,f136,kept", "b2,s65,h1,d72,f132"];
+const AWKWARD: &[&str] = &["b1,s1,h1,d1,f1", "b3,s5,h2,d3,f7", "b3,s34,h2,d36,f136,kept", "b2,s65,h1,f132"];
 
 fn form() -> Form {
     Form {
