@@ -66,6 +66,8 @@ const MATRIX_DEPTH: u32 = 32;
 const PADDING: u32 = 8;
 /// Steps in shared memory: one in use, two on their way.
 const STEPS: u32 = 3;
+/// Threads that share a tile in CUDA: four warps.
+const MMA_THREADS: u32 = 128;
 
 impl Product {
     /// One product of matrices that are stored row by row.
@@ -137,10 +139,10 @@ impl Product {
     }
 
     /// On matrix units, by tiles in workgroup memory: what CUDA's texts and WGSL's have in common.
-    fn on_matrix_units(&self, text: &'static str, entry: &'static str) -> Stage {
+    fn on_matrix_units(&self, threads: u32, text: &'static str, entry: &'static str) -> Stage {
         self.stage(text, entry)
             .consts(&[("TILE", MATRIX_TILE), ("DEPTH", MATRIX_DEPTH), ("PADDING", PADDING)])
-            .threads([256, 1, 1])
+            .threads([threads, 1, 1])
             .grid(spread(self.tiles(u64::from(MATRIX_TILE))))
     }
 
@@ -155,8 +157,8 @@ impl Product {
     /// On CUDA's tensor cores by warp-wide instructions: see [`Product::mma_available`].
     pub fn mma(&self, text: &'static str, entry: &'static str) -> Stage {
         let staged = Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column());
-        self.on_matrix_units(text, entry)
-            .consts(&[("STEPS", STEPS)])
+        self.on_matrix_units(MMA_THREADS, text, entry)
+            .consts(&[("STEPS", STEPS), ("THREADS", MMA_THREADS)])
             .cuda(CudaLaunch { dynamic_shared_bytes: STEPS * staged * 2, ..CudaLaunch::default() })
     }
 
@@ -176,7 +178,7 @@ impl Product {
     pub fn coopmat(&self, text: &'static str, entry: &'static str) -> Stage {
         // Beside the staged tiles of f16, a square of f32 for each of eight subgroups.
         let staged = Product::staged(true) + Product::staged(false);
-        self.on_matrix_units(text, entry).shared(staged * 2 + 8 * 16 * 16 * 4)
+        self.on_matrix_units(256, text, entry).shared(staged * 2 + 8 * 16 * 16 * 4)
     }
 
     /// Why a device cannot multiply elements of this type by cooperative matrices, if so.

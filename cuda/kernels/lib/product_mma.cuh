@@ -1,15 +1,17 @@
 // Products of matrices on tensor cores: a warp multiplies matrices of 16-bit floats as a whole and sums in f32. What becomes
 // of a sum is said by `finished(at, column, sum)`.
 //
-// Eight warps compute a tile of 128 x 128, each 64 rows of 32 columns. Tiles of A and B are copied asynchronously as they are
-// stored, as many steps ahead as fit beside the one in use; fragments are turned as they are loaded, where they must be.
+// Four warps compute a tile of 128 x 128, each 64 rows of 64 columns: squares, because each warp loads its rows of A and its
+// columns of B for itself, and shared memory gives less than tensor cores take of anything narrower. Tiles of A and B are
+// copied asynchronously as they are stored, as many steps ahead as fit beside the one in use; fragments are turned as they
+// are loaded, where they must be.
 
 #include "lib/async_copy.cuh"
 #include "lib/launch.cuh"
 #include "lib/mma.cuh"
 #include "lib/product.cuh"
 
-static_assert(TILE == 128 && DEPTH % 16 == 0, "two by four warps of 64 x 32, in steps of one instruction's depth");
+static_assert(TILE == 128 && THREADS == 128 && DEPTH % 16 == 0, "two by two warps, in steps of one instruction's depth");
 
 // A tile as it is stored: TILE rows of DEPTH elements, or, where its rows go across the depth, DEPTH rows of TILE.
 template <bool across>
@@ -21,22 +23,26 @@ using StagedA = Staged<A_BY_COLUMN>;
 using StagedB = Staged<!B_BY_COLUMN>;
 constexpr unsigned step_elems = StagedA::elements + StagedB::elements;
 
-// Copy a tile to shared memory, zeros outside the stored matrix of `height` by `width`.
+// Copy a tile to shared memory, zeros outside the stored matrix of `height` by `width`. Straight on, without a branch: it is
+// done between products.
 template <typename Tile, unsigned height, unsigned width>
 __device__ __forceinline__ void stage_tile(elem* tile, const elem* __restrict__ matrix, unsigned row0, unsigned col0) {
-    constexpr unsigned across = Tile::columns / 8;
+    constexpr unsigned across = Tile::columns / 8, rows = THREADS / across;
+    static_assert(THREADS % across == 0 && Tile::rows % rows == 0, "every thread copies as many pieces of eight");
+    const unsigned row = row0 + threadIdx.x / across, column = col0 + threadIdx.x % across * 8;
+    elem* const to = tile + threadIdx.x / across * Tile::row + threadIdx.x % across * 8;
+    const elem* const from = matrix + (u64)row * width + column;
 #pragma unroll
-    for (unsigned i = threadIdx.x; i < Tile::rows * across; i += 256) {
-        const unsigned row = row0 + i / across, column = col0 + i % across * 8;
-        elem* const to = tile + i / across * Tile::row + i % across * 8;
-        const bool inside = row < height && column < width;
-        const elem* const from = matrix + (inside ? (u64)row * width + column : 0);
+    for (unsigned i = 0; i < Tile::rows; i += rows) {
+        const bool inside = row + i < height && column < width;
         if constexpr (width % 8 == 0) {
-            copy_async(to, from, inside);
+            copy_async(to + i * Tile::row, from + (u64)i * width, inside);
         } else {
             // Rows do not start at multiples of 16 bytes.
 #pragma unroll
-            for (unsigned e = 0; e < 8; e++) to[e] = inside && column + e < width ? from[e] : elem{0};
+            for (unsigned e = 0; e < 8; e++) {
+                to[i * Tile::row + e] = inside && column + e < width ? from[(u64)i * width + e] : elem{0};
+            }
         }
     }
 }
@@ -72,44 +78,50 @@ __device__ __forceinline__ void product_mma(const elem* __restrict__ a, const el
     const uint2 tile = tile_at(index % tiles, across, down);
     const unsigned first_row = tile.y * TILE, first_col = tile.x * TILE;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const unsigned warp_row = warp / 4 * 64, warp_col = warp % 4 * 32;
+    const unsigned warp_row = warp / 2 * 64, warp_col = warp % 2 * 64;
     a += batch * a_elements;
     b += batch * b_elements;
 
-    // Every call closes a group of copies, an empty one past the end, so that waiting can count groups.
+    // Past the end zeros are written and groups are empty, so that waiting can count groups.
     const auto stage = [&](unsigned step) {
-        if (step < steps) {
-            elem* const a_tile = staged + step % STEPS * step_elems;
-            const unsigned d = step * DEPTH;
-            stage_tile<StagedA, A_HEIGHT, A_WIDTH>(a_tile, a, A_BY_COLUMN ? d : first_row, A_BY_COLUMN ? first_row : d);
-            stage_tile<StagedB, B_HEIGHT, B_WIDTH>(a_tile + StagedA::elements, b, B_BY_COLUMN ? first_col : d,
-                                                   B_BY_COLUMN ? d : first_col);
-        }
+        elem* const a_tile = staged + step % STEPS * step_elems;
+        const unsigned d = step * DEPTH;
+        stage_tile<StagedA, A_HEIGHT, A_WIDTH>(a_tile, a, A_BY_COLUMN ? d : first_row, A_BY_COLUMN ? first_row : d);
+        stage_tile<StagedB, B_HEIGHT, B_WIDTH>(a_tile + StagedA::elements, b, B_BY_COLUMN ? first_col : d,
+                                               B_BY_COLUMN ? d : first_col);
         close_copies();
     };
 
-    float sums[4][4][4] = {};
+    // What the instructions after the next take is loaded while these multiply.
+    unsigned left[2][4][4], right[2][4][4];
+    const auto load_fragments = [&](const elem* a_tile, unsigned turn) {
+        const elem* const b_tile = a_tile + StagedA::elements;
+        const unsigned d = turn * 16;
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++) load_left(left[turn % 2][i], a_tile, warp_row + 16 * i, d, lane);
+#pragma unroll
+        for (unsigned j = 0; j < 4; j++) load_right(right[turn % 2][j], b_tile, d, warp_col + 16 * j, lane);
+    };
+
+    float sums[4][8][4] = {};
 #pragma unroll
     for (unsigned step = 0; step < STEPS - 1; step++) stage(step);
     for (unsigned step = 0; step < steps; step++) {
         wait_for_copies<STEPS - 2>();
         // Ends the reading of the step before, too, whose place the next copies take.
         __syncthreads();
-        stage(step + STEPS - 1);
         const elem* const a_tile = staged + step % STEPS * step_elems;
-        const elem* const b_tile = a_tile + StagedA::elements;
+        load_fragments(a_tile, 0);
+        stage(step + STEPS - 1);
 #pragma unroll
-        for (unsigned d = 0; d < DEPTH; d += 16) {
-            unsigned left[4][4], right[2][4];
-#pragma unroll
-            for (unsigned i = 0; i < 4; i++) load_left(left[i], a_tile, warp_row + 16 * i, d, lane);
-#pragma unroll
-            for (unsigned j = 0; j < 2; j++) load_right(right[j], b_tile, d, warp_col + 16 * j, lane);
+        for (unsigned turn = 0; turn < DEPTH / 16; turn++) {
+            if (turn + 1 < DEPTH / 16) load_fragments(a_tile, turn + 1);
 #pragma unroll
             for (unsigned i = 0; i < 4; i++) {
 #pragma unroll
-                for (unsigned j = 0; j < 4; j++) {
-                    multiply_add(sums[i][j], left[i], right[j / 2][j % 2 * 2], right[j / 2][j % 2 * 2 + 1]);
+                for (unsigned j = 0; j < 8; j++) {
+                    const auto& columns = right[turn % 2][j / 2];
+                    multiply_add(sums[i][j], left[turn % 2][i], columns[j % 2 * 2], columns[j % 2 * 2 + 1]);
                 }
             }
         }
@@ -123,7 +135,7 @@ __device__ __forceinline__ void product_mma(const elem* __restrict__ a, const el
             const unsigned row = first_row + warp_row + 16 * i + lane / 4 + 8 * r;
             if (row >= M) continue;
 #pragma unroll
-            for (unsigned j = 0; j < 4; j++) {
+            for (unsigned j = 0; j < 8; j++) {
                 const unsigned col = first_col + warp_col + 8 * j + lane % 4 * 2;
                 const u64 at = batch * c_elements + (u64)row * N + col;
                 const float x = sums[i][j][2 * r], y = sums[i][j][2 * r + 1];

@@ -3,7 +3,7 @@
 
 #include "lib/product_mma.cuh"
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
     matmul_mma(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c) {
     product_mma(a, b, c, Plain{});
 }
