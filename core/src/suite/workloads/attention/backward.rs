@@ -11,11 +11,10 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
+use super::flash::short_rows;
+use super::hard::unseen_keys;
 use super::masks::{self, Looks, Masks, looking};
-use super::{
-    ROW_THREADS, by_rows, by_tiles, group, normal, product, score_error, short_rows, sizes, stage, unseen_keys,
-    weighted_sum,
-};
+use super::{ROW_THREADS, by_rows, by_tiles, group, normal, product, score_error, sizes, stage, weighted_sum};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{

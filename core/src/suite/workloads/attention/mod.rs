@@ -14,21 +14,23 @@
 //! length are not counted. Without the reader's own inputs, lengths are spread evenly over `1..=t`.
 
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs,
-    Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Work, Workload, dense,
-    spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, Inputs, Preset, Problem,
+    Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Work, Workload, dense, spread,
 };
 use rayon::prelude::*;
 
+use flash::{DEPTH, VALUES, flash, flash_mma, mma_available, short_rows};
 use masks::{Looks, Masks, looking};
 
 mod backward;
 mod coopmat;
+mod flash;
+mod hard;
 mod masks;
 mod subgroup;
 
+pub use hard::{huge, saturated};
 pub use masks::ragged;
 
 const Q: usize = 0;
@@ -135,7 +137,7 @@ fn forward() -> Form {
         ],
         fallback: &["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"],
         preconditions: vec![masks::precondition()],
-        hard: hard_sets(),
+        hard: hard::sets(),
         only: None,
     }
 }
@@ -220,118 +222,6 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
 /// Heads of queries that share one of keys and values.
 fn group(p: &Problem) -> u64 {
     p["h"] / p["kv"]
-}
-
-/// The largest value of the set `huge`. Sums of it over all keys stay within f32, in which they are kept.
-pub fn huge(p: &Problem) -> f64 {
-    if p.dtype == DType::F16 { 6e4 } else { 1e30 }
-}
-
-/// Queries and keys whose products, scaled, are ±1000: by row, so that all keys of a sign are the same to the last bit.
-pub fn saturated(shape: &Shape, draw: Draw, signed: bool) -> f64 {
-    let d = shape["d"];
-    let row = draw.index / d;
-    let sign = if signed && row.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 == 1 { -1.0 } else { 1.0 };
-    sign * (1000.0 / (d as f64).sqrt()).sqrt()
-}
-
-fn hard_sets() -> Vec<Hard> {
-    vec![
-        Hard {
-            name: "zeros",
-            about: "all zero: equal weights, and a result of zero",
-            applies: any,
-            fills: |_| vec![("q", zero), ("k", zero), ("v", zero)],
-            tolerance: exact,
-        },
-        Hard {
-            name: "equal",
-            about: "all one: equal weights, whose sum is one",
-            applies: any,
-            fills: |_| vec![("q", one), ("k", one), ("v", one)],
-            tolerance: |p, _| Tolerance {
-                abs: 0.0,
-                rel: 2.0 * p.dtype.unit_roundoff() + (p["t"] as f64 + 4.0) * 2f64.powi(-24),
-                reason: "each of t weights is rounded in f32, so is each sum of them, and the result once more",
-            },
-        },
-        Hard {
-            name: "saturating",
-            about: "scores of ±1000: keys of the lesser sign weigh nothing, those of the greater all the same",
-            applies: any,
-            fills: |_| vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))],
-            tolerance: |p, _| {
-                // Keys of a sign are no longer all the same to the last bit: a mask is added to 1443, the score to base two.
-                let mask = if p.shape.has("biased") { 3.47 * 2f64.powi(-22) * 1443.0 } else { 0.0 };
-                Tolerance { abs: tolerance(p, 0).abs + mask, ..tolerance(p, 0) }
-            },
-        },
-        Hard {
-            name: "huge",
-            about: "values of up to 60 000 in f16 and 1e30 otherwise: sums over keys stay within f32, the result is finite",
-            applies: any,
-            fills: |p| match p.dtype {
-                DType::F16 => vec![("v", |_, draw| 6e4 * (0.5 + 0.5 * draw.uniform()))],
-                _ => vec![("v", |_, draw| 1e30 * (0.5 + 0.5 * draw.uniform()))],
-            },
-            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * huge(p) / 3.47, ..tolerance(p, 0) },
-        },
-        Hard {
-            name: "subnormal",
-            about: "values too small to be normal: the result is such a number, or zero where the device flushes them",
-            applies: any,
-            fills: |p| vec![("v", subnormal(p))],
-            tolerance: |p, _| Tolerance {
-                abs: 2.0 * smallest_normal(p),
-                rel: 0.0,
-                reason: "a device may take what is below the smallest normal number for zero, before and after the sum",
-            },
-        },
-        Hard {
-            name: "masked",
-            about: "more queries than keys under a causal mask: rows that see no key are zero",
-            applies: |p| p.shape.has("causal") && p["s"] > p["t"],
-            fills: |_| Vec::new(),
-            tolerance,
-        },
-        Hard {
-            name: "lowest",
-            about: "two thirds of the mask, and all of every fifth row, at the lowest finite number: it hides keys as −∞ does, \
-                    but in a row of nothing else all keys weigh the same",
-            // To such a number f16 would still add the score.
-            applies: |p| p.shape.has("biased") && p.dtype != DType::F16,
-            fills: |_| vec![("mask", |shape, draw| if hidden(shape, draw) { -3.3e38 } else { draw.normal() })],
-            tolerance,
-        },
-    ]
-    .into_iter()
-    .chain(unseen_keys(tolerance))
-    .collect()
-}
-
-/// Two thirds of a mask, and all of every fifth row.
-fn hidden(shape: &Shape, draw: Draw) -> bool {
-    (draw.index / shape["t"]).is_multiple_of(5) || !draw.bits().is_multiple_of(3)
-}
-
-/// Sets with queries that see no key, of either form.
-fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [Hard; 2] {
-    [
-        Hard {
-            name: "empty",
-            about: "batch items of no keys and of one, by turns: zero, and the value of the one",
-            applies: |p| p.shape.has("padded"),
-            fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
-            tolerance,
-        },
-        Hard {
-            name: "hidden",
-            about: "two thirds of the mask, and all of every fifth row, at −∞: those rows are zero",
-            applies: |p| p.shape.has("biased"),
-            fills: |_| vec![("mask", |s, d| if hidden(s, d) { f64::NEG_INFINITY } else { d.normal() })],
-            tolerance,
-        },
-    ]
 }
 
 /// A row's scores and its weighted sum.
@@ -495,82 +385,6 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
             weighted_sum(p, ["scores", "v", "out"]),
         ],
     }
-}
-
-/// Largest head_dim for `flash`: 16 column threads times two vectors of four, twice.
-const MAX_FLASH_DIM: u64 = 256;
-/// Query rows and keys of one flash tile: each of 16 × 16 threads computes 4 × 2 scores.
-const FLASH_ROWS: u32 = 64;
-const FLASH_KEYS: u32 = 32;
-/// What `flash` leaves open; `flash_mma` has a pace of its own, and goes by neither.
-const DEPTH: Tunable = Tunable {
-    name: "DEPTH",
-    about: "columns of Q and K that are staged at a time",
-    allowed: Allowed::OneOf(&[4, 8, 16, 32]),
-    default: 16,
-};
-const VALUES: Tunable = Tunable {
-    name: "VALUES",
-    about: "keys of V that are staged at a time; half of it where head_dim is above 192",
-    allowed: Allowed::OneOf(&[8, 16, 32]),
-    default: 8,
-};
-
-/// Whether a row of the output fits into registers.
-fn short_rows(p: &Problem) -> Result<(), String> {
-    match p["d"] {
-        d if d <= MAX_FLASH_DIM => Ok(()),
-        d => Err(format!("flash keeps a row of the output in registers: head_dim {d} > {MAX_FLASH_DIM}")),
-    }
-}
-
-fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
-    match (p.dtype, caps.compute_capability) {
-        (DType::F32, _) => Err("flash_mma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned()),
-        (_, Some((major, _))) if major >= 8 => short_rows(p),
-        (_, found) => Err(format!("flash_mma needs compute capability 8.0, not {found:?}")),
-    }
-}
-
-fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
-    let stage = stage(p, "attention/flash_mma", "attention_flash_mma")
-        .consts(&[("ROWS", FLASH_ROWS)])
-        .consts(&[(KEEPS_LSE, false)])
-        .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
-        .threads([16, 16, 1])
-        .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(FLASH_ROWS))))
-        .costing(cost_of_one_stage(p));
-    looking(p, Looks::AtBoth, stage).into()
-}
-
-fn flash(p: &Problem, caps: &Caps) -> Program {
-    let (depth, values) = (caps.tuned(p, "flash", &DEPTH), caps.tuned(p, "flash", &VALUES));
-    let heads = p["b"] * p["h"];
-    // Output columns per thread, in vectors of four: sixteen threads share a row.
-    let columns = p["d"].div_ceil(64) as u32;
-    let values = if columns > 3 { values / 2 } else { values };
-    // The stage for Q and K is free when V comes, and holds it too.
-    let staged = ((FLASH_ROWS + FLASH_KEYS) * depth).max(values * columns * 64);
-    let consts = [
-        ("ROWS", FLASH_ROWS),
-        ("KEYS", FLASH_KEYS),
-        ("DEPTH", depth),
-        ("VALUES", values),
-        ("COLUMNS", columns),
-        ("STAGED", staged / 4),
-    ];
-    // Scores (rows padded by one against bank conflicts), the stage, a number per thread for reductions, and one per
-    // row for rescaling: with the defaults below the portable 16 KiB.
-    let shared = 4 * (FLASH_ROWS * (FLASH_KEYS + 1) + staged + 256 + FLASH_ROWS);
-    let stage = stage(p, "attention/flash", "attention_flash")
-        .consts(&consts)
-        .consts(&[(KEEPS_LSE, false)])
-        .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
-        .threads([16, 16, 1])
-        .grid(spread(heads * p["s"].div_ceil(u64::from(FLASH_ROWS))))
-        .shared(shared)
-        .costing(cost_of_one_stage(p));
-    looking(p, Looks::AtBoth, stage).into()
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The variant whose rows are shared by neighbouring threads of a subgroup (WGSL).
 
+use super::flash::short_rows;
 use super::masks::{Looks, looking};
-use super::{cost_of_one_stage, short_rows, stage};
+use super::{cost_of_one_stage, stage};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Caps, Problem, Program, spread};
 

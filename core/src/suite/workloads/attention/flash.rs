@@ -1,0 +1,82 @@
+//! Variants that keep scores on chip: an online softmax over tiles of keys, on plain threads and on CUDA's tensor cores.
+
+use super::masks::{Looks, looking};
+use super::{KEEPS_LSE, cost_of_one_stage, stage};
+use crate::suite::Access::{Read, Write};
+use crate::suite::{Allowed, Caps, DType, Problem, Program, Tunable, spread};
+
+/// Largest head_dim for `flash`: 16 column threads times two vectors of four, twice.
+pub(super) const MAX_FLASH_DIM: u64 = 256;
+/// Query rows and keys of one flash tile: each of 16 × 16 threads computes 4 × 2 scores.
+const FLASH_ROWS: u32 = 64;
+const FLASH_KEYS: u32 = 32;
+/// What `flash` leaves open; `flash_mma` has a pace of its own, and goes by neither.
+pub(super) const DEPTH: Tunable = Tunable {
+    name: "DEPTH",
+    about: "columns of Q and K that are staged at a time",
+    allowed: Allowed::OneOf(&[4, 8, 16, 32]),
+    default: 16,
+};
+pub(super) const VALUES: Tunable = Tunable {
+    name: "VALUES",
+    about: "keys of V that are staged at a time; half of it where head_dim is above 192",
+    allowed: Allowed::OneOf(&[8, 16, 32]),
+    default: 8,
+};
+
+/// Whether a row of the output fits into registers.
+pub(super) fn short_rows(p: &Problem) -> Result<(), String> {
+    match p["d"] {
+        d if d <= MAX_FLASH_DIM => Ok(()),
+        d => Err(format!("flash keeps a row of the output in registers: head_dim {d} > {MAX_FLASH_DIM}")),
+    }
+}
+
+pub(super) fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    match (p.dtype, caps.compute_capability) {
+        (DType::F32, _) => Err("flash_mma multiplies 16-bit floats: tensor cores would round f32 to TF32".to_owned()),
+        (_, Some((major, _))) if major >= 8 => short_rows(p),
+        (_, found) => Err(format!("flash_mma needs compute capability 8.0, not {found:?}")),
+    }
+}
+
+pub(super) fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
+    let stage = stage(p, "attention/flash_mma", "attention_flash_mma")
+        .consts(&[("ROWS", FLASH_ROWS)])
+        .consts(&[(KEEPS_LSE, false)])
+        .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
+        .threads([16, 16, 1])
+        .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(FLASH_ROWS))))
+        .costing(cost_of_one_stage(p));
+    looking(p, Looks::AtBoth, stage).into()
+}
+
+pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
+    let (depth, values) = (caps.tuned(p, "flash", &DEPTH), caps.tuned(p, "flash", &VALUES));
+    let heads = p["b"] * p["h"];
+    // Output columns per thread, in vectors of four: sixteen threads share a row.
+    let columns = p["d"].div_ceil(64) as u32;
+    let values = if columns > 3 { values / 2 } else { values };
+    // The stage for Q and K is free when V comes, and holds it too.
+    let staged = ((FLASH_ROWS + FLASH_KEYS) * depth).max(values * columns * 64);
+    let consts = [
+        ("ROWS", FLASH_ROWS),
+        ("KEYS", FLASH_KEYS),
+        ("DEPTH", depth),
+        ("VALUES", values),
+        ("COLUMNS", columns),
+        ("STAGED", staged / 4),
+    ];
+    // Scores (rows padded by one against bank conflicts), the stage, a number per thread for reductions, and one per
+    // row for rescaling: with the defaults below the portable 16 KiB.
+    let shared = 4 * (FLASH_ROWS * (FLASH_KEYS + 1) + staged + 256 + FLASH_ROWS);
+    let stage = stage(p, "attention/flash", "attention_flash")
+        .consts(&consts)
+        .consts(&[(KEEPS_LSE, false)])
+        .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
+        .threads([16, 16, 1])
+        .grid(spread(heads * p["s"].div_ceil(u64::from(FLASH_ROWS))))
+        .shared(shared)
+        .costing(cost_of_one_stage(p));
+    looking(p, Looks::AtBoth, stage).into()
+}

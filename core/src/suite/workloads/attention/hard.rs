@@ -1,0 +1,117 @@
+//! Inputs that are hard for attention: what they are, and how far results may be off then.
+
+use super::tolerance;
+use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
+use crate::suite::{DType, Draw, Hard, Problem, Shape, Tolerance};
+
+/// The largest value of the set `huge`. Sums of it over all keys stay within f32, in which they are kept.
+pub fn huge(p: &Problem) -> f64 {
+    if p.dtype == DType::F16 { 6e4 } else { 1e30 }
+}
+
+/// Queries and keys whose products, scaled, are ±1000: by row, so that all keys of a sign are the same to the last bit.
+pub fn saturated(shape: &Shape, draw: Draw, signed: bool) -> f64 {
+    let d = shape["d"];
+    let row = draw.index / d;
+    let sign = if signed && row.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 == 1 { -1.0 } else { 1.0 };
+    sign * (1000.0 / (d as f64).sqrt()).sqrt()
+}
+
+pub(super) fn sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "all zero: equal weights, and a result of zero",
+            applies: any,
+            fills: |_| vec![("q", zero), ("k", zero), ("v", zero)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "equal",
+            about: "all one: equal weights, whose sum is one",
+            applies: any,
+            fills: |_| vec![("q", one), ("k", one), ("v", one)],
+            tolerance: |p, _| Tolerance {
+                abs: 0.0,
+                rel: 2.0 * p.dtype.unit_roundoff() + (p["t"] as f64 + 4.0) * 2f64.powi(-24),
+                reason: "each of t weights is rounded in f32, so is each sum of them, and the result once more",
+            },
+        },
+        Hard {
+            name: "saturating",
+            about: "scores of ±1000: keys of the lesser sign weigh nothing, those of the greater all the same",
+            applies: any,
+            fills: |_| vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))],
+            tolerance: |p, _| {
+                // Keys of a sign are no longer all the same to the last bit: a mask is added to 1443, the score to base two.
+                let mask = if p.shape.has("biased") { 3.47 * 2f64.powi(-22) * 1443.0 } else { 0.0 };
+                Tolerance { abs: tolerance(p, 0).abs + mask, ..tolerance(p, 0) }
+            },
+        },
+        Hard {
+            name: "huge",
+            about: "values of up to 60 000 in f16 and 1e30 otherwise: sums over keys stay within f32, the result is finite",
+            applies: any,
+            fills: |p| match p.dtype {
+                DType::F16 => vec![("v", |_, draw| 6e4 * (0.5 + 0.5 * draw.uniform()))],
+                _ => vec![("v", |_, draw| 1e30 * (0.5 + 0.5 * draw.uniform()))],
+            },
+            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * huge(p) / 3.47, ..tolerance(p, 0) },
+        },
+        Hard {
+            name: "subnormal",
+            about: "values too small to be normal: the result is such a number, or zero where the device flushes them",
+            applies: any,
+            fills: |p| vec![("v", subnormal(p))],
+            tolerance: |p, _| Tolerance {
+                abs: 2.0 * smallest_normal(p),
+                rel: 0.0,
+                reason: "a device may take what is below the smallest normal number for zero, before and after the sum",
+            },
+        },
+        Hard {
+            name: "masked",
+            about: "more queries than keys under a causal mask: rows that see no key are zero",
+            applies: |p| p.shape.has("causal") && p["s"] > p["t"],
+            fills: |_| Vec::new(),
+            tolerance,
+        },
+        Hard {
+            name: "lowest",
+            about: "two thirds of the mask, and all of every fifth row, at the lowest finite number: it hides keys as −∞ does, \
+                    but in a row of nothing else all keys weigh the same",
+            // To such a number f16 would still add the score.
+            applies: |p| p.shape.has("biased") && p.dtype != DType::F16,
+            fills: |_| vec![("mask", |shape, draw| if hidden(shape, draw) { -3.3e38 } else { draw.normal() })],
+            tolerance,
+        },
+    ]
+    .into_iter()
+    .chain(unseen_keys(tolerance))
+    .collect()
+}
+
+/// Two thirds of a mask, and all of every fifth row.
+fn hidden(shape: &Shape, draw: Draw) -> bool {
+    (draw.index / shape["t"]).is_multiple_of(5) || !draw.bits().is_multiple_of(3)
+}
+
+/// Sets with queries that see no key, of either form.
+pub(super) fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [Hard; 2] {
+    [
+        Hard {
+            name: "empty",
+            about: "batch items of no keys and of one, by turns: zero, and the value of the one",
+            applies: |p| p.shape.has("padded"),
+            fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
+            tolerance,
+        },
+        Hard {
+            name: "hidden",
+            about: "two thirds of the mask, and all of every fifth row, at −∞: those rows are zero",
+            applies: |p| p.shape.has("biased"),
+            fills: |_| vec![("mask", |s, d| if hidden(s, d) { f64::NEG_INFINITY } else { d.normal() })],
+            tolerance,
+        },
+    ]
+}
