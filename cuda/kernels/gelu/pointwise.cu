@@ -27,3 +27,18 @@ extern "C" __global__ void gelu_backward(const elem* __restrict__ x, const elem*
     }
     store_piece(dx, at, gradient);
 }
+
+// The backward pass of a layer that did not keep GELU's result: it is made anew beside the gradient. Each element is read
+// before it is written, by one thread: `x` and `anew` may be one buffer, and so may both gradients.
+extern "C" __global__ void gelu_through(const elem* x, const elem* dout, elem* anew, elem* gradient) {
+    const u64 at = flat_workgroup() * THREADS + threadIdx.x;
+    if (at >= COUNT) return;
+    piece value = load_piece(x, at), slope = load_piece(dout, at);
+#pragma unroll
+    for (unsigned i = 0; i < WIDTH; i++) {
+        slope.at[i] *= ERF ? slope_erf(value.at[i]) : slope_tanh(value.at[i]);
+        value.at[i] = ERF ? gelu_erf(value.at[i]) : gelu_tanh(value.at[i]);
+    }
+    store_piece(anew, at, value);
+    store_piece(gradient, at, slope);
+}

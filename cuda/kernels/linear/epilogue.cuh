@@ -34,9 +34,10 @@ struct BiasGeluKept {
     }
 };
 
+// Each element is read before it is written, by one thread: both may be one buffer.
 struct Slope {
-    const elem* __restrict__ pre;
-    elem* __restrict__ hidden;
+    const elem* pre;
+    elem* hidden;
     __device__ __forceinline__ float operator()(u64 at, unsigned, float sum) const {
         const float value = load(pre[at]);
         hidden[at] = to_elem(gelu_tanh(value));

@@ -29,6 +29,6 @@ extern "C" __global__ void __launch_bounds__(256, 2)
 
 extern "C" __global__ void __launch_bounds__(256, 2)
     linear_tiled_slope(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
-                       const elem* __restrict__ pre, elem* __restrict__ hidden) {
+                       const elem* pre, elem* hidden) {
     product_tiled(a, b, c, Slope{pre, hidden});
 }

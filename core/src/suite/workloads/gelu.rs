@@ -242,6 +242,15 @@ pub(super) fn backward_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, dx]: [
         .costing(Cost::new(15 * n, 2 * bytes, bytes))
 }
 
+/// Both of the above in one stage: `gelu(x)` to `anew`, and the gradient. In CUDA `x` and `anew` may be one buffer, and so may
+/// both gradients.
+pub(super) fn through_stage(n: u64, dtype: DType, caps: &Caps, [x, dout, anew, dx]: [&'static str; 4]) -> Stage {
+    let bytes = n * Elem::Real.storage(dtype).bytes();
+    stage(n, width(n, dtype, caps), caps, "gelu_through", false)
+        .args([("x", x, Read), ("dout", dout, Read), ("anew", anew, Write), ("gradient", dx, Write)])
+        .costing(Cost::new(25 * n, 2 * bytes, 2 * bytes))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

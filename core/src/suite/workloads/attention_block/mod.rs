@@ -16,9 +16,8 @@ use super::linear::stages::{By, Stages, Then};
 use crate::suite::dense::{Real, add_to_rows, product_of};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inner,
-    Inputs, Preset, Problem, Product, Program, Rate, Rearrange, Reference, Rows, Shape, Stage, Tolerance, Variant,
-    Workload, indexable,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inner, Inputs, Preset,
+    Problem, Product, Program, Rate, Rearrange, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, indexable,
 };
 
 pub(super) mod heads;
@@ -399,12 +398,11 @@ fn biased(
     let made = stages(p, caps, by);
     let label = format!("{name}_product");
     match by {
-        By::Library => vec![made.library(product, Epilogue::Bias, [a, b, to], bias).called(label)],
         By::Coopmat => vec![
             made.product(product, [a, b, between]).called(label),
             made.finish([product.m, product.n], Then::Bias, [between, to], &[bias]).called(format!("{name}_bias")),
         ],
-        _ => vec![made.fused(product, Then::Bias, [a, b, to], &[bias]).called(label)],
+        _ => vec![made.with_bias(product, [a, b, to], bias).called(label)],
     }
 }
 

@@ -432,27 +432,26 @@ fn through_mlp(p: &Problem, caps: &Caps, by: By, fused: bool, kept: bool) -> Vec
     let through = Product::new(rows, f, c).stored(Stored::Nt);
     let mut all = normed(p, caps, ["sum", "normed2"], 1);
     if !kept {
-        all.push(
-            match by {
-                By::Library => made.library(into, crate::suite::Epilogue::Bias, ["normed2", "w1", "pre"], "b1"),
-                _ => made.fused(into, Then::Bias, ["normed2", "w1", "pre"], &["b1"]),
-            }
-            .called("mlp_product_1"),
-        );
+        all.push(made.with_bias(into, ["normed2", "w1", "pre"], "b1").called("mlp_product_1"));
     }
-    match fused && by != By::Library {
-        true => all.push(made.fused(through, Then::Slope, ["dout", "w2", "dpre"], &["pre", "hidden"]).called("dpre")),
+    let [hidden, dpre] = match fused {
+        true => {
+            let back = made.through_gelu(through, ["dout", "w2"], kept);
+            all.extend(back.stages);
+            [back.hidden, back.dpre]
+        }
         false => {
             all.push(gelu::forward_stage(rows * f, p.dtype, caps, ["pre", "hidden"]).called("mlp_gelu"));
             all.push(made.product(through, ["dout", "w2", "dhidden"]).called("dhidden"));
             all.push(gelu::backward_stage(rows * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).called("dpre"));
+            ["hidden", "dpre"]
         }
-    }
-    all.push(of_weight(p, caps, by, [f, c], ["hidden", "dout", "dw2"]));
+    };
+    all.push(of_weight(p, caps, by, [f, c], [hidden, "dout", "dw2"]));
     all.extend(of_bias(p, caps, c, ["dout", "db2"]));
-    all.push(of_weight(p, caps, by, [c, f], ["normed2", "dpre", "dw1"]));
-    all.extend(of_bias(p, caps, f, ["dpre", "db1"]));
-    all.push(of_rows(p, caps, by, [c, f], ["dpre", "w1", "dnormed"]));
+    all.push(of_weight(p, caps, by, [c, f], ["normed2", dpre, "dw1"]));
+    all.extend(of_bias(p, caps, f, [dpre, "db1"]));
+    all.push(of_rows(p, caps, by, [c, f], [dpre, "w1", "dnormed"]));
     let mut all: Vec<Stage> = all.into_iter().map(|stage| stage.of(MLP)).collect();
     all.extend(norm_backward(p, caps, 1, ["sum", "dnormed", "dout", "dsum"]));
     all

@@ -8,7 +8,7 @@ use super::super::attention_block::{
 use super::super::linear::stages::{By, Then};
 use super::super::{add_layernorm, gelu};
 use super::kept;
-use crate::suite::{Access, BufferSpec, Caps, Direction, Elem, Epilogue, Inner, Problem, Product, Program, Stage};
+use crate::suite::{Access, BufferSpec, Caps, Direction, Elem, Inner, Problem, Product, Program, Stage};
 
 /// What the profile sums up by.
 pub(super) const NORM1: &str = "first norm";
@@ -108,21 +108,6 @@ fn sum_and_norm(p: &Problem) -> Inner {
     Inner::new("add_layernorm", Direction::Fwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
 }
 
-/// What GELU is taken of, kept or not, and what it makes of it.
-fn into_middle(p: &Problem, caps: &Caps, by: By) -> Vec<Stage> {
-    let (made, names) = (stages(p, caps, by), ["normed2", "w1", "hidden"]);
-    let [into, _] = products(p);
-    match (by, kept(p)) {
-        (By::Library, true) => vec![
-            made.library(into, Epilogue::Bias, ["normed2", "w1", "pre"], "b1").called("mlp_product_1"),
-            gelu::forward_stage(row_count(p) * p["f"], p.dtype, caps, ["pre", "hidden"]).called("mlp_gelu"),
-        ],
-        (By::Library, false) => vec![made.library(into, Epilogue::BiasGelu, names, "b1").called("mlp_product_1")],
-        (_, true) => vec![made.fused(into, Then::Kept, names, &["b1", "pre"]).called("mlp_product_1")],
-        (_, false) => vec![made.fused(into, Then::Gelu, names, &["b1"]).called("mlp_product_1")],
-    }
-}
-
 /// What follows queries, keys and values in `q`, `k` and `v`: up to the result, with attention made by these stages.
 fn after_heads(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Vec<Stage> {
     let made = stages(p, caps, by);
@@ -130,14 +115,11 @@ fn after_heads(p: &Problem, caps: &Caps, by: By, attention: Vec<Stage>) -> Vec<S
     all.extend(output(p, caps, by, "projected"));
     let names = [("x", "projected"), ("residual", "x"), ("gamma", "gamma2"), ("beta", "beta2"), ("out", "normed2")];
     all.extend(sum_and_norm(p).stages("fused", caps, &names).into_iter().map(|stage| stage.of(NORM2)));
-    let [_, out_of] = products(p);
-    let names = ["hidden", "w2", "second"];
-    let last = match by {
-        By::Library => made.library(out_of, Epilogue::Bias, names, "b2"),
-        _ => made.fused(out_of, Then::Bias, names, &["b2"]),
-    };
-    all.extend(into_middle(p, caps, by).into_iter().map(|stage| stage.of(MLP)));
-    all.push(last.called("mlp_product_2").of(MLP));
+    let [into, out_of] = products(p);
+    let mut middle = made.with_gelu(into, ["normed2", "w1", "hidden"], "b1", kept(p).then_some("pre")).into_iter();
+    all.extend(middle.next().map(|stage| stage.called("mlp_product_1").of(MLP)));
+    all.extend(middle.map(|stage| stage.called("mlp_gelu").of(MLP)));
+    all.push(made.with_bias(out_of, ["hidden", "w2", "second"], "b2").called("mlp_product_2").of(MLP));
     all.push(added(p, caps, ["sum", "second", "out"], "add_2").of(ADD));
     all
 }

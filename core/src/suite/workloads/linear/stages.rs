@@ -1,5 +1,6 @@
 //! Stages of which linear layers are made, for every workload that has such layers.
 
+use super::super::gelu;
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
     Access, Caps, Cost, DType, Dialect, Elem, Epilogue, Product, Stage, Tiles, by_pieces, spread, sum_of_parts,
@@ -55,6 +56,13 @@ impl Then {
             }
         }
     }
+}
+
+/// The way back through GELU, and the buffers where it leaves GELU's result and the gradient of its argument.
+pub(in crate::suite) struct Through {
+    pub(in crate::suite) stages: Vec<Stage>,
+    pub(in crate::suite) hidden: &'static str,
+    pub(in crate::suite) dpre: &'static str,
 }
 
 /// Stages for one element type and device.
@@ -136,6 +144,57 @@ impl Stages<'_> {
             .library("cublaslt_matmul", epilogue)
             .args([("a", a, Read), ("b", b, Read), ("c", c, Write), ("bias", bias, Read)])
             .costing(Cost::new(flops.0, read.0 + self.bytes(product.n), written.0))
+    }
+
+    /// A product and the bias of its columns in one stage.
+    pub(in crate::suite) fn with_bias(self, product: Product, names: [&'static str; 3], bias: &'static str) -> Stage {
+        match self.by {
+            By::Library => self.library(product, Epilogue::Bias, names, bias),
+            _ => self.fused(product, Then::Bias, names, &[bias]),
+        }
+    }
+
+    /// `hidden = gelu(a·b + bias)`, with what GELU is taken of in `pre` where it is to be kept.
+    pub(in crate::suite) fn with_gelu(
+        self,
+        product: Product,
+        [a, b, hidden]: [&'static str; 3],
+        bias: &'static str,
+        kept: Option<&'static str>,
+    ) -> Vec<Stage> {
+        match (self.by, kept) {
+            // The library keeps what it takes GELU of in an order of its own.
+            (By::Library, Some(pre)) => vec![
+                self.with_bias(product, [a, b, pre], bias),
+                gelu::forward_stage(product.batch * product.m * product.n, self.dtype, self.caps, [pre, hidden]),
+            ],
+            (By::Library, None) => vec![self.library(product, Epilogue::BiasGelu, [a, b, hidden], bias)],
+            (_, Some(pre)) => vec![self.fused(product, Then::Kept, [a, b, hidden], &[bias, pre])],
+            (_, None) => vec![self.fused(product, Then::Gelu, [a, b, hidden], &[bias])],
+        }
+    }
+
+    /// The way back through a layer's GELU, of which `a·b` is the gradient of the result: with the slope at `pre`, and the result
+    /// anew. Where the argument is not to be kept, CUDA writes over it, and over `dhidden`, which the library needs between.
+    pub(in crate::suite) fn through_gelu(self, product: Product, [a, b]: [&'static str; 2], kept: bool) -> Through {
+        let over = self.caps.dialect == Dialect::Cuda && !kept;
+        let hidden = if over { "pre" } else { "hidden" };
+        match self.by {
+            By::Library => {
+                let dpre = if over { "dhidden" } else { "dpre" };
+                let elements = product.batch * product.m * product.n;
+                let names = ["pre", "dhidden", hidden, dpre];
+                let stages = vec![
+                    self.product(product, [a, b, "dhidden"]).called("dhidden"),
+                    gelu::through_stage(elements, self.dtype, self.caps, names).called("dpre"),
+                ];
+                Through { stages, hidden, dpre }
+            }
+            _ => {
+                let stage = self.fused(product, Then::Slope, [a, b, "dpre"], &["pre", hidden]).called("dpre");
+                Through { stages: vec![stage], hidden, dpre: "dpre" }
+            }
+        }
     }
 
     /// What follows a product of so many rows of so many columns, in a stage of its own: from one buffer to another, with the

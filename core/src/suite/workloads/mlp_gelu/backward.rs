@@ -42,23 +42,23 @@ pub fn form() -> Form {
         host: Some(host),
         variants: vec![
             Variant::kernel("naive", "every step a stage, products with one element per thread", |p, caps| {
-                program(p, caps, By::Elements, false)
+                separate(p, caps, By::Elements)
             }),
             Variant::kernel("separate", "every step a stage, products by tiles in workgroup memory", |p, caps| {
-                program(p, caps, By::Tiles, false)
+                separate(p, caps, By::Tiles)
             }),
             Variant::kernel(
                 "fused",
                 "GELU and its slope are done to the sums of dout·w2ᵀ in registers",
-                |p, caps| program(p, caps, By::Tiles, true),
+                |p, caps| fused(p, caps, By::Tiles),
             ),
             Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
-                program(p, caps, By::Mma, true)
+                fused(p, caps, By::Mma)
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
             Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
-                program(p, caps, By::Library, false)
+                fused(p, caps, By::Library)
             })
             .only_in(&[Dialect::Cuda]),
         ],
@@ -258,37 +258,43 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// GELU's argument in one stage.
 fn biased(p: &Problem, caps: &Caps, by: By) -> Stage {
     let [into, _] = products(p);
-    stages(p, caps, by).fused(into, Then::Bias, ["x", "w1", "pre"], &["b1"])
+    stages(p, caps, by).with_bias(into, ["x", "w1", "pre"], "b1")
 }
 
-/// The stages; `fused` where products do more than multiply.
-fn program(p: &Problem, caps: &Caps, by: By, fused: bool) -> Program {
-    let (m, c, f) = (p["m"], p["c"], p["f"]);
+/// Every step a stage of its own.
+fn separate(p: &Problem, caps: &Caps, by: By) -> Program {
+    let (m, f) = (p["m"], p["f"]);
     let made = stages(p, caps, by);
     let mut all = Vec::new();
     let [into, _] = products(p);
     if !kept(p) {
-        match fused {
-            true => all.push(biased(p, caps, by)),
-            false => {
-                all.push(made.product(into, ["x", "w1", "first"]));
-                all.push(made.finish([m, f], Then::Bias, ["first", "pre"], &["b1"]));
-            }
-        }
+        all.push(made.product(into, ["x", "w1", "first"]));
+        all.push(made.finish([m, f], Then::Bias, ["first", "pre"], &["b1"]));
     }
-    match fused {
-        true => all.push(made.fused(through(p), Then::Slope, ["dout", "w2", "dpre"], &["pre", "hidden"])),
-        false => {
-            all.push(gelu::forward_stage(m * f, p.dtype, caps, ["pre", "hidden"]));
-            all.push(made.product(through(p), ["dout", "w2", "dhidden"]));
-            all.push(gelu::backward_stage(m * f, p.dtype, caps, ["pre", "dhidden", "dpre"]));
-        }
-    }
-    let taken = ["x", "w1", "dout", "hidden", "dpre"];
-    for ((product, [a, b]), to) in gradients(p, taken).into_iter().zip(["dw2", "dw1", "dx"]) {
-        all.push(Stage { label: to.into(), ..made.product(product, [a, b, to]) });
-    }
-    all.extend(made.columns([m, f], ["dpre", "parts1", "db1"]));
-    all.extend(made.columns([m, c], ["dout", "parts2", "db2"]));
+    all.push(gelu::forward_stage(m * f, p.dtype, caps, ["pre", "hidden"]));
+    all.push(made.product(through(p), ["dout", "w2", "dhidden"]));
+    all.push(gelu::backward_stage(m * f, p.dtype, caps, ["pre", "dhidden", "dpre"]));
+    all.extend(learned(p, caps, by, ["hidden", "dpre"]));
     Program { stages: all }
+}
+
+/// The bias, GELU and its slope as parts of products, as far as what multiplies has such.
+fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
+    let back = stages(p, caps, by).through_gelu(through(p), ["dout", "w2"], kept(p));
+    let mut all: Vec<Stage> = (!kept(p)).then(|| biased(p, caps, by)).into_iter().collect();
+    all.extend(back.stages);
+    all.extend(learned(p, caps, by, [back.hidden, back.dpre]));
+    Program { stages: all }
+}
+
+/// The gradients, from GELU's result and the gradient of its argument.
+fn learned(p: &Problem, caps: &Caps, by: By, [hidden, dpre]: [&'static str; 2]) -> Vec<Stage> {
+    let made = stages(p, caps, by);
+    let taken = ["x", "w1", "dout", hidden, dpre];
+    let products = gradients(p, taken).into_iter().zip(["dw2", "dw1", "dx"]);
+    let mut all: Vec<Stage> =
+        products.map(|((product, [a, b]), to)| made.product(product, [a, b, to]).called(to)).collect();
+    all.extend(made.columns([p["m"], p["f"]], [dpre, "parts1", "db1"]));
+    all.extend(made.columns([p["m"], p["c"]], ["dout", "parts2", "db2"]));
+    all
 }

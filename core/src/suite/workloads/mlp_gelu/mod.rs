@@ -13,8 +13,8 @@ use super::gelu::{self, gelu_tanh};
 use super::linear::stages::{By, Stages, Then};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs,
-    Preset, Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, dense, indexable,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset,
+    Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, dense, indexable,
 };
 use rayon::prelude::*;
 
@@ -88,7 +88,7 @@ fn forward() -> Form {
             Variant::kernel(
                 "vendor",
                 "the vendor's library, cuBLASLt, with its own epilogues; a kept argument makes GELU a stage of ours",
-                vendor,
+                |p, caps| fused(p, caps, By::Library),
             )
             .only_in(&[Dialect::Cuda]),
         ],
@@ -307,25 +307,9 @@ fn apart(p: &Problem, caps: &Caps, by: By) -> Program {
 }
 
 fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    let stages = stages(p, caps, by);
+    let made = stages(p, caps, by);
     let [into, out_of] = products(p);
-    let first = match kept(p) {
-        true => stages.fused(into, Then::Kept, ["x", "w1", "hidden"], &["b1", "pre"]),
-        false => stages.fused(into, Then::Gelu, ["x", "w1", "hidden"], &["b1"]),
-    };
-    Program { stages: vec![first, stages.fused(out_of, Then::Bias, ["hidden", "w2", "out"], &["b2"])] }
-}
-
-fn vendor(p: &Problem, caps: &Caps) -> Program {
-    let stages = stages(p, caps, By::Library);
-    let [into, out_of] = products(p);
-    let mut all = match kept(p) {
-        true => vec![
-            stages.library(into, Epilogue::Bias, ["x", "w1", "pre"], "b1"),
-            gelu::forward_stage(p["m"] * p["f"], p.dtype, caps, ["pre", "hidden"]),
-        ],
-        false => vec![stages.library(into, Epilogue::BiasGelu, ["x", "w1", "hidden"], "b1")],
-    };
-    all.push(stages.library(out_of, Epilogue::Bias, ["hidden", "w2", "out"], "b2"));
+    let mut all = made.with_gelu(into, ["x", "w1", "hidden"], "b1", kept(p).then_some("pre"));
+    all.push(made.with_bias(out_of, ["hidden", "w2", "out"], "b2"));
     Program { stages: all }
 }
