@@ -3,7 +3,8 @@
 
 use super::super::attention_block::{side_by_side, width};
 use super::super::linear::stages::By;
-use super::backward::{self, DX, Known, available, gradients, known, remembered, upstream};
+use super::backward::{self, DX, Known, gradients, known, remembered, upstream};
+use super::backward_stages::{self, available};
 use super::forward::{self, fusable, remembering};
 use super::layer::Layer;
 use super::{
@@ -35,7 +36,7 @@ pub fn form() -> Form {
             Variant::kernel(
                 "unfused",
                 "the unfused forms of both directions; GELU's argument stays in memory in any case",
-                |p, caps| step(forward::unfused(p, caps), backward::unfused_with(p, caps, true)),
+                |p, caps| step(forward::unfused(p, caps), backward_stages::unfused_with(p, caps, true)),
             ),
             Variant::kernel("fused", "the fused forms of both directions", |p, caps| fused(p, caps, By::Tiles))
                 .available(|p, caps| possible(p, caps, By::Tiles)),
@@ -158,5 +159,5 @@ fn possible(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
 }
 
 fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    step(forward::fused(p, caps, by), backward::fused(p, caps, by))
+    step(forward::fused(p, caps, by), backward_stages::fused(p, caps, by))
 }

@@ -24,6 +24,7 @@ use crate::suite::{
 };
 
 mod backward;
+mod backward_stages;
 mod both;
 mod forward;
 mod layer;
