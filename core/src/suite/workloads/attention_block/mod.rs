@@ -272,18 +272,18 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     };
     let items = Items::of(inputs, &[X], [p["b"], s * c], made);
     Box::new(move |output, row, out| match output {
-        WQKV => {
-            for (out, at) in out.iter_mut().zip(0..) {
-                *out = inputs.at(WQ + (at / c) as usize, row * c + at % c);
-            }
-        }
-        BQKV => {
-            for (out, at) in out.iter_mut().zip(0..) {
-                *out = inputs.at(BQ + (at / c) as usize, at % c);
-            }
-        }
+        WQKV => row_beside(p, inputs, WQ, row, out),
+        BQKV => row_beside(p, inputs, BQ, 0, out),
         _ => out.copy_from_slice(&items.item(row / s)[(row % s * c) as usize..][..c as usize]),
     })
+}
+
+/// A row of three weights or biases side by side, the first of which is this input.
+pub(in crate::suite) fn row_beside(p: &Problem, inputs: &Inputs, first: usize, row: u64, out: &mut [f64]) {
+    let c = width(p);
+    for (out, at) in out.iter_mut().zip(0..) {
+        *out = inputs.at(first + (at / c) as usize, row * c + at % c);
+    }
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
@@ -303,8 +303,8 @@ pub(in crate::suite) fn attention(p: &Problem, direction: Direction) -> Inner {
 }
 
 pub(in crate::suite) const PROJECTED: [&str; 3] = ["q", "k", "v"];
-const WEIGHTS: [&str; 3] = ["wq", "wk", "wv"];
-const BIASES: [&str; 3] = ["bq", "bk", "bv"];
+pub(in crate::suite) const WEIGHTS: [&str; 3] = ["wq", "wk", "wv"];
+pub(in crate::suite) const BIASES: [&str; 3] = ["bq", "bk", "bv"];
 const SPLIT: [&str; 3] = ["q_heads", "k_heads", "v_heads"];
 
 /// Weights and biases of queries, keys and values in one buffer each.

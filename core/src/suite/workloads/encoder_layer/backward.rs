@@ -6,13 +6,13 @@
 //! values lie side by side.
 
 use super::super::attention_block::items::{Items, normal_items};
-use super::super::attention_block::{Rounding, attention, row_count, width};
+use super::super::attention_block::{Rounding, attention, row_beside, row_count, width};
 use super::super::linear::backward::by_element;
 use super::super::linear::stages::{By, most_parts};
 use super::backward_stages::{available, fused, setup, unfused};
 use super::layer::{Gradients, Passed};
 use super::{
-    BQ, BQKV, Errors, LEARNED, WQ, WQKV, X, inputs, kept, layer_of, likely, operations, parameters, read, row_beside,
+    BQ, BQKV, Errors, LEARNED, WQ, WQKV, X, inputs, kept, layer_of, likely, operations, parameters, read,
     side_by_side_buffers, sizes,
 };
 use crate::suite::hard::{any, smallest_normal, zero};

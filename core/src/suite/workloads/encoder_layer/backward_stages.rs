@@ -1,7 +1,7 @@
 //! The backward pass in stages, and the forward pass that its set-up runs.
 
 use super::super::attention_block::{
-    PROJECTED, attention, merge, output, projected, row_count, side_by_side, split, stages, width,
+    PROJECTED, WEIGHTS, attention, merge, output, projected, row_count, side_by_side, split, stages, width,
 };
 use super::super::linear::stages::{By, Then};
 use super::super::{add_layernorm, gelu};
@@ -20,7 +20,6 @@ const GRADIENTS: [&str; 3] = ["dq", "dk", "dv"];
 const GRADIENT_ROWS: [&str; 3] = ["dq_rows", "dk_rows", "dv_rows"];
 const WEIGHT_GRADIENTS: [&str; 3] = ["dwq", "dwk", "dwv"];
 const BIAS_GRADIENTS: [&str; 3] = ["dbq", "dbk", "dbv"];
-const WEIGHTS: [&str; 3] = ["wq", "wk", "wv"];
 
 /// The forward pass, which keeps what the backward pass wants.
 pub(super) fn setup(p: &Problem, caps: &Caps) -> Program {

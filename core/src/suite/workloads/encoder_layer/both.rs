@@ -1,16 +1,13 @@
 //! Both directions as in a training step: the forward pass, which leaves what the backward pass wants of it, and the backward
 //! pass behind it. Everything is timed, and all memory is of one program.
 
-use super::super::attention_block::{side_by_side, width};
+use super::super::attention_block::{row_beside, side_by_side, width};
 use super::super::linear::stages::By;
 use super::backward::{self, DX, Known, gradients, known, remembered, upstream};
 use super::backward_stages::{self, available};
 use super::forward::{self, fusable, remembering};
 use super::layer::Layer;
-use super::{
-    BQ, BQKV, WQ, WQKV, X, cost as cost_of_forward, inputs, kept, layer_of, parameters, row_beside,
-    side_by_side_buffers,
-};
+use super::{BQ, BQKV, WQ, WQKV, X, cost as cost_of_forward, inputs, kept, layer_of, parameters, side_by_side_buffers};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate,

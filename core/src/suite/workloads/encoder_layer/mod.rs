@@ -14,7 +14,7 @@
 use self::layer::{Layer, Parameters};
 use super::attention_block::heads::Heads;
 use super::attention_block::items::Items;
-use super::attention_block::{Rounding, items, mixed_error, side_by_side, weight, width};
+use super::attention_block::{BIASES, Rounding, WEIGHTS, items, mixed_error, row_beside, side_by_side, weight, width};
 use super::layernorm;
 use super::linear::stages::By;
 use crate::suite::hard::{any, one, smallest_normal, zero};
@@ -284,8 +284,8 @@ fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters<T> {
     Parameters {
         gamma1: at("gamma1"),
         beta1: at("beta1"),
-        w: ["wq", "wk", "wv"].map(at),
-        b: ["bq", "bk", "bv"].map(at),
+        w: WEIGHTS.map(at),
+        b: BIASES.map(at),
         wo: at("wo"),
         bo: at("bo"),
         gamma2: at("gamma2"),
@@ -308,14 +308,6 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
     match checked(p, output) {
         WQKV | BQKV => 1,
         _ => width(p) * (4 * width(p) + 2 * p["f"] + 2 * p["s"]),
-    }
-}
-
-/// Weights and biases side by side, a row of them.
-fn row_beside(p: &Problem, inputs: &Inputs, first: usize, row: u64, out: &mut [f64]) {
-    let c = width(p);
-    for (out, at) in out.iter_mut().zip(0..) {
-        *out = inputs.at(first + (at / c) as usize, row * c + at % c);
     }
 }
 
