@@ -261,13 +261,10 @@ fn item<T: Real>(p: &Problem, x: &[T], weights: [&[T]; 4], biases: [&[T]; 4]) ->
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, s) = (width(p), p["s"]);
-    let read = |buffer: usize, first: u64, count: u64| -> Vec<f64> {
-        (first..first + count).map(|at| inputs.at(buffer, at)).collect()
-    };
-    let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| read(w, 0, c * c));
-    let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| read(b, 0, c));
+    let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| inputs.values(w, ..));
+    let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| inputs.values(b, ..));
     let made = |at: u64| {
-        let x = read(X, at * s * c, s * c);
+        let x = inputs.values(X, at * s * c..(at + 1) * s * c);
         item(p, &x, weights.each_ref().map(|w| &w[..]), biases.each_ref().map(|b| &b[..]))
     };
     let items = Items::of(inputs, &[X], [p["b"], s * c], made);

@@ -12,7 +12,7 @@ use super::super::linear::stages::{By, most_parts};
 use super::backward_stages::{available, fused, setup, unfused};
 use super::layer::{Gradients, Passed};
 use super::{
-    BQ, BQKV, Errors, LEARNED, WQ, WQKV, X, inputs, kept, layer_of, likely, operations, parameters, read,
+    BQ, BQKV, Errors, LEARNED, WQ, WQKV, X, inputs, kept, layer_of, likely, operations, parameters,
     side_by_side_buffers, sizes,
 };
 use crate::suite::hard::{any, smallest_normal, zero};
@@ -305,10 +305,9 @@ impl Known<'_> {
 /// Both passes of all items that differ.
 pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> Known<'a> {
     let (layer, elements) = (layer_of(p), p["s"] * width(p));
-    let of = parameters(|buffer| read(p, inputs, buffer));
+    let of = parameters(|buffer| inputs.values(buffer, ..));
     let made = |at: u64| {
-        let [x, dout] = [X, DOUT]
-            .map(|buffer| (at * elements..(at + 1) * elements).map(|at| inputs.at(buffer, at)).collect::<Vec<f64>>());
+        let [x, dout] = [X, DOUT].map(|buffer| inputs.values(buffer, at * elements..(at + 1) * elements));
         let passed = layer.forward(&x, &of);
         let gradients = layer.backward(&of, &passed, &dout);
         (passed, gradients)

@@ -297,12 +297,6 @@ fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters<T> {
     }
 }
 
-/// Everything in an input.
-fn read(p: &Problem, inputs: &Inputs, buffer: usize) -> Vec<f64> {
-    let len = p.buffers()[buffer].len;
-    (0..len).map(|at| inputs.at(buffer, at)).collect()
-}
-
 /// A row's own share.
 fn row_cost(p: &Problem, output: usize) -> u64 {
     match checked(p, output) {
@@ -313,9 +307,9 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, f, s) = (width(p), p["f"], p["s"]);
-    let of = parameters(|buffer| read(p, inputs, buffer));
+    let of = parameters(|buffer| inputs.values(buffer, ..));
     let made = |at: u64| {
-        let x: Vec<f64> = (at * s * c..(at + 1) * s * c).map(|at| inputs.at(X, at)).collect();
+        let x = inputs.values(X, at * s * c..(at + 1) * s * c);
         let passed = layer_of(p).forward(&x, &of);
         [passed.pre, passed.out]
     };
