@@ -320,17 +320,27 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     Box::new(move |output, row, out| known.row(output, row, out))
 }
 
-fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+/// Both passes of each item on the host, to gradients in buffer order; what the forward pass makes of an item is shown.
+pub(super) fn host_passes(
+    p: &Problem,
+    inputs: &[HostBuffer],
+    gradients: &mut [Vec<f32>],
+    mut show: impl FnMut(usize, &Passed<f32>),
+) {
     let (layer, elements) = (layer_of(p), (p["s"] * width(p)) as usize);
     let of = parameters(|buffer| inputs[buffer].f32().to_vec());
-    let [dx, learned @ ..] = outputs else { unreachable!("gradients of rows, and of what is learned") };
+    let [dx, learned @ ..] = gradients else { unreachable!("gradients of rows, and of what is learned") };
     learned.iter_mut().for_each(|sums| sums.fill(0.0));
     let items = inputs[X].f32().chunks_exact(elements).zip(inputs[DOUT].f32().chunks_exact(elements));
-    for ((x, dout), dx) in items.zip(dx.chunks_exact_mut(elements)) {
-        let gradients = layer.backward(&of, &layer.forward(x, &of), dout);
+    for (item, ((x, dout), dx)) in items.zip(dx.chunks_exact_mut(elements)).enumerate() {
+        let passed = layer.forward(x, &of);
+        show(item, &passed);
+        let gradients = layer.backward(&of, &passed, dout);
         dx.copy_from_slice(&gradients.dx);
-        for (sums, gradient) in learned.iter_mut().zip(&gradients.learned) {
-            sums.iter_mut().zip(gradient).for_each(|(sum, gradient)| *sum += gradient);
-        }
+        gradients.add_to(learned, 1.0);
     }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    host_passes(p, inputs, outputs, |_, _| ());
 }

@@ -5,7 +5,7 @@ use super::super::attention_block::{
 };
 use super::super::linear::stages::{By, Then};
 use super::super::{add_layernorm, gelu};
-use super::forward::{MLP, flash_of, fusable, normed, products};
+use super::forward::{MLP, flash_of, fusable, normed, products, remembering};
 use super::kept;
 use crate::suite::{Caps, Direction, Inner, Problem, Product, Program, Rearrange, Stage, Stored};
 
@@ -25,22 +25,17 @@ const BIAS_GRADIENTS: [&str; 3] = ["dbq", "dbk", "dbv"];
 pub(super) fn setup(p: &Problem, caps: &Caps) -> Program {
     let made = stages(p, caps, By::Tiles);
     let mut all = side_by_side(p, caps).stages;
-    all.extend(remembering(normed(p, caps, ["x", "normed"], 0), ["mean1", "rstd1"]));
+    all.extend(normed(p, caps, ["x", "normed"], 0));
     all.extend(projected(p, caps, By::Tiles, "normed"));
     all.extend(attention(p, Direction::Bwd).setup(caps, &[("out", "mixed")]));
     all.extend(output(p, caps, By::Tiles, "projected"));
     all.push(added(p, caps, ["x", "projected", "sum"]).called("add_1"));
-    all.extend(remembering(normed(p, caps, ["sum", "normed2"], 1), ["mean2", "rstd2"]));
+    all.extend(normed(p, caps, ["sum", "normed2"], 1));
     if kept(p) {
         let [into, _] = products(p);
         all.push(made.fused(into, Then::Bias, ["normed2", "w1", "pre"], &["b1"]).called("mlp_product_1"));
     }
-    Program { stages: all }
-}
-
-/// The statistics of a norm in these buffers.
-pub(super) fn remembering(stages: Vec<Stage>, [mean, rstd]: [&'static str; 2]) -> impl Iterator<Item = Stage> {
-    stages.into_iter().map(move |stage| stage.on_buffers(&[("mean", mean), ("rstd", rstd)]))
+    Program { stages: remembering(all) }
 }
 
 fn added(p: &Problem, caps: &Caps, names: [&'static str; 3]) -> Stage {

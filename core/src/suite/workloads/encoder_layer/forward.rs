@@ -1,6 +1,5 @@
 //! The forward pass in stages.
 
-use super::super::attention::keeping_lse;
 use super::super::attention_block::{
     FLASH, attention, output, output_apart, projected, projected_apart, row_count, stages, unfused as attention_apart,
     width,
@@ -150,8 +149,8 @@ pub(super) fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
     Program { stages: all }
 }
 
-/// A forward pass of a training step: what the backward pass wants stays in buffers of its own.
-pub(super) fn remembering(program: Program) -> Program {
+/// Stages of a forward pass whose norms leave their statistics for the backward pass, each in buffers of its own.
+pub(super) fn remembering(stages: Vec<Stage>) -> Vec<Stage> {
     let mut norms = 0;
     let keeping = |stage: Stage| {
         // The first norm's statistics come first, and the second's behind them, from whichever stages make them.
@@ -160,6 +159,5 @@ pub(super) fn remembering(program: Program) -> Program {
         let [mean, rstd] = [["mean1", "rstd1"], ["mean2", "rstd2"]][norms.saturating_sub(1).min(1)];
         stage.on_buffers(&[("mean", mean), ("rstd", rstd)])
     };
-    let stages = program.stages.into_iter().map(keeping).collect();
-    Program { stages: keeping_lse(stages) }
+    stages.into_iter().map(keeping).collect()
 }

@@ -3,7 +3,7 @@
 use super::super::attention_block::heads::{Attended, Heads};
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::layernorm::EPS;
-use crate::suite::dense::{Real, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, sum, wide};
+use crate::suite::dense::{Real, add, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, sum, wide};
 
 /// What a layer learns, each in the order of its buffer.
 #[derive(Clone)]
@@ -57,6 +57,13 @@ pub(super) struct Gradients<T> {
     pub(super) dx: Vec<T>,
     /// Of what the layer learns, in the order in which they are outputs.
     pub(super) learned: [Vec<T>; 12],
+}
+
+impl<T: Real> Gradients<T> {
+    /// Adds those of what the layer learns to sums over items, for so many items.
+    pub(super) fn add_to(&self, sums: &mut [Vec<T>], count: T) {
+        sums.iter_mut().zip(&self.learned).for_each(|(sums, gradient)| add(sums, count, gradient));
+    }
 }
 
 fn norm<T: Real>(x: &[T], gamma: &[T], beta: &[T]) -> Normed<T> {
