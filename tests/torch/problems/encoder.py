@@ -1,9 +1,11 @@
 """Self-attention with its projections, and a whole layer of an encoder."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
 from .common import KIND, extents, gradients, random
+from .training import stays
 
 CASES = {
     "attention_block": (
@@ -11,7 +13,7 @@ CASES = {
         {"fwd": ["level0", "level1", "level2", "level3", "vendor"]},
     ),
     "encoder_layer": (
-        ["b3,s37,h2,d33,f65", "b3,s40,h3,d72,f264,kept"],
+        ["b3,s37,h2,d33,f65", "b3,s37,h2,d33,f65,p0.25", "b3,s40,h3,d72,f264,kept"],
         dict.fromkeys(["fwd", "bwd"], ["unfused", "fused", "mma", "vendor"]),
     ),
 }
@@ -49,12 +51,20 @@ def layer(n, forward, kept, dtype, rng):
     inputs["b1"] = random(rng, middle, dtype)
     inputs["w2"] = random(rng, [middle, width], dtype) / KIND[dtype](middle**0.5)
     inputs["b2"] = random(rng, width, dtype)
+    learned, keys = list(inputs), {}
+    if share := n.get("p", 0):
+        keys = {f"seed{which}": rng.integers(0, 2**32, 2, dtype=np.uint32) for which in "12"}
+
+    def dropped(rows, which):
+        return rows * stays(rows.numel(), share, keys[f"seed{which}"]).reshape(rows.shape) if share else rows
 
     def of(x, **given):
         norm = lambda rows, which: F.layer_norm(rows, [width], given[f"gamma{which}"], given[f"beta{which}"], 1e-5)
-        total = x + attended(n, norm(x, 1), False, given)
+        total = x + dropped(attended(n, norm(x, 1), False, given), 1)
         pre = norm(total, 2) @ given["w1"] + given["b1"]
-        return total + F.gelu(pre, approximate="tanh") @ given["w2"] + given["b2"], pre
+        return total + dropped(F.gelu(pre, approximate="tanh") @ given["w2"] + given["b2"], 2), pre
+
+    inputs |= keys
 
     if forward:
 
@@ -63,7 +73,6 @@ def layer(n, forward, kept, dtype, rng):
             return ({"pre": pre} if kept else {}) | {"out": out}
 
         return inputs, results
-    learned = list(inputs)
     inputs["dout"] = random(rng, inputs["x"].shape, dtype)
 
     def back(dout, **given):

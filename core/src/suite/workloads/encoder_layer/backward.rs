@@ -10,9 +10,10 @@ use super::super::attention_block::{Rounding, attention, row_beside, row_count, 
 use super::super::linear::backward::by_element;
 use super::super::linear::stages::{By, most_parts};
 use super::backward_stages::{available, fused, setup, unfused};
-use super::layer::{Gradients, Passed};
+use super::dropout::{self, DROPPED, factor};
+use super::layer::Passed;
 use super::{
-    BQ, BQKV, Errors, LEARNED, WQ, WQKV, X, inputs, kept, layer_of, likely, operations, parameters,
+    BQ, BQKV, Errors, LEARNED, WQ, WQKV, X, inputs, items_of, kept, layer_of, likely, operations, parameters,
     side_by_side_buffers, sizes,
 };
 use crate::suite::hard::{any, smallest_normal, zero};
@@ -68,8 +69,8 @@ pub fn form() -> Form {
 
 pub(super) fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["b1,s64,h8,d64,f2048", "b1", "b8", "b8,kept"],
-        _ => &["b1,s64,h8,d64,f2048", "b8", "b128", "b1024", "b1024,kept"],
+        Preset::Standard => &["b1,s64,h8,d64,f2048", "b1", "b8", "b8,kept", "b8,p0.1"],
+        _ => &["b1,s64,h8,d64,f2048", "b8", "b8,p0.1", "b128", "b1024", "b1024,kept"],
     }
 }
 
@@ -81,6 +82,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (b, s, f) = (p["b"], p["s"], p["f"]);
     let mut buffers = inputs(p);
     buffers.push(upstream(p));
+    buffers.extend(dropout::keys(p));
     buffers.extend(side_by_side_buffers(p));
     buffers.extend(remembered(p, BufferSpec::setup));
     let pre = if kept(p) { BufferSpec::setup } else { BufferSpec::scratch };
@@ -151,6 +153,8 @@ pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
     ];
     let real = |name: &'static str, dims: &[u64]| BufferSpec::scratch(name, Elem::Real, dims);
     let mut buffers = of_rows.map(|(name, columns)| real(name, &[b, s, columns])).to_vec();
+    // The set-up's is the first of the forward pass.
+    buffers.extend(dropout::scratch(p, &[&DROPPED[..1], &dropout::GRADIENTS].concat()));
     buffers.extend(["dmixed", "dq", "dk", "dv"].map(|name| real(name, &[b, h, s, d])));
     buffers.extend(["dwq", "dwk", "dwv"].map(|name| real(name, &[c, c])));
     buffers.extend(["dbq", "dbk", "dbv"].map(|name| real(name, &[c])));
@@ -198,9 +202,11 @@ pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
     // Gradients grow on their way back: those behind the MLP are about three, those behind attention, with values of as much,
     // about six. A norm divides by how far its rows spread, of which short rows have little.
     let spread = if width(p) < 32 { 300.0 } else { 2.0 };
-    let behind_mlp = 3.0 * spread * (errors.pre + 4.0 * u + by_width + by_middle);
+    // Dropout multiplies what it keeps, on the way to either part.
+    let kept = factor(p);
+    let behind_mlp = kept * 3.0 * spread * (errors.pre + 4.0 * u + by_width + by_middle);
     let behind_attention =
-        4.0 * spread * (behind_mlp + 4.0 * (errors.projected + errors.mixed) + 6.0 * u + 2.0 * by_width);
+        kept * 4.0 * spread * (behind_mlp + 4.0 * (errors.projected + errors.mixed) + 6.0 * u + 2.0 * by_width);
     // A sum over all rows of products with what is off itself.
     let over_rows = |gradient: f64, size: f64, other: f64| {
         dout * (rows.sqrt() * (gradient + size * (other + u)) + 4.0 * size * rows.sqrt() * by_rows)
@@ -218,9 +224,9 @@ pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
         PRE => likely(p, errors.pre),
         DX => likely(p, dout * behind_attention),
         learned => match learned - FIRST_LEARNED {
-            0..=3 => likely(p, over_rows(behind_attention, 6.0 * spread, errors.projected)),
-            4..=7 => likely(p, over_rows(behind_mlp, 3.0 * spread, errors.mixed)),
-            _ => likely(p, over_rows(behind_mlp, 3.0, errors.pre)),
+            0..=3 => likely(p, over_rows(behind_attention, kept * kept * 6.0 * spread, errors.projected)),
+            4..=7 => likely(p, over_rows(behind_mlp, kept * 3.0 * spread, errors.mixed)),
+            _ => likely(p, over_rows(behind_mlp, kept * 3.0, errors.pre)),
         },
     }
 }
@@ -263,19 +269,16 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
     }
 }
 
-/// What the reference knows: of each item its forward pass and its gradients.
+/// What the reference knows: of each item its forward pass and the gradients of its rows, and of all items together those of what
+/// the layer learns.
 pub(super) struct Known<'a> {
     p: &'a Problem,
     inputs: &'a Inputs,
-    pub(super) items: Items<(Passed<f64>, Gradients<f64>)>,
+    pub(super) items: Items<(Passed<f64>, Vec<f64>)>,
+    pub(super) learned: Vec<Vec<f64>>,
 }
 
 impl Known<'_> {
-    /// The sum over all items of an element of what the layer learns.
-    pub(super) fn learned(&self, which: usize, at: usize) -> f64 {
-        self.items.counted().map(|((_, gradients), count)| count * gradients.learned[which][at]).sum()
-    }
-
     fn row(&self, output: usize, row: u64, out: &mut [f64]) {
         let (s, c, f, d) = (self.p["s"], width(self.p), self.p["f"], self.p["d"]);
         let within = |from: &[f64], at: u64, columns: u64| from[(at * columns) as usize..][..columns as usize].to_vec();
@@ -296,8 +299,8 @@ impl Known<'_> {
             MEAN2 => out[0] = passed(item).norm2.mean[i as usize],
             RSTD2 => out[0] = passed(item).norm2.rstd[i as usize],
             PRE => out.copy_from_slice(&within(&passed(item).pre, i, f)),
-            DX => out.copy_from_slice(&within(&self.items.item(item).1.dx, i, c)),
-            learned => out[0] = self.learned(learned - FIRST_LEARNED, row as usize),
+            DX => out.copy_from_slice(&within(&self.items.item(item).1, i, c)),
+            learned => out[0] = self.learned[learned - FIRST_LEARNED][row as usize],
         }
     }
 }
@@ -306,13 +309,16 @@ impl Known<'_> {
 pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> Known<'a> {
     let (layer, elements) = (layer_of(p), p["s"] * width(p));
     let of = parameters(|buffer| inputs.values(buffer, ..));
-    let made = |at: u64| {
+    let mut learned: Vec<Vec<f64>> = gradients(p).iter().skip(1).map(|spec| vec![0.0; spec.len as usize]).collect();
+    let made = |at: u64, count| {
         let [x, dout] = [X, DOUT].map(|buffer| inputs.values(buffer, at * elements..(at + 1) * elements));
-        let passed = layer.forward(&x, &of);
+        let passed = layer.forward(&x, &of, dropout::of_inputs(p, inputs, at));
         let gradients = layer.backward(&of, &passed, &dout);
-        (passed, gradients)
+        gradients.add_to(&mut learned, count);
+        (passed, gradients.dx)
     };
-    Known { p, inputs, items: Items::of(inputs, &[X, DOUT], [p["b"], elements], made) }
+    let items = items_of(p, inputs, &[X, DOUT], made);
+    Known { p, inputs, items, learned }
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
@@ -333,7 +339,7 @@ pub(super) fn host_passes(
     learned.iter_mut().for_each(|sums| sums.fill(0.0));
     let items = inputs[X].f32().chunks_exact(elements).zip(inputs[DOUT].f32().chunks_exact(elements));
     for (item, ((x, dout), dx)) in items.zip(dx.chunks_exact_mut(elements)).enumerate() {
-        let passed = layer.forward(x, &of);
+        let passed = layer.forward(x, &of, dropout::of_host(p, inputs, item));
         show(item, &passed);
         let gradients = layer.backward(&of, &passed, dout);
         dx.copy_from_slice(&gradients.dx);

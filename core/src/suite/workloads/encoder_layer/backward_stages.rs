@@ -5,6 +5,7 @@ use super::super::attention_block::{
 };
 use super::super::linear::stages::{By, Then};
 use super::super::{add_layernorm, gelu};
+use super::dropout::{self, DROPPED, dropping};
 use super::forward::{MLP, flash_of, fusable, normed, products, remembering};
 use super::kept;
 use crate::suite::{Caps, Direction, Inner, Problem, Product, Program, Rearrange, Stage, Stored};
@@ -35,7 +36,7 @@ pub(super) fn setup(p: &Problem, caps: &Caps) -> Program {
         let [into, _] = products(p);
         all.push(made.fused(into, Then::Bias, ["normed2", "w1", "pre"], &["b1"]).called("mlp_product_1"));
     }
-    Program { stages: remembering(all) }
+    Program { stages: remembering(dropping(p, caps, all, 0, ["projected", DROPPED[0]])) }
 }
 
 fn added(p: &Problem, caps: &Caps, names: [&'static str; 3]) -> Stage {
@@ -123,7 +124,8 @@ fn through_mlp(p: &Problem, caps: &Caps, by: By, fused: bool, kept: bool) -> Vec
     all.push(of_weight(p, caps, by, [c, f], ["normed2", "dpre", "dw1"]));
     all.extend(of_bias(p, caps, f, ["dpre", "db1"]));
     all.push(of_rows(p, caps, by, [c, f], ["dpre", "w1", "dnormed"]));
-    let mut all: Vec<Stage> = all.into_iter().map(|stage| stage.of(MLP)).collect();
+    let all = all.into_iter().map(|stage| stage.of(MLP)).collect();
+    let mut all = dropping(p, caps, all, 1, ["dout", dropout::GRADIENTS[1]]);
     all.extend(norm_backward(p, caps, 1, ["sum", "dnormed", "dout", "dsum"]));
     all
 }
@@ -135,7 +137,8 @@ fn through_attention(p: &Problem, caps: &Caps, by: By, variant: &str) -> Vec<Sta
     all.extend(of_bias(p, caps, c, ["dsum", "dbo"]));
     all.push(of_rows(p, caps, by, [c, c], ["dsum", "wo", "dmerged"]));
     all.push(split(p, c, 0).stage(p.dtype, caps, ["dmerged", "dmixed"]).called("split_heads"));
-    let mut all: Vec<Stage> = all.into_iter().map(|stage| stage.of(PROJECTION)).collect();
+    let all = all.into_iter().map(|stage| stage.of(PROJECTION)).collect();
+    let mut all = dropping(p, caps, all, 0, ["dsum", dropout::GRADIENTS[0]]);
     let inner = attention(p, Direction::Bwd).stages(variant, caps, &[("out", "mixed"), ("dout", "dmixed")]);
     all.extend(inner.into_iter().map(|stage| stage.of(ATTENTION)));
     all

@@ -6,6 +6,7 @@ use super::super::attention_block::{row_beside, side_by_side, width};
 use super::super::linear::stages::By;
 use super::backward::{self, DX, Known, gradients, host_passes, known, remembered, upstream};
 use super::backward_stages::{self, available};
+use super::dropout;
 use super::forward::{self, fusable, remembering};
 use super::{BQ, BQKV, WQ, WQKV, cost as cost_of_forward, inputs, kept, side_by_side_buffers};
 use crate::suite::hard::{any, smallest_normal, zero};
@@ -59,6 +60,7 @@ pub fn form() -> Form {
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let mut buffers = inputs(p);
     buffers.push(upstream(p));
+    buffers.extend(dropout::keys(p));
     buffers.extend(side_by_side_buffers(p));
     buffers.push(BufferSpec::output("out", Elem::Real, &[p["b"], p["s"], width(p)]));
     buffers.extend(gradients(p));
@@ -118,8 +120,8 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         WQKV => row_beside(p, inputs, WQ, row, out),
         BQKV => row_beside(p, inputs, BQ, 0, out),
         OUT => out.copy_from_slice(&within(&known.items.item(row / s).0.out, row)),
-        gradient if gradient == OUT + 1 => out.copy_from_slice(&within(&known.items.item(row / s).1.dx, row)),
-        learned => out[0] = known.learned(learned - OUT - 2, row as usize),
+        gradient if gradient == OUT + 1 => out.copy_from_slice(&within(&known.items.item(row / s).1, row)),
+        learned => out[0] = known.learned[learned - OUT - 2][row as usize],
     })
 }
 

@@ -6,6 +6,7 @@ use super::super::attention_block::{
 };
 use super::super::linear::stages::{By, Then};
 use super::super::{add_layernorm, gelu};
+use super::dropout::{self, DROPPED, dropping};
 use super::kept;
 use crate::suite::{Access, BufferSpec, Caps, Direction, Elem, Epilogue, Inner, Problem, Product, Program, Stage};
 
@@ -20,7 +21,7 @@ pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
     let (b, h, s, d, c, f) = (p["b"], p["h"], p["s"], p["d"], width(p), p["f"]);
     let of_rows = |name: &'static str, columns: u64| BufferSpec::scratch(name, Elem::Real, &[b, s, columns]);
     let of_heads = |name: &'static str| BufferSpec::scratch(name, Elem::Real, &[b, h, s, d]);
-    vec![
+    let mut buffers = vec![
         of_rows("normed", c),
         BufferSpec::scratch("mean", Elem::F32, &[b, s, 1]),
         BufferSpec::scratch("rstd", Elem::F32, &[b, s, 1]),
@@ -39,7 +40,9 @@ pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
         of_rows("first", f),
         of_rows("hidden", f),
         of_rows("second", c),
-    ]
+    ];
+    buffers.extend(dropout::scratch(p, &DROPPED));
+    buffers
 }
 
 /// A norm of all rows.
@@ -68,6 +71,12 @@ fn added(p: &Problem, caps: &Caps, names: [&'static str; 3], label: &'static str
     add_layernorm::sum_stage(row_count(p) * width(p), p.dtype, caps, names).called(label)
 }
 
+/// With dropout of both parts.
+fn dropping_both(p: &Problem, caps: &Caps, stages: Vec<Stage>) -> Vec<Stage> {
+    let [first, second] = DROPPED;
+    dropping(p, caps, dropping(p, caps, stages, 0, ["projected", first]), 1, ["second", second])
+}
+
 pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
     let by = stages(p, caps, By::Tiles);
     let (rows, c, f) = (row_count(p), width(p), p["f"]);
@@ -88,7 +97,7 @@ pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
     ];
     all.extend(mlp.map(of(MLP)));
     all.push(added(p, caps, ["sum", "second", "out"], "add_2").of(ADD));
-    Program { stages: all }
+    Program { stages: dropping_both(p, caps, all) }
 }
 
 /// The attention that goes with a way to multiply.
@@ -146,7 +155,7 @@ pub(super) fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
     all.extend(projected(p, caps, by, "normed"));
     let attention = attention(p, Direction::Fwd).stages(flash_of(by), caps, &[("out", "mixed")]);
     all.extend(after_heads(p, caps, by, attention));
-    Program { stages: all }
+    Program { stages: dropping_both(p, caps, all) }
 }
 
 /// Stages of a forward pass whose norms leave their statistics for the backward pass, each in buffers of its own.
