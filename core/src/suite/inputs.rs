@@ -4,6 +4,7 @@
 //! anywhere without making the rest, and a 10 GB tensor needs no 10 GB on the host. Only integer arithmetic and single
 //! correctly rounded multiplications are used, never a transcendental function, whose last bit differs between platforms.
 
+use std::ops::{Bound, RangeBounds};
 use std::sync::OnceLock;
 
 use half::{bf16, f16};
@@ -136,6 +137,21 @@ impl Inputs {
             return self.make(input, index);
         }
         input.kept.get_or_init(|| (0..input.spec.len).map(|i| self.make(input, i)).collect())[index as usize]
+    }
+
+    /// Elements of a range, each as [`Inputs::at`] gives it; `..` is all of them.
+    pub fn values(&self, buffer: usize, range: impl RangeBounds<u64>) -> Vec<f64> {
+        let first = match range.start_bound() {
+            Bound::Included(first) => *first,
+            Bound::Excluded(before) => before + 1,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => last + 1,
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => self.input(buffer).spec.len,
+        };
+        (first..end).map(|at| self.at(buffer, at)).collect()
     }
 
     fn make(&self, input: &Input, index: u64) -> f64 {
@@ -281,6 +297,15 @@ mod tests {
             let HostBuffer::F32(whole) = inputs.host(1) else { panic!("floats") };
             assert!(whole.iter().zip(0..).all(|(x, i)| f64::from(*x) == inputs.at(1, i)), "{dtype}");
         }
+    }
+
+    #[test]
+    fn ranges_are_their_elements() {
+        let inputs = problem("attention/fwd/b1,h1,s3,d2/f32/manual").inputs(7);
+        let all: Vec<f64> = (0..6).map(|at| inputs.at(1, at)).collect();
+        assert_eq!(inputs.values(1, ..), all);
+        assert_eq!(inputs.values(1, 2..5), all[2..5]);
+        assert_eq!(inputs.values(1, 4..=5), all[4..=5]);
     }
 
     #[test]

@@ -31,12 +31,17 @@ def philox(counters, key):
     return np.stack(words, 1)
 
 
+def stays(count, share, key):
+    """What each element is multiplied with."""
+    words = philox(np.arange((count + 3) // 4), key).reshape(-1)[:count]
+    return torch.from_numpy((words >= int(share * 2**32)) / (1 - share))
+
+
 def dropout(n, forward, dtype, rng):
     share = n.get("p", 0.1)
     inputs = {name: random(rng, n["n"], dtype) for name in (["x"] if forward else ["x", "dout"])}
     inputs["seed"] = rng.integers(0, 2**32, 2, dtype=np.uint32)
-    words = philox(np.arange((n["n"] + 3) // 4), inputs["seed"]).reshape(-1)[: n["n"]]
-    factor = torch.from_numpy((words >= int(share * 2**32)) / (1 - share))
+    factor = stays(n["n"], share, inputs["seed"])
     if forward:
         return inputs, lambda x, seed: {"out": x * factor}
     of = lambda x: [x * factor]

@@ -272,11 +272,6 @@ fn add(out: &mut [f64], factor: f64, row: &[f64]) {
 }
 
 impl Backward<'_> {
-    /// So many elements of an input.
-    fn read(&self, buffer: usize, first: u64, count: u64) -> Vec<f64> {
-        (first..first + count).map(|at| self.inputs.at(buffer, at)).collect()
-    }
-
     fn scale(&self) -> f64 {
         1.0 / (self.p["d"] as f64).sqrt()
     }
@@ -284,7 +279,7 @@ impl Backward<'_> {
     /// Keys and values that a head of queries has.
     fn keys(&self, head: u64) -> &Keys {
         let (own, elements) = (head / group(self.p), self.p["t"] * self.p["d"]);
-        let read = |buffer| self.read(buffer, own * elements, elements);
+        let read = |buffer| self.inputs.values(buffer, own * elements..(own + 1) * elements);
         self.keys[own as usize].get_or_init(|| Keys { k: read(K), v: read(V) })
     }
 
@@ -292,7 +287,7 @@ impl Backward<'_> {
     fn query(&self, row: u64) -> &Query {
         self.queries[row as usize].get_or_init(|| {
             let (s, d) = (self.p["s"], self.p["d"]);
-            let (q, dout) = (self.read(Q, row * d, d), self.read(DOUT, row * d, d));
+            let [q, dout] = [Q, DOUT].map(|buffer| self.inputs.values(buffer, row * d..(row + 1) * d));
             let keys = self.keys(row / s);
             let seen = keys.k.chunks_exact(d as usize).take(self.masks.seen(self.inputs, row) as usize);
             let score = |(j, key)| dot(&q, key) * self.scale() + self.masks.added(self.inputs, row, j);

@@ -20,17 +20,16 @@ pub(in crate::suite) struct Items<T> {
     /// For each item the place of what is known of it.
     places: Vec<usize>,
     known: Vec<T>,
-    /// How many items each of them is known of.
-    counts: Vec<f64>,
 }
 
 impl<T> Items<T> {
     /// Items are alike that are in all of these buffers, of so many elements each. An array that somebody gave need not repeat.
+    /// What is made is of an item and so many like it.
     pub(in crate::suite) fn of(
         inputs: &Inputs,
         buffers: &[usize],
         [items, elements]: [u64; 2],
-        make: impl Fn(u64) -> T,
+        make: impl FnMut(u64, f64) -> T,
     ) -> Items<T> {
         let like = |item: u64| {
             let first = item % DIFFERENT;
@@ -38,7 +37,16 @@ impl<T> Items<T> {
             let same = |i| buffers.iter().all(|buffer| at(item, i, buffer) == at(first, i, buffer));
             if (0..elements).all(same) { first } else { item }
         };
-        let like: Vec<u64> = (0..items).into_par_iter().map(like).collect();
+        Items::alike((0..items).into_par_iter().map(like).collect(), make)
+    }
+
+    /// Items that are all on their own.
+    pub(in crate::suite) fn each(items: u64, make: impl FnMut(u64, f64) -> T) -> Items<T> {
+        Items::alike((0..items).collect(), make)
+    }
+
+    /// For each item the first that is like it.
+    fn alike(like: Vec<u64>, mut make: impl FnMut(u64, f64) -> T) -> Items<T> {
         let mut firsts: Vec<u64> = like.clone();
         firsts.sort_unstable();
         firsts.dedup();
@@ -46,17 +54,17 @@ impl<T> Items<T> {
         let places: Vec<usize> = like.iter().map(place).collect();
         let mut counts = vec![0.0; firsts.len()];
         places.iter().for_each(|place| counts[*place] += 1.0);
-        Items { places, known: firsts.iter().map(|item| make(*item)).collect(), counts }
+        Items { places, known: firsts.into_iter().zip(counts).map(|(item, count)| make(item, count)).collect() }
+    }
+
+    /// What is made of what is known, once for those that are alike.
+    pub(in crate::suite) fn map<U>(self, make: impl FnMut(T) -> U) -> Items<U> {
+        Items { places: self.places, known: self.known.into_iter().map(make).collect() }
     }
 
     /// What is known of an item.
     pub(in crate::suite) fn item(&self, item: u64) -> &T {
         &self.known[self.places[item as usize]]
-    }
-
-    /// What is known of items that differ, and how many there are of each.
-    pub(in crate::suite) fn counted(&self) -> impl Iterator<Item = (&T, f64)> {
-        self.known.iter().zip(self.counts.iter().copied())
     }
 }
 
@@ -70,8 +78,11 @@ mod tests {
         let workload = find("attention_block").expect("registered");
         let problem = Problem::new(workload, Direction::Fwd, "b5,h1,s2,d2", DType::F32).expect("valid");
         let made = |inputs: &Inputs| {
-            let items = Items::of(inputs, &[0], [5, 4], |item| item);
-            let counts: Vec<(u64, f64)> = items.counted().map(|(item, count)| (*item, count)).collect();
+            let mut counts = Vec::new();
+            let items = Items::of(inputs, &[0], [5, 4], |item, count| {
+                counts.push((item, count));
+                item
+            });
             ((0..5).map(|item| *items.item(item)).collect::<Vec<u64>>(), counts)
         };
         let mut inputs = problem.inputs(7);

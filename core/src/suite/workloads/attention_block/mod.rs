@@ -260,29 +260,26 @@ fn item<T: Real>(p: &Problem, x: &[T], weights: [&[T]; 4], biases: [&[T]; 4]) ->
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, s) = (width(p), p["s"]);
-    let read = |buffer: usize, first: u64, count: u64| -> Vec<f64> {
-        (first..first + count).map(|at| inputs.at(buffer, at)).collect()
-    };
-    let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| read(w, 0, c * c));
-    let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| read(b, 0, c));
-    let made = |at: u64| {
-        let x = read(X, at * s * c, s * c);
+    let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| inputs.values(w, ..));
+    let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| inputs.values(b, ..));
+    let made = |at: u64, _| {
+        let x = inputs.values(X, at * s * c..(at + 1) * s * c);
         item(p, &x, weights.each_ref().map(|w| &w[..]), biases.each_ref().map(|b| &b[..]))
     };
     let items = Items::of(inputs, &[X], [p["b"], s * c], made);
     Box::new(move |output, row, out| match output {
-        WQKV => {
-            for (out, at) in out.iter_mut().zip(0..) {
-                *out = inputs.at(WQ + (at / c) as usize, row * c + at % c);
-            }
-        }
-        BQKV => {
-            for (out, at) in out.iter_mut().zip(0..) {
-                *out = inputs.at(BQ + (at / c) as usize, at % c);
-            }
-        }
+        WQKV => row_beside(p, inputs, WQ, row, out),
+        BQKV => row_beside(p, inputs, BQ, 0, out),
         _ => out.copy_from_slice(&items.item(row / s)[(row % s * c) as usize..][..c as usize]),
     })
+}
+
+/// A row of three weights or biases side by side, the first of which is this input.
+pub(in crate::suite) fn row_beside(p: &Problem, inputs: &Inputs, first: usize, row: u64, out: &mut [f64]) {
+    let c = width(p);
+    for (out, at) in out.iter_mut().zip(0..) {
+        *out = inputs.at(first + (at / c) as usize, row * c + at % c);
+    }
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
@@ -302,8 +299,8 @@ pub(in crate::suite) fn attention(p: &Problem, direction: Direction) -> Inner {
 }
 
 pub(in crate::suite) const PROJECTED: [&str; 3] = ["q", "k", "v"];
-const WEIGHTS: [&str; 3] = ["wq", "wk", "wv"];
-const BIASES: [&str; 3] = ["bq", "bk", "bv"];
+pub(in crate::suite) const WEIGHTS: [&str; 3] = ["wq", "wk", "wv"];
+pub(in crate::suite) const BIASES: [&str; 3] = ["bq", "bk", "bv"];
 const SPLIT: [&str; 3] = ["q_heads", "k_heads", "v_heads"];
 
 /// Weights and biases of queries, keys and values in one buffer each.

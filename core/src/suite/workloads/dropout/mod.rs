@@ -37,11 +37,19 @@ pub fn workload() -> Workload {
         about: "dropout, with a mask that is stored or regenerated",
         axes: const { &[Axis::extent("n", "elements"), Axis::decimal("p", "share that is dropped", (0, 1), "0.1")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| match shape.decimal("p") {
-            1.0 => Err("what is kept is divided by 1 − p: p must be below one".to_owned()),
-            _ => indexable(shape["n"]),
-        },
+        validate: |shape| below_one(shape).and_then(|()| indexable(shape["n"])),
         forms: vec![forward(), backward()],
+    }
+}
+
+/// Whether something is kept.
+///
+/// # Errors
+/// With the reason why all must not be dropped.
+pub(in crate::suite) fn below_one(shape: &Shape) -> Result<(), String> {
+    match shape.decimal("p") {
+        1.0 => Err("what is kept is divided by 1 − p: p must be below one".to_owned()),
+        _ => Ok(()),
     }
 }
 
@@ -149,10 +157,12 @@ fn away_from_zero(_: &Shape, draw: Draw) -> f64 {
 
 /// What is dropped from in a forward pass, and the key.
 fn drawn_from(p: &Problem) -> [BufferSpec; 2] {
-    [
-        BufferSpec::input("x", Elem::Real, &[p["n"]], away_from_zero),
-        BufferSpec::input("seed", Elem::U32, &[2], |_, draw| (draw.bits() >> 32) as f64),
-    ]
+    [BufferSpec::input("x", Elem::Real, &[p["n"]], away_from_zero), BufferSpec::input("seed", Elem::U32, &[2], key)]
+}
+
+/// Words of a key.
+pub(in crate::suite) fn key(_: &Shape, draw: Draw) -> f64 {
+    (draw.bits() >> 32) as f64
 }
 
 /// An output, checked in the longest rows that are all alike.
@@ -239,8 +249,14 @@ fn kept(p: &Problem, counter: u64, seed: [u32; 2]) -> [bool; 4] {
     philox([counter as u32, (counter >> 32) as u32, 0, 0], seed).map(|word| word >= threshold(p))
 }
 
-fn seed(inputs: &Inputs) -> [u32; 2] {
-    [inputs.at(SEED, 0) as u32, inputs.at(SEED, 1) as u32]
+/// Whether an element is kept.
+pub(in crate::suite) fn keeps(p: &Problem, at: u64, key: [u32; 2]) -> bool {
+    kept(p, at / 4, key)[(at % 4) as usize]
+}
+
+/// The key in an input.
+pub(in crate::suite) fn key_in(inputs: &Inputs, buffer: usize) -> [u32; 2] {
+    [inputs.at(buffer, 0) as u32, inputs.at(buffer, 1) as u32]
 }
 
 /// Two products a round, and what is done to them; of the mask, four times as few words.
@@ -249,15 +265,14 @@ fn row_cost(p: &Problem, _output: usize) -> u64 {
 }
 
 fn dropped(p: &Problem, inputs: &Inputs, from: usize, row: u64, out: &mut [f64]) {
-    let seed = seed(inputs);
+    let seed = key_in(inputs, SEED);
     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
-        let is_kept = kept(p, at / 4, seed)[(at % 4) as usize];
-        *out = if is_kept { inputs.at(from, at) / (1.0 - p.shape.decimal("p")) } else { 0.0 };
+        *out = if keeps(p, at, seed) { inputs.at(from, at) / (1.0 - p.shape.decimal("p")) } else { 0.0 };
     }
 }
 
 fn mask(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
-    let (seed, first) = (seed(inputs), row * out.len() as u64);
+    let (seed, first) = (key_in(inputs, SEED), row * out.len() as u64);
     for (out, counter) in out.iter_mut().zip(first..) {
         let bytes = kept(p, counter, seed).map(u8::from);
         *out = f64::from(u32::from_le_bytes(bytes));

@@ -1,15 +1,14 @@
 //! Both directions as in a training step: the forward pass, which leaves what the backward pass wants of it, and the backward
 //! pass behind it. Everything is timed, and all memory is of one program.
 
-use super::super::attention_block::{side_by_side, width};
+use super::super::attention::keeping_lse;
+use super::super::attention_block::{row_beside, side_by_side, width};
 use super::super::linear::stages::By;
-use super::backward::{self, DX, Known, available, gradients, known, remembered, upstream};
+use super::backward::{self, DX, Known, gradients, host_passes, known, remembered, upstream};
+use super::backward_stages::{self, available};
+use super::dropout;
 use super::forward::{self, fusable, remembering};
-use super::layer::Layer;
-use super::{
-    BQ, BQKV, WQ, WQKV, X, cost as cost_of_forward, inputs, kept, layer_of, parameters, row_beside,
-    side_by_side_buffers,
-};
+use super::{BQ, BQKV, WQ, WQKV, cost as cost_of_forward, inputs, kept, side_by_side_buffers};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate,
@@ -35,7 +34,7 @@ pub fn form() -> Form {
             Variant::kernel(
                 "unfused",
                 "the unfused forms of both directions; GELU's argument stays in memory in any case",
-                |p, caps| step(forward::unfused(p, caps), backward::unfused_with(p, caps, true)),
+                |p, caps| step(forward::unfused(p, caps), backward_stages::unfused_with(p, caps, true)),
             ),
             Variant::kernel("fused", "the fused forms of both directions", |p, caps| fused(p, caps, By::Tiles))
                 .available(|p, caps| possible(p, caps, By::Tiles)),
@@ -61,6 +60,7 @@ pub fn form() -> Form {
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let mut buffers = inputs(p);
     buffers.push(upstream(p));
+    buffers.extend(dropout::keys(p));
     buffers.extend(side_by_side_buffers(p));
     buffers.push(BufferSpec::output("out", Elem::Real, &[p["b"], p["s"], width(p)]));
     buffers.extend(gradients(p));
@@ -120,32 +120,22 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         WQKV => row_beside(p, inputs, WQ, row, out),
         BQKV => row_beside(p, inputs, BQ, 0, out),
         OUT => out.copy_from_slice(&within(&known.items.item(row / s).0.out, row)),
-        gradient if gradient == OUT + 1 => out.copy_from_slice(&within(&known.items.item(row / s).1.dx, row)),
-        learned => out[0] = known.learned(learned - OUT - 2, row as usize),
+        gradient if gradient == OUT + 1 => out.copy_from_slice(&within(&known.items.item(row / s).1, row)),
+        learned => out[0] = known.learned[learned - OUT - 2][row as usize],
     })
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let (layer, elements): (Layer, usize) = (layer_of(p), (p["s"] * width(p)) as usize);
-    let of = parameters(|buffer| inputs[buffer].f32().to_vec());
-    let [out, dx, learned @ ..] = outputs else { unreachable!("the result, and gradients") };
-    learned.iter_mut().for_each(|sums| sums.fill(0.0));
-    let items = inputs[X].f32().chunks_exact(elements).zip(inputs[backward::DOUT].f32().chunks_exact(elements));
-    let results = out.chunks_exact_mut(elements).zip(dx.chunks_exact_mut(elements));
-    for ((x, dout), (out, dx)) in items.zip(results) {
-        let passed = layer.forward(x, &of);
-        let gradients = layer.backward(&of, &passed, dout);
-        out.copy_from_slice(&passed.out);
-        dx.copy_from_slice(&gradients.dx);
-        for (sums, gradient) in learned.iter_mut().zip(&gradients.learned) {
-            sums.iter_mut().zip(gradient).for_each(|(sum, gradient)| *sum += gradient);
-        }
-    }
+    let (out, gradients) = outputs.split_first_mut().expect("the result, and gradients");
+    let elements = (p["s"] * width(p)) as usize;
+    host_passes(p, inputs, gradients, |item, passed| {
+        out[item * elements..][..elements].copy_from_slice(&passed.out);
+    });
 }
 
 /// One direction behind the other; stages of the same name are told apart.
 fn step(there: Program, back: Program) -> Program {
-    let there = remembering(there).stages;
+    let there = keeping_lse(remembering(there.stages));
     let back = back.stages.into_iter().map(|stage| {
         let label = format!("backward_{}", stage.label);
         stage.called(label)
@@ -158,5 +148,5 @@ fn possible(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
 }
 
 fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
-    step(forward::fused(p, caps, by), backward::fused(p, caps, by))
+    step(forward::fused(p, caps, by), backward_stages::fused(p, caps, by))
 }

@@ -1,12 +1,12 @@
 //! The forward pass in stages.
 
-use super::super::attention::keeping_lse;
 use super::super::attention_block::{
     FLASH, attention, output, output_apart, projected, projected_apart, row_count, stages, unfused as attention_apart,
     width,
 };
 use super::super::linear::stages::{By, Then};
 use super::super::{add_layernorm, gelu};
+use super::dropout::{self, DROPPED, dropping};
 use super::kept;
 use crate::suite::{Access, BufferSpec, Caps, Direction, Elem, Inner, Problem, Product, Program, Stage};
 
@@ -21,7 +21,7 @@ pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
     let (b, h, s, d, c, f) = (p["b"], p["h"], p["s"], p["d"], width(p), p["f"]);
     let of_rows = |name: &'static str, columns: u64| BufferSpec::scratch(name, Elem::Real, &[b, s, columns]);
     let of_heads = |name: &'static str| BufferSpec::scratch(name, Elem::Real, &[b, h, s, d]);
-    vec![
+    let mut buffers = vec![
         of_rows("normed", c),
         BufferSpec::scratch("mean", Elem::F32, &[b, s, 1]),
         BufferSpec::scratch("rstd", Elem::F32, &[b, s, 1]),
@@ -40,7 +40,9 @@ pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
         of_rows("first", f),
         of_rows("hidden", f),
         of_rows("second", c),
-    ]
+    ];
+    buffers.extend(dropout::scratch(p, &DROPPED));
+    buffers
 }
 
 /// A norm of all rows.
@@ -69,6 +71,12 @@ fn added(p: &Problem, caps: &Caps, names: [&'static str; 3], label: &'static str
     add_layernorm::sum_stage(row_count(p) * width(p), p.dtype, caps, names).called(label)
 }
 
+/// With dropout of both parts.
+fn dropping_both(p: &Problem, caps: &Caps, stages: Vec<Stage>) -> Vec<Stage> {
+    let [first, second] = DROPPED;
+    dropping(p, caps, dropping(p, caps, stages, 0, ["projected", first]), 1, ["second", second])
+}
+
 pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
     let by = stages(p, caps, By::Tiles);
     let (rows, c, f) = (row_count(p), width(p), p["f"]);
@@ -89,7 +97,7 @@ pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
     ];
     all.extend(mlp.map(of(MLP)));
     all.push(added(p, caps, ["sum", "second", "out"], "add_2").of(ADD));
-    Program { stages: all }
+    Program { stages: dropping_both(p, caps, all) }
 }
 
 /// The attention that goes with a way to multiply.
@@ -129,11 +137,11 @@ pub(super) fn fused(p: &Problem, caps: &Caps, by: By) -> Program {
     all.extend(projected(p, caps, by, "normed"));
     let attention = attention(p, Direction::Fwd).stages(flash_of(by), caps, &[("out", "mixed")]);
     all.extend(after_heads(p, caps, by, attention));
-    Program { stages: all }
+    Program { stages: dropping_both(p, caps, all) }
 }
 
-/// A forward pass of a training step: what the backward pass wants stays in buffers of its own.
-pub(super) fn remembering(program: Program) -> Program {
+/// Stages of a forward pass whose norms leave their statistics for the backward pass, each in buffers of its own.
+pub(super) fn remembering(stages: Vec<Stage>) -> Vec<Stage> {
     let mut norms = 0;
     let keeping = |stage: Stage| {
         // The first norm's statistics come first, and the second's behind them, from whichever stages make them.
@@ -142,6 +150,5 @@ pub(super) fn remembering(program: Program) -> Program {
         let [mean, rstd] = [["mean1", "rstd1"], ["mean2", "rstd2"]][norms.saturating_sub(1).min(1)];
         stage.on_buffers(&[("mean", mean), ("rstd", rstd)])
     };
-    let stages = program.stages.into_iter().map(keeping).collect();
-    Program { stages: keeping_lse(stages) }
+    stages.into_iter().map(keeping).collect()
 }

@@ -3,11 +3,12 @@
 use super::super::attention_block::heads::{Attended, Heads};
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::layernorm::EPS;
-use crate::suite::dense::{Real, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, sum, wide};
+use super::dropout::Factors;
+use crate::suite::dense::{Real, add, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, sum, wide};
 
 /// What a layer learns, each in the order of its buffer.
 #[derive(Clone)]
-pub(super) struct Parameters<T> {
+pub(in crate::suite) struct Parameters<T> {
     pub(super) gamma1: Vec<T>,
     pub(super) beta1: Vec<T>,
     /// Of queries, keys and values.
@@ -25,7 +26,7 @@ pub(super) struct Parameters<T> {
 
 /// Sizes of a layer.
 #[derive(Clone, Copy)]
-pub(super) struct Layer {
+pub(in crate::suite) struct Layer {
     pub(super) heads: Heads,
     /// Width in the middle of the MLP.
     pub(super) f: usize,
@@ -41,15 +42,17 @@ pub(super) struct Normed<T> {
 }
 
 /// What the forward pass makes of an item.
-pub(super) struct Passed<T> {
+pub(in crate::suite) struct Passed<T> {
     pub(super) norm1: Normed<T>,
     pub(super) qkv: [Vec<T>; 3],
     pub(super) attended: Attended<T>,
+    /// What both parts were multiplied with before they were added.
+    factors: Factors<T>,
     pub(super) sum: Vec<T>,
     pub(super) norm2: Normed<T>,
     pub(super) pre: Vec<T>,
     pub(super) hidden: Vec<T>,
-    pub(super) out: Vec<T>,
+    pub(in crate::suite) out: Vec<T>,
 }
 
 /// Gradients of an item.
@@ -57,6 +60,13 @@ pub(super) struct Gradients<T> {
     pub(super) dx: Vec<T>,
     /// Of what the layer learns, in the order in which they are outputs.
     pub(super) learned: [Vec<T>; 12],
+}
+
+impl<T: Real> Gradients<T> {
+    /// Adds those of what the layer learns to sums over items, for so many items.
+    pub(super) fn add_to(&self, sums: &mut [Vec<T>], count: T) {
+        sums.iter_mut().zip(&self.learned).for_each(|(sums, gradient)| add(sums, count, gradient));
+    }
 }
 
 fn norm<T: Real>(x: &[T], gamma: &[T], beta: &[T]) -> Normed<T> {
@@ -89,37 +99,47 @@ fn norm_backward<T: Real>(normed: &Normed<T>, gamma: &[T], dout: &[T]) -> [Vec<T
     [dx, rows_summed(&along, width), rows_summed(dout, width)]
 }
 
+/// What dropout leaves of rows of the first part or the second, or of their gradients.
+fn dropped<T: Real>(rows: &[T], factors: &Factors<T>, which: usize) -> Vec<T> {
+    match factors {
+        Some(factors) => rows.iter().zip(&factors[which]).map(|(x, factor)| *x * *factor).collect(),
+        None => rows.to_vec(),
+    }
+}
+
 impl Layer {
     /// An item's `x` and what the layer makes of it.
-    pub(super) fn forward<T: Real>(self, x: &[T], of: &Parameters<T>) -> Passed<T> {
+    pub(in crate::suite) fn forward<T: Real>(self, x: &[T], of: &Parameters<T>, factors: Factors<T>) -> Passed<T> {
         let Layer { heads, f } = self;
         let (s, c) = (heads.s, heads.width());
         let norm1 = norm(x, &of.gamma1, &of.beta1);
         let qkv = [0, 1, 2].map(|i| add_to_rows(product_nn(&norm1.out, &of.w[i], [s, c, c]), &of.b[i]));
         let attended = heads.attend(&qkv[0], &qkv[1], &qkv[2]);
         let projected = add_to_rows(product_nn(&attended.out, &of.wo, [s, c, c]), &of.bo);
-        let added = sum(x, &projected);
+        let added = sum(x, &dropped(&projected, &factors, 0));
         let norm2 = norm(&added, &of.gamma2, &of.beta2);
         let pre = add_to_rows(product_nn(&norm2.out, &of.w1, [s, f, c]), &of.b1);
         let hidden: Vec<T> = pre.iter().map(|x| narrow(gelu_tanh(wide(*x)))).collect();
         let second = add_to_rows(product_nn(&hidden, &of.w2, [s, c, f]), &of.b2);
-        let out = sum(&added, &second);
-        Passed { norm1, qkv, attended, sum: added, norm2, pre, hidden, out }
+        let out = sum(&added, &dropped(&second, &factors, 1));
+        Passed { norm1, qkv, attended, factors, sum: added, norm2, pre, hidden, out }
     }
 
     /// Gradients for a gradient of an item's result.
     pub(super) fn backward<T: Real>(self, of: &Parameters<T>, passed: &Passed<T>, dout: &[T]) -> Gradients<T> {
         let Layer { heads, f } = self;
         let (s, c) = (heads.s, heads.width());
-        let dw2 = product_tn(&passed.hidden, dout, [f, c, s]);
-        let dhidden = product_nt(dout, &of.w2, [s, f, c]);
+        let dsecond = dropped(dout, &passed.factors, 1);
+        let dw2 = product_tn(&passed.hidden, &dsecond, [f, c, s]);
+        let dhidden = product_nt(&dsecond, &of.w2, [s, f, c]);
         let dpre: Vec<T> = dhidden.iter().zip(&passed.pre).map(|(g, x)| *g * narrow(slope_tanh(wide(*x)))).collect();
         let dw1 = product_tn(&passed.norm2.out, &dpre, [c, f, s]);
         let dnormed2 = product_nt(&dpre, &of.w1, [s, c, f]);
         let [through, dgamma2, dbeta2] = norm_backward(&passed.norm2, &of.gamma2, &dnormed2);
         let dsum = sum(dout, &through);
-        let dwo = product_tn(&passed.attended.out, &dsum, [c, c, s]);
-        let dmixed = product_nt(&dsum, &of.wo, [s, c, c]);
+        let dprojected = dropped(&dsum, &passed.factors, 0);
+        let dwo = product_tn(&passed.attended.out, &dprojected, [c, c, s]);
+        let dmixed = product_nt(&dprojected, &of.wo, [s, c, c]);
         let [q, k, v] = passed.qkv.each_ref().map(|rows| &rows[..]);
         let dqkv = heads.backward([q, k, v], &passed.attended, &dmixed);
         let dw = dqkv.each_ref().map(|rows| product_tn(&passed.norm1.out, rows, [c, c, s]));
@@ -135,13 +155,13 @@ impl Layer {
             beside(&dw, c),
             dbqkv,
             dwo,
-            rows_summed(&dsum, c),
+            rows_summed(&dprojected, c),
             dgamma2,
             dbeta2,
             dw1,
             rows_summed(&dpre, f),
             dw2,
-            rows_summed(dout, c),
+            rows_summed(&dsecond, c),
         ];
         Gradients { dx: sum(&dsum, &through), learned }
     }
@@ -165,6 +185,16 @@ mod tests {
 
     #[test]
     fn gradients_are_the_slopes_of_the_result() {
+        gradients_are_slopes(None);
+    }
+
+    #[test]
+    fn gradients_are_the_slopes_of_a_result_with_dropout() {
+        let some_are_zero = |salt: u64| some(12, salt).into_iter().map(|x| if x < 0.0 { 0.0 } else { 2.0 }).collect();
+        gradients_are_slopes(Some([19, 20].map(some_are_zero)));
+    }
+
+    fn gradients_are_slopes(factors: Factors<f64>) {
         let layer = Layer { heads: Heads { s: 3, heads: 2, d: 2, causal: false }, f: 5 };
         let (c, f) = (4, 5);
         let mut of = Parameters {
@@ -182,10 +212,10 @@ mod tests {
             b2: some(c, 16),
         };
         let (mut x, dout) = (some(3 * c, 17), some(3 * c, 18));
-        let gradients = layer.backward(&of, &layer.forward(&x, &of), &dout);
+        let gradients = layer.backward(&of, &layer.forward(&x, &of, factors.clone()), &dout);
         const STEP: f64 = 1e-5;
         let value = |x: &[f64], of: &Parameters<f64>| -> f64 {
-            layer.forward(x, of).out.iter().zip(&dout).map(|(out, dout)| out * dout).sum()
+            layer.forward(x, of, factors.clone()).out.iter().zip(&dout).map(|(out, dout)| out * dout).sum()
         };
         let near = |slope: f64, gradient: f64, what: &str| {
             assert!((slope - gradient).abs() < 1e-6 * (1.0 + gradient.abs()), "{what}: {slope} and {gradient}");

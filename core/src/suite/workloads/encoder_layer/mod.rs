@@ -8,13 +8,19 @@
 //! the middle of the MLP. With `kept`, what GELU is taken of stays in memory for the backward pass: forward it is an output
 //! too, backward it is there already; otherwise the backward pass recomputes it from the sum `y`.
 //!
+//! With a share `p`, both parts go through dropout before they are added (see `dropout`, whose words and choices these are): what
+//! is added to `x` under the key `seed1`, what is added to `y` under `seed2`. The backward pass draws the same words again, and
+//! stores nothing of it.
+//!
 //! Operations forward: `2·b·s·c·(4·c + 2·f)` of the products and attention's own, `4·b·h·s²·d`. Backward twice those of the
-//! products and two and a half times attention's; what is recomputed is not counted.
+//! products and two and a half times attention's; what is recomputed is not counted, nor is dropout.
 
+use self::dropout::{drops, factor};
 use self::layer::{Layer, Parameters};
 use super::attention_block::heads::Heads;
 use super::attention_block::items::Items;
-use super::attention_block::{Rounding, items, mixed_error, side_by_side, weight, width};
+use super::attention_block::{BIASES, Rounding, WEIGHTS, items, mixed_error, row_beside, side_by_side, weight, width};
+use super::dropout::below_one;
 use super::layernorm;
 use super::linear::stages::By;
 use crate::suite::hard::{any, one, smallest_normal, zero};
@@ -24,17 +30,19 @@ use crate::suite::{
 };
 
 mod backward;
+mod backward_stages;
 mod both;
+mod dropout;
 mod forward;
 mod layer;
 
 /// The inputs that both directions take, in buffer order: the item's rows, and what the layer learns.
 const X: usize = 0;
-const LEARNED: [&str; 16] =
+pub(in crate::suite) const LEARNED: [&str; 16] =
     ["gamma1", "beta1", "wq", "wk", "wv", "bq", "bk", "bv", "wo", "bo", "gamma2", "beta2", "w1", "b1", "w2", "b2"];
 /// Of those, counted from the first input.
-const WQ: usize = 3;
-const BQ: usize = 6;
+pub(in crate::suite) const WQ: usize = 3;
+pub(in crate::suite) const BQ: usize = 6;
 
 /// The form.
 pub fn workload() -> Workload {
@@ -49,6 +57,7 @@ pub fn workload() -> Workload {
                 Axis::optional("h", "heads", 1, 16),
                 Axis::optional("d", "head_dim", 1, 72),
                 Axis::optional("f", "width in the middle of the MLP", 1, 4304),
+                Axis::decimal("p", "share that dropout drops of what each part adds", (0, 1), "0"),
                 Axis::word(
                     "activation",
                     "whether GELU's argument stays in memory for the backward pass",
@@ -57,16 +66,30 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| {
-            let (rows, c, f) = (shape["b"] * shape["s"], shape["h"] * shape["d"], shape["f"]);
-            [3 * rows * c, rows * f, 3 * c * c, c * f].into_iter().try_for_each(indexable)
-        },
+        validate: |shape| indexed(shape).and_then(|()| below_one(shape)),
         forms: vec![form(), backward::form(), both::form()],
     }
 }
 
-/// Shapes that step over the edges of tiles, heads and rows of every part; one of more items than differ.
-const AWKWARD: &[&str] = &["b1,s1,h1,d1,f1", "b3,s5,h2,d3,f7", "b3,s34,h2,d36,f136,kept", "b2,s65,h1,f132"];
+/// Whether kernels can count what a layer has.
+///
+/// # Errors
+/// With the reason why they cannot.
+pub(in crate::suite) fn indexed(shape: &Shape) -> Result<(), String> {
+    let (rows, c, f) = (shape["b"] * shape["s"], shape["h"] * shape["d"], shape["f"]);
+    [3 * rows * c, rows * f, 3 * c * c, c * f].into_iter().try_for_each(indexable)
+}
+
+/// Shapes that step over the edges of tiles, heads and rows of every part; one of more items than differ, and two with dropout,
+/// one of which has items that end within the four elements of a counter.
+const AWKWARD: &[&str] = &[
+    "b1,s1,h1,d1,f1",
+    "b3,s5,h2,d3,f7",
+    "b3,s5,h2,d3,f7,p0.5",
+    "b3,s34,h2,d36,f136,kept",
+    "b2,s34,h2,d36,f136,p0.25,kept",
+    "b2,s65,h1,f132",
+];
 
 fn form() -> Form {
     Form {
@@ -114,8 +137,8 @@ fn form() -> Form {
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["b1,s64,h8,d64,f2048", "b1", "b8"],
-        _ => &["b1,s64,h8,d64,f2048", "b1", "b8", "b128", "b1024"],
+        Preset::Standard => &["b1,s64,h8,d64,f2048", "b1", "b8", "b8,p0.1"],
+        _ => &["b1,s64,h8,d64,f2048", "b1", "b8", "b8,p0.1", "b128", "b1024"],
     }
 }
 
@@ -160,6 +183,7 @@ fn side_by_side_buffers(p: &Problem) -> [BufferSpec; 2] {
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (rows, c, f) = ([p["b"], p["s"]], width(p), p["f"]);
     let mut buffers = inputs(p);
+    buffers.extend(dropout::keys(p));
     buffers.extend(side_by_side_buffers(p));
     if kept(p) {
         buffers.push(BufferSpec::output("pre", Elem::Real, &[rows[0], rows[1], f]));
@@ -222,9 +246,12 @@ impl Errors {
         let normed = 2.0 * u + by_width;
         let projected = normed + 2.0 * u + by_width;
         let mixed = mixed_error(p, 1.0, projected);
-        let sum = mixed + by_width + (2.0 + scale) * u;
+        // What dropout keeps it multiplies, with its error, and rounds once more.
+        let (kept, more) = (factor(p), if drops(p) { 1.0 } else { 0.0 });
+        let sum = kept * (mixed + by_width + (2.0 + more + scale) * u);
         let pre = sum + normed + 2.0 * u + by_width;
-        Errors { projected, mixed, sum, pre, out: sum + 2.0 * pre + by_middle + (4.0 + scale) * u }
+        let out = sum + kept * 2.0 * pre + kept * by_middle + kept * (4.0 + more + scale) * u;
+        Errors { projected, mixed, sum, pre, out }
     }
 }
 
@@ -272,19 +299,19 @@ fn hard_sets() -> Vec<Hard> {
     ]
 }
 
-fn layer_of(p: &Problem) -> Layer {
+pub(in crate::suite) fn layer_of(p: &Problem) -> Layer {
     let heads = Heads { s: p["s"] as usize, heads: p["h"] as usize, d: p["d"] as usize, causal: false };
     Layer { heads, f: p["f"] as usize }
 }
 
 /// What the layer learns, by the position of its buffer.
-fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters<T> {
+pub(in crate::suite) fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters<T> {
     let at = |name: &str| read(1 + LEARNED.iter().position(|n| *n == name).expect("of the layer"));
     Parameters {
         gamma1: at("gamma1"),
         beta1: at("beta1"),
-        w: ["wq", "wk", "wv"].map(at),
-        b: ["bq", "bk", "bv"].map(at),
+        w: WEIGHTS.map(at),
+        b: BIASES.map(at),
         wo: at("wo"),
         bo: at("bo"),
         gamma2: at("gamma2"),
@@ -296,10 +323,12 @@ fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters<T> {
     }
 }
 
-/// Everything in an input.
-fn read(p: &Problem, inputs: &Inputs, buffer: usize) -> Vec<f64> {
-    let len = p.buffers()[buffer].len;
-    (0..len).map(|at| inputs.at(buffer, at)).collect()
+/// What is made of each item: of those that are alike in these inputs once, unless their elements are dropped one by one.
+fn items_of<T>(p: &Problem, inputs: &Inputs, buffers: &[usize], make: impl FnMut(u64, f64) -> T) -> Items<T> {
+    match drops(p) {
+        true => Items::each(p["b"], make),
+        false => Items::of(inputs, buffers, [p["b"], p["s"] * width(p)], make),
+    }
 }
 
 /// A row's own share.
@@ -310,23 +339,15 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
     }
 }
 
-/// Weights and biases side by side, a row of them.
-fn row_beside(p: &Problem, inputs: &Inputs, first: usize, row: u64, out: &mut [f64]) {
-    let c = width(p);
-    for (out, at) in out.iter_mut().zip(0..) {
-        *out = inputs.at(first + (at / c) as usize, row * c + at % c);
-    }
-}
-
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, f, s) = (width(p), p["f"], p["s"]);
-    let of = parameters(|buffer| read(p, inputs, buffer));
-    let made = |at: u64| {
-        let x: Vec<f64> = (at * s * c..(at + 1) * s * c).map(|at| inputs.at(X, at)).collect();
-        let passed = layer_of(p).forward(&x, &of);
+    let of = parameters(|buffer| inputs.values(buffer, ..));
+    let made = |at: u64, _| {
+        let x = inputs.values(X, at * s * c..(at + 1) * s * c);
+        let passed = layer_of(p).forward(&x, &of, dropout::of_inputs(p, inputs, at));
         [passed.pre, passed.out]
     };
-    let items = Items::of(inputs, &[X], [p["b"], s * c], made);
+    let items = items_of(p, inputs, &[X], made);
     Box::new(move |output, row, out| match checked(p, output) {
         WQKV => row_beside(p, inputs, WQ, row, out),
         BQKV => row_beside(p, inputs, BQ, 0, out),
@@ -342,7 +363,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (elements, middle) = ((p["s"] * width(p)) as usize, (p["s"] * p["f"]) as usize);
     let of = parameters(|buffer| inputs[buffer].f32().to_vec());
     for (item, x) in inputs[X].f32().chunks_exact(elements).enumerate() {
-        let passed = layer_of(p).forward(x, &of);
+        let passed = layer_of(p).forward(x, &of, dropout::of_host(p, inputs, item));
         let (out, pre) = outputs.split_last_mut().expect("the result, and what is kept");
         out[item * elements..][..elements].copy_from_slice(&passed.out);
         if let [pre] = pre {

@@ -25,8 +25,7 @@ impl<'a> Pairs<'a> {
 
     /// The rows of `x`, and those of `y`.
     pub fn rows(&self, of: usize) -> &[f64] {
-        let all = |buffer| (0..self.p["n"] * self.p["d"]).map(|at| self.inputs.at(buffer, at)).collect();
-        &self.embeddings.get_or_init(|| [all(X), all(Y)])[of]
+        &self.embeddings.get_or_init(|| [X, Y].map(|buffer| self.inputs.values(buffer, ..)))[of]
     }
 
     pub fn dot(&self, i: usize, j: usize) -> f64 {

@@ -206,8 +206,7 @@ fn hard_sets() -> Vec<Hard> {
 
 /// The weights of one row of x, counted through the batch.
 fn weights(p: &Problem, inputs: &Inputs, row: u64) -> Vec<f64> {
-    let first = row * p["t"];
-    let mut weights: Vec<f64> = (first..first + p["t"]).map(|at| inputs.at(X, at)).collect();
+    let mut weights = inputs.values(X, row * p["t"]..(row + 1) * p["t"]);
     let top = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     weights.iter_mut().for_each(|x| *x = (*x - top).exp());
     let sum: f64 = weights.iter().sum();

@@ -293,14 +293,13 @@ fn batch<T>(integers: impl Fn(usize) -> Vec<u32>, reals: impl Fn(usize) -> Vec<T
 }
 
 /// Everything in the inputs, for the reference.
-fn read(p: &Problem, inputs: &Inputs) -> (Batch<f64>, [Parameter<f64>; 5]) {
-    let specs = p.buffers();
-    let all = |buffer: usize| (0..specs[buffer].len).map(move |at| inputs.at(buffer, at));
-    batch(|buffer| all(buffer).map(|x| x as u32).collect(), |buffer| all(buffer).collect())
+fn read(inputs: &Inputs) -> (Batch<f64>, [Parameter<f64>; 5]) {
+    let reals = |buffer| inputs.values(buffer, ..);
+    batch(|buffer| reals(buffer).into_iter().map(|x| x as u32).collect(), reals)
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let (batch, parameters) = read(p, inputs);
+    let (batch, parameters) = read(inputs);
     let outputs = Model::of(p).step(&batch, &parameters);
     Box::new(move |output, row, out| {
         let len = out.len();

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn gradients_are_the_slopes_of_the_loss() {
         let p = problem("n7,e3,v3,d4,f5");
-        let (model, (batch, mut parameters)) = (Model::of(&p), read(&p, &p.inputs(1)));
+        let (model, (batch, mut parameters)) = (Model::of(&p), read(&p.inputs(1)));
         let values = |of: &[Parameter<f64>; 5]| of.each_ref().map(|of| of.value.clone());
         let with = |values: &[Vec<f64>; 5]| -> Passed<f64> {
             model.forward(&batch, values.each_ref().map(|values| &values[..]))
@@ -163,7 +163,7 @@ mod tests {
         let shapes = form().awkward.iter().copied().chain(["n512,e8,v1000,d64,f256"]);
         for p in shapes.map(problem) {
             for seed in 0..8 {
-                let (batch, parameters) = read(&p, &p.inputs(seed));
+                let (batch, parameters) = read(&p.inputs(seed));
                 let passed = Model::of(&p).forward(&batch, parameters.each_ref().map(|of| &of.value[..]));
                 assert!(passed.pred.iter().all(|pred| (3.0..5.0).contains(pred)), "{p} {seed}: {:?}", passed.pred);
             }
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_row_of_the_table_learns_from_the_samples_that_took_it_alone() {
         let p = problem("n3,e2,v5,d2,f3");
-        let (mut batch, parameters) = read(&p, &p.inputs(1));
+        let (mut batch, parameters) = read(&p.inputs(1));
         batch.categories = vec![4, 1, 4];
         let (model, values) = (Model::of(&p), parameters.each_ref().map(|of| &of.value[..]));
         let gradients = model.backward(&batch, values, &model.forward(&batch, values));
