@@ -6,8 +6,8 @@ use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Planned, Spec};
 use parallax_core::record::{Event, Outcome, Record};
 use parallax_core::suite::{
-    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Precondition, Preset, Problem, Rate,
-    Reference, Stage, Tolerance, Workload, all,
+    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Preset, Problem, Rate, Reference, Stage,
+    Tolerance, Workload, all,
 };
 use parallax_core::testing::mock::{Fault, Mock, World, caps};
 
@@ -147,8 +147,8 @@ fn seeded_and_hard_inputs_keep_what_the_forms_ask_of_them() {
         conditions += form.preconditions.len();
         let problem = |shape: &str| Problem::new(workload, form.direction, shape, workload.dtypes[0]).expect("awkward");
         for condition in &form.preconditions {
-            let (Precondition::Below { buffer, .. } | Precondition::Ascending { buffer, .. }) = condition;
-            let has = |shape: &&str| problem(shape).buffers().iter().any(|b| b.name == *buffer);
+            let buffer = condition.buffer();
+            let has = |shape: &&str| problem(shape).buffers().iter().any(|b| b.name == buffer);
             assert!(form.awkward.iter().any(has), "{}: no shape has `{buffer}`", workload.name);
         }
         for shape in form.awkward {
