@@ -63,7 +63,7 @@ fn held(p: &Problem, most: u64) -> u64 {
 }
 
 pub fn split(p: &Problem, caps: &Caps) -> Program {
-    after_appending(p, stages(p, first(p, caps), false))
+    after_appending(p, stages(p, caps, first(p, caps), false))
 }
 
 pub fn append_available(p: &Problem) -> Result<(), String> {
@@ -74,7 +74,7 @@ pub fn append_available(p: &Problem) -> Result<(), String> {
 }
 
 pub fn split_append(p: &Problem, caps: &Caps) -> Program {
-    Program { stages: stages(p, first(p, caps), true).into() }
+    Program { stages: stages(p, caps, first(p, caps), true).into() }
 }
 
 fn first(p: &Problem, caps: &Caps) -> (Stage, Division) {
@@ -85,7 +85,7 @@ fn first(p: &Problem, caps: &Caps) -> (Stage, Division) {
 }
 
 /// The first stage with what all ways have in common, and the second. The first also appends, if so said.
-pub(super) fn stages(p: &Problem, (first, division): (Stage, Division), appends: bool) -> [Stage; 2] {
+pub(super) fn stages(p: &Problem, caps: &Caps, (first, division): (Stage, Division), appends: bool) -> [Stage; 2] {
     let Division { held, shares, chunk, splits } = division;
     let (queries, read) = bytes(p);
     let left = p["b"] * p["h"] * splits * (p["d"] + 2) * 4;
@@ -106,11 +106,14 @@ pub(super) fn stages(p: &Problem, (first, division): (Stage, Division), appends:
         .args(args.into_iter().chain(new.into_iter().filter(|_| appends)))
         .grid(spread(shares * splits))
         .costing(Cost::new(operations(p), read, left + if appends { append::bytes(p) } else { 0 }));
+    // CUDA: a weight for each part, and what reductions take.
+    let shared = if caps.dialect == Dialect::Cuda { 4 * (splits + THREADS / 32) } else { 0 };
     let combine = Stage::kernel("attention_decode_combine", "attention_decode/combine", "attention_decode_combine")
         .consts(&[("ROWS", p["b"] * p["h"]), ("D", p["d"]), ("SPLITS", splits), ("THREADS", THREADS)].map(as_const))
         .args([("parts", Read), ("numbers", Read), ("out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["b"] * p["h"]))
+        .shared(shared as u32)
         .costing(Cost::new(2 * p["b"] * p["h"] * splits * p["d"], left, queries));
     [first, combine]
 }
