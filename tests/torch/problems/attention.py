@@ -26,7 +26,7 @@ CASES = {
         HEADS,
         {"fwd": ["manual", "subgroup", "flash", "flash_mma"], "bwd": ["manual", "flash", "flash_atomic", "flash_mma"]},
     ),
-    "attention_decode": (CACHES, {"fwd": ["naive", "split", "split_append"]}),
+    "attention_decode": (CACHES, {"fwd": ["naive", "split", "split_append", "split_mma"]}),
 }
 
 

@@ -23,14 +23,15 @@ use super::attention::{huge, ragged, saturated};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Precondition,
-    Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs,
+    Precondition, Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::Bytes;
 use append::Appended;
 use rayon::prelude::*;
 
 mod append;
+mod mma;
 mod split;
 
 const Q: usize = 0;
@@ -116,8 +117,17 @@ pub fn workload() -> Workload {
                     split::split_append,
                 )
                 .available(|p, _| split::append_available(p)),
+                Variant::kernel(
+                    "split_mma",
+                    "as split on tensor cores: tokens pass through shared memory in several stages under way, up to sixteen \
+                     heads of queries are the rows of a matrix product; appends as split_append",
+                    mma::split_mma,
+                )
+                .only_in(&[Dialect::Cuda])
+                .available(mma::available)
+                .tunables(mma::TUNABLES),
             ],
-            fallback: &["split_append", "split", "naive"],
+            fallback: &["split_mma", "split_append", "split", "naive"],
             preconditions: vec![
                 Precondition::Below { buffer: "table", bound: pages },
                 Precondition::Below { buffer: "lengths", bound: |p| p["t"] + 1 },

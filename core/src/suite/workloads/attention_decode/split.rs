@@ -166,8 +166,10 @@ mod tests {
     #[test]
     fn parts_cover_every_token_and_fit_into_their_buffer() {
         let caps = crate::testing::mock::hopper();
-        for shape in ["b1,h1,t1,d1", "b1,h8,t65,d8", "b1,h32,kv8,t32768,d128", "b32,h32,kv8,t4096,d128"] {
-            let case: Case = format!("attention_decode/fwd/{shape}/f16/split").parse().expect("valid");
+        let shapes =
+            ["b1,h1,t1,d8", "b1,h8,t65,d8", "b1,h32,kv8,t32768,d128", "b32,h32,kv8,t4096,d128", "b2,h40,kv2,t99,d8"];
+        for (shape, variant) in shapes.iter().flat_map(|shape| ["split", "split_mma"].map(|variant| (shape, variant))) {
+            let case: Case = format!("attention_decode/fwd/{shape}/f16/{variant}").parse().expect("valid");
             let stages = case.program(&caps).expect("kernels").stages;
             let constant = |name: &str| {
                 let consts = &stages[0].kernel_launch().expect("a kernel").consts;
@@ -178,8 +180,12 @@ mod tests {
             };
             let p: &Problem = &case.problem;
             let (splits, chunk) = (constant("SPLITS"), constant("CHUNK"));
-            assert!(splits * chunk >= p["t"] && (splits - 1) * chunk < p["t"], "{shape}: {splits} of {chunk}");
-            assert!(splits <= super::most_parts(p), "{shape}: {splits}");
+            assert!(splits * chunk >= p["t"] && (splits - 1) * chunk < p["t"], "{case}: {splits} of {chunk}");
+            assert!(splits <= super::most_parts(p), "{case}: {splits}");
+            // Every head of a group is held by some workgroup.
+            let workgroups = u64::from(stages[0].kernel_launch().expect("a kernel").grid.iter().product::<u32>());
+            let held = workgroups / (p["b"] * p["kv"] * splits) * constant("HELD");
+            assert!((super::group(p)..super::group(p) + constant("HELD")).contains(&held), "{case}: {held}");
         }
     }
 }
