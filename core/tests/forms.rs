@@ -6,8 +6,8 @@ use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Planned, Spec};
 use parallax_core::record::{Event, Outcome, Record};
 use parallax_core::suite::{
-    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Precondition, Preset, Problem, Rate,
-    Reference, Stage, Tolerance, Workload, all,
+    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Preset, Problem, Rate, Reference, Stage,
+    Tolerance, Workload, all,
 };
 use parallax_core::testing::mock::{Fault, Mock, World, caps};
 
@@ -147,8 +147,8 @@ fn seeded_and_hard_inputs_keep_what_the_forms_ask_of_them() {
         conditions += form.preconditions.len();
         let problem = |shape: &str| Problem::new(workload, form.direction, shape, workload.dtypes[0]).expect("awkward");
         for condition in &form.preconditions {
-            let (Precondition::Below { buffer, .. } | Precondition::Ascending { buffer, .. }) = condition;
-            let has = |shape: &&str| problem(shape).buffers().iter().any(|b| b.name == *buffer);
+            let buffer = condition.buffer();
+            let has = |shape: &&str| problem(shape).buffers().iter().any(|b| b.name == buffer);
             assert!(form.awkward.iter().any(has), "{}: no shape has `{buffer}`", workload.name);
         }
         for shape in form.awkward {
@@ -189,6 +189,15 @@ fn arrays_that_break_a_condition_are_named_with_position_and_value() {
     assert_eq!(with([0, 0, 2, 2]), Ok(()));
     assert_eq!(with([0, 1, 3, 3]), Err("input `group`[2] is 3, and must be below 3".to_owned()));
     assert_eq!(with([0, 2, 1, 2]), Err("input `group`[2] is 1, and must be no less than 2 before it".to_owned()));
+
+    let shared = |words: &str| {
+        let case: Case = format!("attention_decode/fwd/b3,h1,t5,d1{words}/f32/naive").parse().expect("valid");
+        let mut inputs = case.problem.inputs(0);
+        inputs.replace(3, [2u32, 1, 2].iter().flat_map(|page| page.to_le_bytes()).collect()).expect("three of them");
+        case.problem.accepts(&inputs).map_err(|broken| broken.to_string())
+    };
+    assert_eq!(shared(""), Ok(()), "pages that are only read may be those of several sequences");
+    assert_eq!(shared(",append"), Err("input `table`[2] is 2, and must be another than element 0".to_owned()));
 }
 
 /// What a phone's GPU does: operations a second, bytes a second, and the largest binding.

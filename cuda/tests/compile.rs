@@ -95,15 +95,19 @@ fn every_value_of_what_is_left_open_compiles() {
                     let workload = all().iter().find(|w| w.forms.iter().any(|f| std::ptr::eq(f, form)));
                     let workload = workload.expect("the form is one of its");
                     let shape = form.awkward[(i + j) % form.awkward.len()];
-                    let problem = Problem::new(workload, form.direction, shape, DType::F32).expect("a valid shape");
-                    let case = Case { problem, variant: variant.name };
+                    let of = |dtype| Case {
+                        problem: Problem::new(workload, form.direction, shape, dtype).expect("a valid shape"),
+                        variant: variant.name,
+                    };
                     let mut caps = caps(arch);
-                    caps.tuning.set(&case.tunable_key(tunable), value).expect("a candidate is allowed");
-                    if parallax_core::plan::runs_as_asked(&case, &caps).is_err() {
+                    caps.tuning.set(&of(DType::F32).tunable_key(tunable), value).expect("a candidate is allowed");
+                    // Tensor cores take 16-bit floats alone.
+                    let mut cases = [DType::F32, DType::BF16].map(of).into_iter();
+                    let Some(case) = cases.find(|case| parallax_core::plan::runs_as_asked(case, &caps).is_ok()) else {
                         continue;
-                    }
+                    };
                     let program = case.program(&caps).expect("a kernel variant");
-                    let (texts, _) = assemble_all(&embedded(), &program, DType::F32).expect("texts");
+                    let (texts, _) = assemble_all(&embedded(), &program, case.problem.dtype).expect("texts");
                     for text in texts {
                         let compiled = compile_text(&text, arch);
                         assert!(compiled.is_ok(), "{case}, {}={value}: {:?}", tunable.name, compiled.err());

@@ -20,9 +20,9 @@ import torch
 
 BOUND = {"f32": 1e-4, "f16": 5e-3}
 # What exists in one dialect only, and with 16-bit floats only.
-CUDA_ONLY = {"flash_atomic", "flash_mma", "level3", "mma", "separate_mma", "vendor"}
+CUDA_ONLY = {"flash_atomic", "flash_mma", "level3", "mma", "separate_mma", "split_mma", "vendor"}
 WGSL_ONLY = {"subgroup"}
-NOT_F32 = {"flash_mma", "level3", "mma", "separate_mma"}
+NOT_F32 = {"flash_mma", "level3", "mma", "separate_mma", "split_mma"}
 # Their library products stand around attention on tensor cores.
 NOT_F32_IN = {"attention_block": {"vendor"}, "encoder_layer": {"vendor"}, "encoder": {"vendor"}}
 

@@ -1,5 +1,7 @@
 //! What the contents of inputs must keep. Kernels index with them and check nothing.
 
+use std::collections::HashMap;
+
 use super::{Inputs, Problem};
 
 /// One condition on one input, as data.
@@ -14,6 +16,13 @@ pub enum Precondition {
     },
     /// No element is below the one before it.
     Ascending {
+        /// The input.
+        buffer: &'static str,
+        /// The problems that ask for it.
+        when: fn(&Problem) -> bool,
+    },
+    /// No two elements are alike.
+    Distinct {
         /// The input.
         buffer: &'static str,
         /// The problems that ask for it.
@@ -36,8 +45,16 @@ pub struct Broken {
 }
 
 impl Precondition {
+    /// The input that keeps it.
+    pub fn buffer(self) -> &'static str {
+        let (Precondition::Below { buffer, .. }
+        | Precondition::Ascending { buffer, .. }
+        | Precondition::Distinct { buffer, .. }) = self;
+        buffer
+    }
+
     fn holds(self, problem: &Problem, inputs: &Inputs) -> Result<(), Broken> {
-        let (Precondition::Below { buffer, .. } | Precondition::Ascending { buffer, .. }) = self;
+        let buffer = self.buffer();
         let specs = problem.buffers();
         // A buffer that only some shapes have keeps nothing where it is not.
         let Some(position) = specs.iter().position(|b| b.name == buffer) else { return Ok(()) };
@@ -60,7 +77,16 @@ impl Precondition {
                 }
                 Ok(())
             }
-            Precondition::Ascending { .. } => Ok(()),
+            Precondition::Distinct { when, .. } if when(problem) => {
+                let mut known = HashMap::new();
+                for (index, value) in values {
+                    if let Some(before) = known.insert(value.to_bits(), index) {
+                        return Err(broken((index, value), format!("another than element {before}")));
+                    }
+                }
+                Ok(())
+            }
+            Precondition::Ascending { .. } | Precondition::Distinct { .. } => Ok(()),
         }
     }
 }

@@ -124,14 +124,15 @@ impl Texts {
 }
 
 /// A text with its conditional lines decided: of a line `#when NAME rest`, the rest stays where the constant is true, and
-/// nothing where it is false. This is how a text has a binding or a parameter that only some shapes ask for. Lines keep their
-/// numbers. A line that names no truth value stays as it is, and no compiler takes it.
+/// nothing where it is false; of a line `#when !NAME rest` the other way round. This is how a text has a binding or a parameter
+/// that only some shapes ask for, or that some read and others write. Lines keep their numbers. A line that names no truth value
+/// stays as it is, and no compiler takes it.
 pub fn decided(text: &str, consts: &Consts) -> String {
     let line = |line: &str| {
-        let (name, rest) = line.strip_prefix("#when ")?.split_once(' ')?;
+        let (condition, rest) = line.strip_prefix("#when ")?.split_once(' ')?;
+        let (name, wanted) = condition.strip_prefix('!').map_or((condition, true), |name| (name, false));
         match consts.iter().rev().find(|(known, _)| *known == name)?.1 {
-            Value::Bool(true) => Some(rest.to_owned()),
-            Value::Bool(false) => Some(String::new()),
+            Value::Bool(value) => Some(if value == wanted { rest.to_owned() } else { String::new() }),
             Value::U32(_) | Value::F32(_) => None,
         }
     };
@@ -184,9 +185,9 @@ mod tests {
 
     #[test]
     fn conditional_lines_are_decided_by_constants_and_no_line_is_lost() {
-        let text = "one\n#when A two\n#when B three\n#when N four\n#when C five\n#if A\n";
+        let text = "one\n#when A two\n#when B three\n#when !A six\n#when !B seven\n#when N four\n#when C five\n#if A\n";
         let consts = vec![("A", true.into()), ("B", false.into()), ("N", 1.into())];
-        assert_eq!(decided(text, &consts), "one\ntwo\n\n#when N four\n#when C five\n#if A\n");
+        assert_eq!(decided(text, &consts), "one\ntwo\n\n\nseven\n#when N four\n#when C five\n#if A\n");
         assert_eq!(decided("", &consts), "");
     }
 

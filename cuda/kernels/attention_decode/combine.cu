@@ -1,24 +1,35 @@
-// The last stage of attention_decode's `split`.
+// The last stage of attention_decode's `split`, `split_append` and `split_mma`.
 //
 // attention_decode_combine  a block per row of the output weighs the parts of its sequence and adds them up
 
 #include "lib/launch.cuh"
+#include "lib/reduce.cuh"
+
+static_assert(SPLITS <= THREADS, "a thread weighs a part");
 
 extern "C" __global__ void attention_decode_combine(const float* __restrict__ parts, const float* __restrict__ numbers,
                                                     elem* __restrict__ out) {
+    __shared__ float weights[SPLITS];
+    __shared__ float partial[THREADS / 32];
     const u64 row = flat_workgroup();
     if (row >= ROWS) return;
-    const float* const of_row = numbers + row * SPLITS * 2;
-    float highest = negative_infinity(), total = 0.0f;
-    for (unsigned i = 0; i < SPLITS; i++) highest = fmaxf(highest, of_row[2 * i]);
+    float top = negative_infinity(), of_part = 0.0f;
+    if (threadIdx.x < SPLITS) {
+        const float2 both = reinterpret_cast<const float2*>(numbers)[row * SPLITS + threadIdx.x];
+        top = both.x;
+        of_part = both.y;
+    }
+    const float highest = block_max(top, partial);
     // Without a token all are -inf, and the sum is zero.
-    const float base = highest == negative_infinity() ? 0.0f : highest;
-    for (unsigned i = 0; i < SPLITS; i++) total = fmaf(of_row[2 * i + 1], exp2f(of_row[2 * i] - base), total);
+    const float weight = exp2f(top - (highest == negative_infinity() ? 0.0f : highest));
+    if (threadIdx.x < SPLITS) weights[threadIdx.x] = weight;
+    // The barriers of the sum also show the weights to all threads.
+    const float total = block_sum(of_part * weight, partial);
     for (unsigned x = threadIdx.x; x < D; x += THREADS) {
         float sum = 0.0f;
-        for (unsigned i = 0; i < SPLITS; i++) {
-            sum = fmaf(parts[(row * SPLITS + i) * D + x], exp2f(of_row[2 * i] - base), sum);
-        }
+        // Few rows leave most of the device idle: their time is that of the loads that wait for each other.
+#pragma unroll 32
+        for (unsigned i = 0; i < SPLITS; i++) sum = fmaf(parts[(row * SPLITS + i) * D + x], weights[i], sum);
         out[row * D + x] = to_elem(total > 0.0f ? sum / total : 0.0f);
     }
 }

@@ -11,6 +11,9 @@
 // LANES neighbouring threads are a team: it shares the rows of a token in pieces of WIDTH elements, lane by lane, and reads
 // KEYS tokens before it uses the first, so that much is under way. Each team has an online softmax of its own per query;
 // those of a block are merged once, at the end.
+//
+// With APPENDS the last token of a sequence is taken from the new keys and values, and nobody reads its place in the caches: the
+// first block of a head of keys that has this token writes it there.
 
 constexpr unsigned row_pieces = D / WIDTH;
 constexpr unsigned teams = THREADS / LANES;
@@ -25,10 +28,22 @@ __device__ __forceinline__ stored piece_of_row(const elem* __restrict__ row, uns
     return piece;
 }
 
+// Stands for the first element of a token that is not in the caches: it is the new one, whose key and value begin at `own`.
+constexpr u64 is_new = ~0ull;
+
+__device__ __forceinline__ const elem* row_at(const elem* cache, const elem* new_rows, u64 at, u64 own) {
+    return APPENDS && at == is_new ? new_rows + own : cache + at;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
-    attention_decode_split(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
+    attention_decode_split(const elem* __restrict__ q,
+#when APPENDS                          elem* __restrict__ k, elem* __restrict__ v,
+#when !APPENDS                          const elem* __restrict__ k, const elem* __restrict__ v,
                            const unsigned* __restrict__ table, const unsigned* __restrict__ lengths,
-                           float* __restrict__ parts, float* __restrict__ numbers) {
+                           float* __restrict__ parts, float* __restrict__ numbers
+#when APPENDS                          , const elem* __restrict__ new_k, const elem* __restrict__ new_v
+    ) {
+#when !APPENDS     const elem *const new_k = nullptr, *const new_v = nullptr;
     __shared__ float merged[THREADS * PIECES * WIDTH];
     __shared__ float2 of_teams[teams][HELD];
     const u64 index = flat_workgroup();
@@ -40,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     // The heads of a sequence, group by group, are the shares of all sequences, HELD at a time.
     const u64 first_row = share * HELD;
     const unsigned team = threadIdx.x / LANES, lane = threadIdx.x % LANES;
-    const unsigned begin = split * CHUNK, end = min(lengths[sequence], begin + CHUNK);
+    const unsigned begin = split * CHUNK, length = lengths[sequence], end = min(length, begin + CHUNK);
 
     // The exponential is taken to base two, the hardware's own; the change of base is part of the scale.
     const float scale = 1.4426950408889634f / sqrtf((float)D);
@@ -59,28 +74,32 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
     // Past the end the last token is read again, and weighs nothing. All threads take every turn: teams of a warp exchange
     // their products together.
-    const auto token = [&](unsigned first, unsigned u) { return min(first + u * teams + team, end - 1); };
+    const u64 own = ((u64)sequence * KEY_HEADS + key_head) * D;
+    const auto place = [&](unsigned first, unsigned u) {
+        const unsigned token = min(first + u * teams + team, end - 1);
+        return APPENDS && token + 1 == length ? is_new : cache_at(table, sequence, token, key_head);
+    };
     u64 at[KEYS];
     if (begin < end) {
 #pragma unroll
-        for (unsigned u = 0; u < KEYS; u++) at[u] = cache_at(table, sequence, token(begin, u), key_head);
+        for (unsigned u = 0; u < KEYS; u++) at[u] = place(begin, u);
     }
     for (unsigned first = begin; first < end; first += teams * KEYS) {
         stored key[KEYS][PIECES], value[KEYS][PIECES];
 #pragma unroll
         for (unsigned u = 0; u < KEYS; u++) {
 #pragma unroll
-            for (unsigned i = 0; i < PIECES; i++) key[u][i] = piece_of_row(k + at[u], i);
+            for (unsigned i = 0; i < PIECES; i++) key[u][i] = piece_of_row(row_at(k, new_k, at[u], own), i);
         }
 #pragma unroll
         for (unsigned u = 0; u < KEYS; u++) {
 #pragma unroll
-            for (unsigned i = 0; i < PIECES; i++) value[u][i] = piece_of_row(v + at[u], i);
+            for (unsigned i = 0; i < PIECES; i++) value[u][i] = piece_of_row(row_at(v, new_v, at[u], own), i);
         }
         // The next turn's pages are looked up behind this turn's keys.
 #pragma unroll
         for (unsigned u = 0; u < KEYS; u++) {
-            at[u] = cache_at(table, sequence, token(first + teams * KEYS, u), key_head);
+            at[u] = place(first + teams * KEYS, u);
         }
 
         float weight[HELD][KEYS];
@@ -174,4 +193,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             numbers[part * 2 + 1] = all;
         }
     }
+#when APPENDS     if (share % shares == 0 && begin < length && length == end) {
+#when APPENDS         const u64 to = cache_at(table, sequence, length - 1, key_head);
+#when APPENDS         for (unsigned x = threadIdx.x; x < D; x += THREADS) k[to + x] = new_k[own + x], v[to + x] = new_v[own + x];
+#when APPENDS     }
 }

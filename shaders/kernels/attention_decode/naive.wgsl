@@ -6,6 +6,11 @@
 #import lib/launch
 #import lib/reduce
 
+@group(0) @binding(0) var<storage, read> q: array<elem>;
+@group(0) @binding(1) var<storage, read> k: array<elem>;
+@group(0) @binding(2) var<storage, read> v: array<elem>;
+@group(0) @binding(3) var<storage, read> table: array<u32>;
+@group(0) @binding(4) var<storage, read> lengths: array<u32>;
 @group(0) @binding(5) var<storage, read_write> scores: array<f32>;
 @group(0) @binding(6) var<storage, read_write> out: array<elem>;
 

@@ -6,13 +6,25 @@
 //
 // Of 128 threads four multiply a key with all queries, each every fourth element; then 32 weigh the tokens for one query;
 // then each adds up a column of the values for all queries.
+//
+// With APPENDS the last token of a sequence is taken from the new keys and values, and nobody reads its place in the caches: the
+// first workgroup of a head of keys that has this token writes it there.
 
 #import attention_decode/cache
 #import lib/lanes
 #import lib/launch
 
+@group(0) @binding(0) var<storage, read> q: array<elem>;
+#when !APPENDS @group(0) @binding(1) var<storage, read> k: array<elem>;
+#when !APPENDS @group(0) @binding(2) var<storage, read> v: array<elem>;
+#when APPENDS @group(0) @binding(1) var<storage, read_write> k: array<elem>;
+#when APPENDS @group(0) @binding(2) var<storage, read_write> v: array<elem>;
+@group(0) @binding(3) var<storage, read> table: array<u32>;
+@group(0) @binding(4) var<storage, read> lengths: array<u32>;
 @group(0) @binding(5) var<storage, read_write> parts: array<f32>;
 @group(0) @binding(6) var<storage, read_write> numbers: array<f32>;
+#when APPENDS @group(0) @binding(7) var<storage, read> new_k: array<elem>;
+#when APPENDS @group(0) @binding(8) var<storage, read> new_v: array<elem>;
 
 const SHARES: u32 = HEADS / KEY_HEADS / HELD;
 const MOST_HELD: u32 = THREADS / KEYS;
@@ -23,6 +35,24 @@ var<workgroup> products: array<f32, THREADS * 4u>;
 var<workgroup> weights: array<f32, THREADS>;
 var<workgroup> places: array<u32, KEYS>;
 var<workgroup> rescale: array<f32, MOST_HELD>;
+
+// Stands for the place of a token that is no place in the caches: it is the new one, whose key and value begin at `own`.
+const NEW: u32 = 0xffffffffu;
+
+fn place_of(sequence: u32, token: u32, key_head: u32) -> u32 {
+#when APPENDS     if token + 1u == lengths[sequence] { return NEW; }
+    return cache_at(sequence, token, key_head);
+}
+
+fn key_element(place: u32, own: u32, x: u32) -> f32 {
+#when APPENDS     if place == NEW { return f32(new_k[own + x]); }
+    return f32(k[place + x]);
+}
+
+fn value_element(place: u32, own: u32, x: u32) -> f32 {
+#when APPENDS     if place == NEW { return f32(new_v[own + x]); }
+    return f32(v[place + x]);
+}
 
 @compute @workgroup_size(THREADS)
 fn attention_decode_split(
@@ -41,7 +71,9 @@ fn attention_decode_split(
     // The heads of a sequence, group by group, are the shares of all sequences, HELD at a time.
     let first_row = share * HELD;
     let begin = part * CHUNK;
-    let end = min(lengths[sequence], begin + CHUNK);
+    let length = lengths[sequence];
+    let end = min(length, begin + CHUNK);
+    let own = (sequence * KEY_HEADS + key_head) * D;
     for (var e = thread; e < HELD * D; e += THREADS) {
         queries[e] = f32(q[first_row * D + e]);
     }
@@ -55,12 +87,12 @@ fn attention_decode_split(
         let key = thread / 4u;
         var product: array<f32, HELD>;
         if first + key < end {
-            let at = cache_at(sequence, first + key, key_head);
+            let at = place_of(sequence, first + key, key_head);
             if thread % 4u == 0u {
                 places[key] = at;
             }
             for (var x = thread % 4u; x < D; x += 4u) {
-                let element = f32(k[at + x]);
+                let element = key_element(at, own, x);
                 for (var g = 0u; g < HELD; g++) {
                     product[g] += queries[g * D + x] * element;
                 }
@@ -96,7 +128,7 @@ fn attention_decode_split(
                     sums[c * HELD + g] *= rescale[g];
                 }
                 for (var i = 0u; i < min(KEYS, end - first); i++) {
-                    let value = f32(v[places[i] + col]);
+                    let value = value_element(places[i], own, col);
                     for (var g = 0u; g < HELD; g++) {
                         sums[c * HELD + g] += weights[g * KEYS + i] * value;
                     }
@@ -120,4 +152,7 @@ fn attention_decode_split(
         numbers[at] = top;
         numbers[at + 1u] = total;
     }
+#when APPENDS     if share % SHARES == 0u && begin < length && length == end {
+#when APPENDS         for (var x = thread; x < D; x += THREADS) { append(sequence, key_head, x); }
+#when APPENDS     }
 }

@@ -14,13 +14,19 @@ HEADS = [
     "b2,h3,s37,t50,d72,biased",
     "b3,h4,s37,t70,d64,causal,padded,biased",
 ]
-CACHES = ["b3,h8,kv2,t300,d128,ragged", "b2,h5,kv1,t67,d64,p7", "b2,h4,t130,d72,contiguous"]
+CACHES = [
+    "b3,h8,kv2,t300,d128,ragged",
+    "b2,h5,kv1,t67,d64,p7",
+    "b2,h4,t130,d72,contiguous",
+    "b3,h8,kv2,t300,d128,ragged,append",
+    "b2,h20,kv1,t67,d64,p7,append",
+]
 CASES = {
     "attention": (
         HEADS,
         {"fwd": ["manual", "subgroup", "flash", "flash_mma"], "bwd": ["manual", "flash", "flash_atomic", "flash_mma"]},
     ),
-    "attention_decode": (CACHES, {"fwd": ["naive", "split"]}),
+    "attention_decode": (CACHES, {"fwd": ["naive", "split", "split_append", "split_mma"]}),
 }
 
 
@@ -69,12 +75,24 @@ def decode_problem(n, shape, dtype, rng):
     inputs["table"] = dealt.reshape(n["b"], entries).astype(np.uint32)
     inputs["lengths"] = rng.integers(1, n["t"] + 1, n["b"]).astype(np.uint32)
 
+    appends = "append" in shape.split(",")
+    if appends:
+        inputs |= {f"new_{name}": random(rng, (n["b"], kv, n["d"]), dtype) for name in "kv"}
+
     def of_sequence(q, k, v, table, length):
         k, v = (x[table.long()].flatten(0, 1)[: int(length)].transpose(0, 1)[None] for x in (k, v))
         return attention(q[None, :, None], k, v, False)[0, :, 0]
 
-    def forward(q, k, v, table, lengths):
-        return {"out": torch.stack([of_sequence(q[i], k, v, table[i], lengths[i]) for i in range(n["b"])])}
+    def forward(q, k, v, table, lengths, **new):
+        last = lengths.long() - 1
+        pages = table.long().gather(1, (last // size)[:, None])[:, 0]
+        # Each sequence's key and value at its last place, as a framework's cache is written.
+        caches = {
+            name: cache.index_put((pages, last % size), new[f"new_{name}"]) if appends else cache
+            for name, cache in {"k": k, "v": v}.items()
+        }
+        out = torch.stack([of_sequence(q[i], **caches, table=table[i], length=lengths[i]) for i in range(n["b"])])
+        return {"out": out} | (caches if appends else {})
 
     return inputs, forward
 

@@ -9,18 +9,29 @@
 //! With `contiguous`, the pages of a sequence lie one behind the other, and kernels know it without looking the table up:
 //! what pages cost. With `ragged`, lengths are spread evenly over `1..=t`; without, all are `t`.
 //!
+//! With `append`, the last token of each sequence, of which the query is too, is not in the caches yet: its key and value are
+//! the inputs `new_k` and `new_v`, `[b, kv, d]`. They are written to the caches at the place of token `length[i] − 1`, which is
+//! then attended to like all others. So `length[i]` counts the tokens as they are afterwards: the caches hold `length[i] − 1` of
+//! them before. To a sequence of none nothing is appended. The caches are an output, whole; every execution writes the same to
+//! the same places, so that they are after many as they are after one. No two entries of the table may then name the same page:
+//! what one sequence appends would be read by another.
+//!
 //! Operations are counted as attention's, `4·h·d` a token. Bytes are what of the caches belongs to tokens, with the queries,
-//! the output and what is looked up.
+//! the output and what is looked up; what is appended is read from the inputs and written.
 
 use super::attention::{huge, ragged, saturated};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Precondition, Preset,
-    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs,
+    Precondition, Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
+use crate::units::Bytes;
+use append::Appended;
 use rayon::prelude::*;
 
+mod append;
+mod mma;
 mod split;
 
 const Q: usize = 0;
@@ -28,6 +39,8 @@ const K: usize = 1;
 const V: usize = 2;
 const TABLE: usize = 3;
 const LENGTHS: usize = 4;
+const NEW_K: usize = 5;
+const NEW_V: usize = 6;
 
 /// The form.
 pub fn workload() -> Workload {
@@ -45,6 +58,7 @@ pub fn workload() -> Workload {
                 Axis::optional("p", "tokens of a page", 1, 16),
                 Axis::word("lengths", "how long sequences are", &["", "ragged"]),
                 Axis::word("cache", "where the pages of a sequence lie", &["", "contiguous"]),
+                Axis::word("new", "whether the last tokens are inputs, and appended", &["", "append"]),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
@@ -58,7 +72,8 @@ pub fn workload() -> Workload {
             headline: Some("b8,h8,kv2,t1024,d64"),
             shapes,
             // Single elements; pages that end within a sequence, and sequences within a page; odd rows; groups of a prime
-            // number of heads, of more than are held at once, and several splits.
+            // number of heads, of more than are held at once, and several splits. With `append`: a whole last page, a page of
+            // one token, and groups of as many heads as a matrix instruction has rows, and of more.
             awkward: &[
                 "b1,h1,t1,d1",
                 "b3,h2,t5,d3,p2,ragged",
@@ -67,6 +82,10 @@ pub fn workload() -> Workload {
                 "b3,h5,kv1,t130,d64,p7,ragged",
                 "b2,h4,kv2,t300,d128,contiguous",
                 "b5,h24,kv2,t517,d16,p32,ragged",
+                "b3,h2,t5,d3,p2,ragged,append",
+                "b1,h16,kv1,t64,d8,append",
+                "b2,h6,kv2,t67,d72,p1,contiguous,append",
+                "b4,h20,kv1,t260,d40,p7,ragged,append",
                 "b3,h2,t40,d256,ragged,contiguous",
             ],
             huge: &[],
@@ -74,8 +93,8 @@ pub fn workload() -> Workload {
             cost,
             tolerance,
             reference: Reference {
-                row_cost: |p, _| 2 * p["t"] * p["d"],
-                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+                row_cost: |p, output| if output == result(p) { 2 * p["t"] * p["d"] } else { p["d"] },
+                rows,
             },
             setup: None,
             host: Some(host),
@@ -92,11 +111,27 @@ pub fn workload() -> Workload {
                     split::split,
                 )
                 .available(|p, _| split::available(p)),
+                Variant::kernel(
+                    "split_append",
+                    "the same, and the new tokens are appended by the workgroups of the last part: no stage of its own",
+                    split::split_append,
+                )
+                .available(|p, _| split::append_available(p)),
+                Variant::kernel(
+                    "split_mma",
+                    "as split on tensor cores: tokens pass through shared memory in several stages under way, up to sixteen \
+                     heads of queries are the rows of a matrix product; appends as split_append",
+                    mma::split_mma,
+                )
+                .only_in(&[Dialect::Cuda])
+                .available(mma::available)
+                .tunables(mma::TUNABLES),
             ],
-            fallback: &["split", "naive"],
+            fallback: &["split_mma", "split_append", "split", "naive"],
             preconditions: vec![
                 Precondition::Below { buffer: "table", bound: pages },
                 Precondition::Below { buffer: "lengths", bound: |p| p["t"] + 1 },
+                Precondition::Distinct { buffer: "table", when: append::asked },
             ],
             hard: hard_sets(),
             only: None,
@@ -111,6 +146,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b32,h32,kv8,t4096,d128",
             "b32,h32,kv8,t4096,d128,ragged",
             "b32,h32,kv8,t4096,d128,contiguous",
+            "b32,h32,kv8,t4096,d128,append",
         ],
         _ => &[
             "b8,h8,kv2,t1024,d64",
@@ -120,6 +156,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b32,h32,kv8,t4096,d128,p256",
             "b32,h32,kv8,t4096,d128,ragged",
             "b32,h32,kv8,t4096,d128,contiguous",
+            "b32,h32,kv8,t4096,d128,append",
             "b128,h32,kv8,t4096,d128",
         ],
     }
@@ -160,19 +197,31 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (b, h, t, d) = (p["b"], p["h"], p["t"], p["d"]);
     let cache = [pages(p), p["p"], p["kv"], d];
     let parts = split::most_parts(p);
-    vec![
+    let cached = if append::asked(p) { BufferSpec::in_out } else { BufferSpec::input };
+    let mut buffers = vec![
         BufferSpec::input("q", Elem::Real, &[b, h, d], normal),
-        BufferSpec::input("k", Elem::Real, &cache, normal),
-        BufferSpec::input("v", Elem::Real, &cache, normal),
+        cached("k", Elem::Real, &cache, normal),
+        cached("v", Elem::Real, &cache, normal),
         BufferSpec::input("table", Elem::U32, &[b, pages_of_one(&p.shape)], page),
         BufferSpec::input("lengths", Elem::U32, &[b], |shape, draw| length(shape, draw.index) as f64),
+    ];
+    if append::asked(p) {
+        buffers.extend(append::inputs(p));
+    }
+    buffers.extend([
         BufferSpec::output("out", Elem::Real, &[b, h, d]),
         // Of `naive`.
         BufferSpec::scratch("scores", Elem::F32, &[b, h, t]),
         // Of `split`: sums of values, and the largest score with the sum of weights.
         BufferSpec::scratch("parts", Elem::F32, &[b, h, parts, d]),
         BufferSpec::scratch("numbers", Elem::F32, &[b, h, parts, 2]),
-    ]
+    ]);
+    buffers
+}
+
+/// The place of `out` among the buffers that are checked: behind the caches, where these are.
+fn result(p: &Problem) -> usize {
+    if append::asked(p) { 2 } else { 0 }
 }
 
 /// Tokens of all sequences.
@@ -187,27 +236,56 @@ fn operations(p: &Problem) -> u64 {
 
 /// Bytes of the queries, and of all that is read.
 fn bytes(p: &Problem) -> (u64, u64) {
-    let element = Elem::Real.storage(p.dtype).bytes();
-    let queries = p["b"] * p["h"] * p["d"] * element;
+    let queries = p["b"] * p["h"] * p["d"] * element(p);
     let entries = |i| if p.shape.has("contiguous") { 0 } else { length(&p.shape, i).div_ceil(p["p"]) };
     let looked_up = 4 * (0..p["b"]).map(|i| 1 + entries(i)).sum::<u64>();
-    (queries, queries + 2 * tokens(p) * p["kv"] * p["d"] * element + looked_up)
+    (queries, queries + 2 * tokens(p) * p["kv"] * p["d"] * element(p) + looked_up)
 }
 
-fn cost(p: &Problem) -> Cost {
+/// Bytes of an element.
+fn element(p: &Problem) -> u64 {
+    Elem::Real.storage(p.dtype).bytes()
+}
+
+/// Of all but the appending.
+fn attending(p: &Problem) -> Cost {
     let (queries, read) = bytes(p);
     Cost::new(operations(p), read, queries)
 }
 
-fn tolerance(p: &Problem, _output: usize) -> Tolerance {
+fn cost(p: &Problem) -> Cost {
+    let Cost { flops, read, written } = attending(p);
+    Cost { flops, read, written: Bytes(written.0 + append::bytes(p)) }
+}
+
+fn tolerance(p: &Problem, output: usize) -> Tolerance {
     let u = p.dtype.unit_roundoff();
     let scores = 2f64.powi(-24) * (p["d"] as f64).sqrt() * 16.0;
-    Tolerance {
+    let mixed = Tolerance {
         abs: 3.47 * (2.0 * u + scores) + 2f64.powi(-24) * (p["t"] as f64).sqrt(),
         rel: 2.0 * u,
         reason: "as attention's: a convex mix of values of at most 3.47, rounded once; scores carry f32 rounding into the \
                  exponent",
+    };
+    of_result(p, output, mixed)
+}
+
+/// A tolerance of `out`; the caches are as they were, or copies.
+fn of_result(p: &Problem, output: usize, tolerance: Tolerance) -> Tolerance {
+    if output == result(p) { tolerance } else { exact(p, output) }
+}
+
+/// What fills the caches also fills what is appended to them.
+fn filled(p: &Problem, mut fills: Vec<(&'static str, Fill)>) -> Vec<(&'static str, Fill)> {
+    let new = |(name, fill): &(&str, Fill)| match *name {
+        "k" => Some(("new_k", *fill)),
+        "v" => Some(("new_v", *fill)),
+        _ => None,
+    };
+    if append::asked(p) {
+        fills.extend(fills.iter().filter_map(new).collect::<Vec<_>>());
     }
+    fills
 }
 
 fn hard_sets() -> Vec<Hard> {
@@ -216,42 +294,51 @@ fn hard_sets() -> Vec<Hard> {
             name: "zeros",
             about: "all zero: equal weights, and a result of zero",
             applies: any,
-            fills: |_| vec![("q", zero), ("k", zero), ("v", zero)],
+            fills: |p| filled(p, vec![("q", zero), ("k", zero), ("v", zero)]),
             tolerance: exact,
         },
         Hard {
             name: "equal",
             about: "all one: equal weights, whose sum is one",
             applies: any,
-            fills: |_| vec![("q", one), ("k", one), ("v", one)],
-            tolerance: |p, _| Tolerance {
-                abs: 0.0,
-                rel: 2.0 * p.dtype.unit_roundoff() + (p["t"] as f64 + 8.0) * 2f64.powi(-24),
-                reason: "each of t weights is rounded in f32, so is each sum of them, and the result once more",
+            fills: |p| filled(p, vec![("q", one), ("k", one), ("v", one)]),
+            tolerance: |p, output| {
+                let summed = Tolerance {
+                    abs: 0.0,
+                    rel: 2.0 * p.dtype.unit_roundoff() + (p["t"] as f64 + 8.0) * 2f64.powi(-24),
+                    reason: "each of t weights is rounded in f32, so is each sum of them, and the result once more",
+                };
+                of_result(p, output, summed)
             },
         },
         Hard {
             name: "saturating",
             about: "scores of ±1000: tokens of the lesser sign weigh nothing, those of the greater all the same",
             applies: any,
-            fills: |_| vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))],
+            fills: |p| filled(p, vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))]),
             tolerance,
         },
         Hard {
             name: "huge",
             about: "values of up to 60 000 in f16 and 1e30 otherwise: sums over tokens stay within f32, the result is finite",
             applies: any,
-            fills: |p| match p.dtype {
-                DType::F16 => vec![("v", |_, draw| 6e4 * (0.5 + 0.5 * draw.uniform()))],
-                _ => vec![("v", |_, draw| 1e30 * (0.5 + 0.5 * draw.uniform()))],
+            fills: |p| {
+                let large: Fill = match p.dtype {
+                    DType::F16 => |_, draw| 6e4 * (0.5 + 0.5 * draw.uniform()),
+                    _ => |_, draw| 1e30 * (0.5 + 0.5 * draw.uniform()),
+                };
+                filled(p, vec![("v", large)])
             },
-            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * huge(p) / 3.47, ..tolerance(p, 0) },
+            tolerance: |p, output| {
+                let mixed = tolerance(p, result(p));
+                of_result(p, output, Tolerance { abs: mixed.abs * huge(p) / 3.47, ..mixed })
+            },
         },
         Hard {
             name: "subnormal",
             about: "values too small to be normal: the result is such a number, or zero where the device flushes them",
             applies: any,
-            fills: |p| vec![("v", subnormal(p))],
+            fills: |p| filled(p, vec![("v", subnormal(p))]),
             tolerance: |p, _| Tolerance {
                 abs: 2.0 * smallest_normal(p),
                 rel: 0.0,
@@ -260,7 +347,7 @@ fn hard_sets() -> Vec<Hard> {
         },
         Hard {
             name: "empty",
-            about: "sequences of no tokens and of one, by turns: zero, and the value of the one",
+            about: "sequences of no tokens and of one, by turns: zero, and the value of the one, which may be the new one",
             applies: any,
             fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
             tolerance,
@@ -268,27 +355,33 @@ fn hard_sets() -> Vec<Hard> {
         Hard {
             name: "shared page",
             about: "every entry of the table names the last page, as where sequences begin alike",
-            applies: |p| !p.shape.has("contiguous"),
+            applies: |p| !p.shape.has("contiguous") && !append::asked(p),
             fills: |_| vec![("table", |shape, _| (shape["b"] * pages_of_one(shape) - 1) as f64)],
             tolerance,
         },
     ]
 }
 
-fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
-    let (d, size) = (p["d"], p["p"]);
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let caches = Appended::of(p, inputs);
+    Box::new(move |output, row, out| match output == result(p) {
+        true => reference(p, inputs, &caches, row, out),
+        false => {
+            let (place, key_head) = (row / p["kv"], row % p["kv"]);
+            out.iter_mut().zip(0..).for_each(|(out, x)| *out = caches.at([K, V][output], place, key_head, x));
+        }
+    })
+}
+
+fn reference(p: &Problem, inputs: &Inputs, caches: &Appended, row: u64, out: &mut [f64]) {
+    let d = p["d"];
     let (sequence, head) = (row / p["h"], row % p["h"]);
     let key_head = head / (p["h"] / p["kv"]);
     let scale = 1.0 / (d as f64).sqrt();
-    // Where the key and the value of a token begin.
-    let at = |j: u64| {
-        let entry = sequence * pages_of_one(&p.shape) + j / size;
-        let page = if p.shape.has("contiguous") { entry } else { inputs.at(TABLE, entry) as u64 };
-        ((page * size + j % size) * p["kv"] + key_head) * d
-    };
     let mut scores = Vec::new();
     for j in 0..inputs.at(LENGTHS, sequence) as u64 {
-        let dot: f64 = (0..d).map(|x| inputs.at(Q, row * d + x) * inputs.at(K, at(j) + x)).sum();
+        let place = caches.place(sequence, j);
+        let dot: f64 = (0..d).map(|x| inputs.at(Q, row * d + x) * caches.at(K, place, key_head, x)).sum();
         scores.push(dot * scale);
     }
     let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -296,26 +389,34 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     out.fill(0.0);
     for (j, score) in scores.iter().enumerate() {
         let weight = (score - max).exp() / sum;
+        let place = caches.place(sequence, j as u64);
         for x in 0..d {
-            out[x as usize] += weight * inputs.at(V, at(j as u64) + x);
+            out[x as usize] += weight * caches.at(V, place, key_head, x);
         }
     }
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (d, h, kv, size) = (p["d"] as usize, p["h"] as usize, p["kv"] as usize, p["p"] as usize);
-    let (q, k, v) = (inputs[Q].f32(), inputs[K].f32(), inputs[V].f32());
     let (table, lengths) = (inputs[TABLE].u32(), inputs[LENGTHS].u32());
     let entries = pages_of_one(&p.shape) as usize;
+    let place = |sequence: usize, token: usize| {
+        let entry = sequence * entries + token / size;
+        let page = if p.shape.has("contiguous") { entry } else { table[entry] as usize };
+        page * size + token % size
+    };
+    let (result, caches) = outputs.split_last_mut().expect("the last of them is `out`");
+    append::host(p, inputs, caches, place);
+    let q = inputs[Q].f32();
+    let (k, v) = match caches {
+        [k, v] => (&k[..], &v[..]),
+        _ => (inputs[K].f32(), inputs[V].f32()),
+    };
     let scale = 1.0 / (d as f32).sqrt();
-    outputs[0].par_chunks_mut(d).enumerate().for_each_init(Vec::new, |scores: &mut Vec<f32>, (row, out)| {
+    result.par_chunks_mut(d).enumerate().for_each_init(Vec::new, |scores: &mut Vec<f32>, (row, out)| {
         let (sequence, key_head) = (row / h, row % h / (h / kv));
         let length = lengths[sequence] as usize;
-        let of_token = |j: usize| {
-            let entry = sequence * entries + j / size;
-            let page = if p.shape.has("contiguous") { entry } else { table[entry] as usize };
-            ((page * size + j % size) * kv + key_head) * d
-        };
+        let of_token = |j: usize| (place(sequence, j) * kv + key_head) * d;
         let query = &q[row * d..][..d];
         scores.clear();
         scores.extend((0..length).map(|j| {
@@ -351,7 +452,8 @@ fn stage(p: &Problem, text: &'static str, entry: &'static str) -> Stage {
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
     const THREADS: u32 = 128;
-    stage(p, "attention_decode/naive", "attention_decode_naive")
+    let attend = stage(p, "attention_decode/naive", "attention_decode_naive")
+        .consts(&[("APPENDS", false)])
         .consts(&[("T", p["t"] as u32), ("ROW_THREADS", THREADS)])
         .args([
             ("q", Read),
@@ -365,8 +467,13 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
         .threads([THREADS, 1, 1])
         .grid(spread(p["b"] * p["h"]))
         .shared(THREADS * 4)
-        .costing(cost(p))
-        .into()
+        .costing(attending(p));
+    after_appending(p, [attend])
+}
+
+/// The stages behind one that appends, where the shape asks for that.
+fn after_appending(p: &Problem, stages: impl IntoIterator<Item = Stage>) -> Program {
+    Program { stages: append::asked(p).then(|| append::apart(p)).into_iter().chain(stages).collect() }
 }
 
 #[cfg(test)]

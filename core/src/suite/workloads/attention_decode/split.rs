@@ -1,6 +1,6 @@
-//! The variant that splits sequences into parts.
+//! The variants that split sequences into parts.
 
-use super::{bytes, operations, stage};
+use super::{after_appending, append, bytes, operations, stage};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Caps, Cost, Dialect, Problem, Program, Stage, spread, width};
 
@@ -29,9 +29,11 @@ pub fn most_parts(p: &Problem) -> u64 {
 }
 
 /// How the work is divided.
-struct Division {
+pub(super) struct Division {
     /// Heads of queries for which a workgroup reads a key.
     held: u64,
+    /// Workgroups for one part of all sequences.
+    shares: u64,
     /// Tokens of a part.
     chunk: u64,
     /// Parts of the longest sequence.
@@ -39,49 +41,84 @@ struct Division {
 }
 
 impl Division {
-    /// Of parts that are multiples of so many tokens, for at most so many heads at a time.
-    fn of(p: &Problem, caps: &Caps, tokens: u64, most_held: u64) -> Division {
-        let group = p["h"] / p["kv"];
-        let held = (1..=most_held).rev().find(|n| group.is_multiple_of(*n)).expect("one divides all");
-        let wanted = GROUPS_PER_UNIT * caps.units.map_or(UNITS, u64::from);
-        let splits = wanted.div_ceil(p["b"] * p["h"] / held).clamp(1, most_parts(p));
+    /// Of parts that are multiples of so many tokens, for so many heads at a time; workgroups are at least so many on each
+    /// multiprocessor, where the sequences are long enough for that.
+    pub fn of(p: &Problem, caps: &Caps, tokens: u64, held: u64, groups_per_unit: u64) -> Division {
+        let shares = p["b"] * p["kv"] * group(p).div_ceil(held);
+        let wanted = groups_per_unit * caps.units.map_or(UNITS, u64::from);
+        let splits = wanted.div_ceil(shares).clamp(1, most_parts(p));
         let chunk = p["t"].div_ceil(splits).next_multiple_of(tokens);
-        Division { held, chunk, splits: p["t"].div_ceil(chunk) }
+        Division { held, shares, chunk, splits: p["t"].div_ceil(chunk) }
     }
 }
 
+/// Heads of queries to one of keys.
+pub(super) fn group(p: &Problem) -> u64 {
+    p["h"] / p["kv"]
+}
+
+/// The most heads of a group up to so many that divide it.
+fn held(p: &Problem, most: u64) -> u64 {
+    (1..=most).rev().find(|n| group(p).is_multiple_of(*n)).expect("one divides all")
+}
+
 pub fn split(p: &Problem, caps: &Caps) -> Program {
-    let (first, division) = match caps.dialect {
+    after_appending(p, stages(p, caps, first(p, caps), false))
+}
+
+pub fn append_available(p: &Problem) -> Result<(), String> {
+    match append::asked(p) {
+        true => available(p),
+        false => Err("split_append is split where nothing is appended".to_owned()),
+    }
+}
+
+pub fn split_append(p: &Problem, caps: &Caps) -> Program {
+    Program { stages: stages(p, caps, first(p, caps), true).into() }
+}
+
+fn first(p: &Problem, caps: &Caps) -> (Stage, Division) {
+    match caps.dialect {
         Dialect::Cuda => by_teams(p, caps),
         _ => by_tiles(p, caps),
-    };
-    let Division { held, chunk, splits } = division;
+    }
+}
+
+/// The first stage with what all ways have in common, and the second. The first also appends, if so said.
+pub(super) fn stages(p: &Problem, caps: &Caps, (first, division): (Stage, Division), appends: bool) -> [Stage; 2] {
+    let Division { held, shares, chunk, splits } = division;
     let (queries, read) = bytes(p);
     let left = p["b"] * p["h"] * splits * (p["d"] + 2) * 4;
+    let cache = if appends { Write } else { Read };
+    let args = [
+        ("q", Read),
+        ("k", cache),
+        ("v", cache),
+        ("table", Read),
+        ("lengths", Read),
+        ("parts", Write),
+        ("numbers", Write),
+    ];
+    let new = [("new_k", Read), ("new_v", Read)];
     let first = first
-        .consts(&[("THREADS", THREADS), ("HELD", held), ("CHUNK", chunk), ("SPLITS", splits)].map(as_const))
-        .args([
-            ("q", Read),
-            ("k", Read),
-            ("v", Read),
-            ("table", Read),
-            ("lengths", Read),
-            ("parts", Write),
-            ("numbers", Write),
-        ])
-        .threads([THREADS as u32, 1, 1])
-        .grid(spread(p["b"] * p["h"] / held * splits))
-        .costing(Cost::new(operations(p), read, left));
+        .consts(&[("HELD", held), ("CHUNK", chunk), ("SPLITS", splits)].map(as_const))
+        .consts(&[("APPENDS", appends)])
+        .args(args.into_iter().chain(new.into_iter().filter(|_| appends)))
+        .grid(spread(shares * splits))
+        .costing(Cost::new(operations(p), read, left + if appends { append::bytes(p) } else { 0 }));
+    // CUDA: a weight for each part, and what reductions take.
+    let shared = if caps.dialect == Dialect::Cuda { 4 * (splits + THREADS / 32) } else { 0 };
     let combine = Stage::kernel("attention_decode_combine", "attention_decode/combine", "attention_decode_combine")
         .consts(&[("ROWS", p["b"] * p["h"]), ("D", p["d"]), ("SPLITS", splits), ("THREADS", THREADS)].map(as_const))
         .args([("parts", Read), ("numbers", Read), ("out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["b"] * p["h"]))
+        .shared(shared as u32)
         .costing(Cost::new(2 * p["b"] * p["h"] * splits * p["d"], left, queries));
-    Program { stages: vec![first, combine] }
+    [first, combine]
 }
 
-fn as_const((name, value): (&'static str, u64)) -> (&'static str, u32) {
+pub(super) fn as_const((name, value): (&'static str, u64)) -> (&'static str, u32) {
     (name, value as u32)
 }
 
@@ -94,13 +131,14 @@ fn by_teams(p: &Problem, caps: &Caps) -> (Stage, Division) {
     let lanes = pieces.next_power_of_two().min(32);
     let kept = pieces.div_ceil(lanes);
     // Registers hold a piece of each query and of each sum.
-    let most_held = (64 / (kept * width)).clamp(1, 8);
-    let consts = [("WIDTH", width), ("LANES", lanes), ("PIECES", kept), ("KEYS", KEYS)];
-    let division = Division::of(p, caps, KEYS * THREADS / lanes, most_held);
+    let held = held(p, (64 / (kept * width)).clamp(1, 8));
+    let consts = [("THREADS", THREADS), ("WIDTH", width), ("LANES", lanes), ("PIECES", kept), ("KEYS", KEYS)];
+    let division = Division::of(p, caps, KEYS * THREADS / lanes, held, GROUPS_PER_UNIT);
     // Sums of every thread for one query at a time, and two numbers for each team and query.
-    let shared = 4 * THREADS * kept * width + 8 * division.held * THREADS / lanes;
+    let shared = 4 * THREADS * kept * width + 8 * held * THREADS / lanes;
     let stage = stage(p, "attention_decode/split", "attention_decode_split")
         .consts(&consts.map(as_const))
+        .threads([THREADS as u32, 1, 1])
         .shared(shared as u32);
     (stage, division)
 }
@@ -109,11 +147,14 @@ fn by_teams(p: &Problem, caps: &Caps) -> (Stage, Division) {
 fn by_tiles(p: &Problem, caps: &Caps) -> (Stage, Division) {
     const KEYS: u64 = 32;
     const MOST_HELD: u64 = THREADS / KEYS;
-    let division = Division::of(p, caps, KEYS, MOST_HELD);
+    let held = held(p, MOST_HELD);
+    let division = Division::of(p, caps, KEYS, held, GROUPS_PER_UNIT);
     // Queries; four parts of each product; weights; where rows lie; a factor per query; and what reductions take.
-    let words = division.held * p["d"] + 4 * THREADS + THREADS + KEYS + MOST_HELD + THREADS + MOST_HELD * 16;
+    let words = held * p["d"] + 4 * THREADS + THREADS + KEYS + MOST_HELD + THREADS + MOST_HELD * 16;
     let stage = stage(p, "attention_decode/split", "attention_decode_split")
-        .consts(&[("KEYS", KEYS), ("LANES", KEYS), ("COLUMNS", p["d"].div_ceil(THREADS))].map(as_const))
+        .consts(&[("THREADS", THREADS), ("KEYS", KEYS)].map(as_const))
+        .consts(&[("LANES", KEYS), ("COLUMNS", p["d"].div_ceil(THREADS))].map(as_const))
+        .threads([THREADS as u32, 1, 1])
         .shared(4 * words as u32);
     (stage, division)
 }
@@ -125,8 +166,10 @@ mod tests {
     #[test]
     fn parts_cover_every_token_and_fit_into_their_buffer() {
         let caps = crate::testing::mock::hopper();
-        for shape in ["b1,h1,t1,d1", "b1,h8,t65,d8", "b1,h32,kv8,t32768,d128", "b32,h32,kv8,t4096,d128"] {
-            let case: Case = format!("attention_decode/fwd/{shape}/f16/split").parse().expect("valid");
+        let shapes =
+            ["b1,h1,t1,d8", "b1,h8,t65,d8", "b1,h32,kv8,t32768,d128", "b32,h32,kv8,t4096,d128", "b2,h40,kv2,t99,d8"];
+        for (shape, variant) in shapes.iter().flat_map(|shape| ["split", "split_mma"].map(|variant| (shape, variant))) {
+            let case: Case = format!("attention_decode/fwd/{shape}/f16/{variant}").parse().expect("valid");
             let stages = case.program(&caps).expect("kernels").stages;
             let constant = |name: &str| {
                 let consts = &stages[0].kernel_launch().expect("a kernel").consts;
@@ -137,8 +180,12 @@ mod tests {
             };
             let p: &Problem = &case.problem;
             let (splits, chunk) = (constant("SPLITS"), constant("CHUNK"));
-            assert!(splits * chunk >= p["t"] && (splits - 1) * chunk < p["t"], "{shape}: {splits} of {chunk}");
-            assert!(splits <= super::most_parts(p), "{shape}: {splits}");
+            assert!(splits * chunk >= p["t"] && (splits - 1) * chunk < p["t"], "{case}: {splits} of {chunk}");
+            assert!(splits <= super::most_parts(p), "{case}: {splits}");
+            // Every head of a group is held by some workgroup.
+            let workgroups = u64::from(stages[0].kernel_launch().expect("a kernel").grid.iter().product::<u32>());
+            let held = workgroups / (p["b"] * p["kv"] * splits) * constant("HELD");
+            assert!((super::group(p)..super::group(p) + constant("HELD")).contains(&held), "{case}: {held}");
         }
     }
 }
