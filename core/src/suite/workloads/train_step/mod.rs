@@ -40,7 +40,7 @@ pub fn workload() -> Workload {
         about: "a whole step of training a small model of tables",
         axes: const {
             &[
-                Axis::extent("n", "samples"),
+                Axis::extent("n", "samples").items(),
                 Axis::extent("e", "hashed features of a sample"),
                 Axis::extent("v", "categories"),
                 Axis::extent("d", "width of the embeddings"),
