@@ -63,6 +63,7 @@
 //! - **tunable**: a named integer that a variant leaves open ([`suite::Tunable`]); a **tuning** has values for a device
 //!   ([`suite::Caps::tuning`]), from the file of the device's class ([`plan::tuning_for`]).
 //! - **reference kernel**: pure arithmetic between rounds; its time tells how fast a device is whose clocks cannot be read.
+//! - **items**: what an execution is done to, where a workload counts such: samples, images ([`suite::Axis::items()`]).
 //! - **record**: what is known after a case; skipped and failed cases are records too ([`record`]).
 //! - **run**: device, environment and records: one JSON file, whose JSON Schema is generated from the types.
 //!

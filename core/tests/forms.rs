@@ -4,7 +4,7 @@
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Planned, Spec};
-use parallax_core::record::{Event, Outcome, Record};
+use parallax_core::record::{Event, Items, LOADING, Outcome, Record, TRANSFER};
 use parallax_core::suite::{
     Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Preset, Problem, Rate, Reference, Stage,
     Tolerance, Workload, all,
@@ -67,7 +67,7 @@ fn workload(form: Form) -> &'static Workload {
         name: "synthetic",
         probes: &[],
         about: "for tests",
-        axes: const { &[Axis::extent("n", "elements")] },
+        axes: const { &[Axis::extent("n", "elements").items()] },
         dtypes: &[DType::F32],
         validate: |_| Ok(()),
         forms: vec![form],
@@ -100,6 +100,22 @@ fn set_up_changed_inputs_and_integers_at_their_largest_are_right() {
         assert_eq!((measured.check.compared, measured.check.elements), (28, 28), "four buffers of seven are checked");
         assert_eq!(measured.timing.is_some(), mode == Mode::Measure);
     }
+}
+
+#[test]
+fn a_batch_is_made_ready_and_moved_once_for_each_traced_execution() {
+    let record = record(Fault::None, Mode::Measure);
+    assert_eq!(record.items, Some(Items { name: "elements".to_owned(), count: 7 }));
+    let measured = record.measured().expect("passed");
+    let named = |name: &str| measured.phases.iter().filter(|phase| phase.name == name).collect::<Vec<_>>();
+    let executions = Spec::default().schedule.active as usize;
+    assert_eq!((named(LOADING).len(), named(TRANSFER).len()), (executions, executions));
+    // The one input goes up, two outputs come down: what is changed in place stays where it is. See the mock's link.
+    for phase in named(TRANSFER) {
+        let took = (phase.end - phase.start).0;
+        assert!((took - (2000.0 + 3.0 * 28.0 / 10.0)).abs() < 1e-6, "{took} ns");
+    }
+    assert!(measured.phases.windows(2).all(|pair| pair[0].end <= pair[1].start), "{:?}", measured.phases);
 }
 
 #[test]

@@ -160,6 +160,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
         ],
         max_binding: memory,
+        max_storage_buffers: None,
         memory: Some(memory),
         compute_capability: Some((arch.major, arch.minor)),
         units: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?),

@@ -39,6 +39,7 @@ impl Cpu {
             max_workgroup: [0; 3],
             max_grid: [0; 3],
             max_binding: Bytes(u64::MAX),
+            max_storage_buffers: None,
             memory: memory(),
             compute_capability: None,
             units: Some(threads),

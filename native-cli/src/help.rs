@@ -25,7 +25,7 @@ Examples:
 /// Of `profile`.
 pub const PROFILE: &str = "\
 Examples:
-  parallax profile attention --filter 'bwd*f16'
+  parallax profile encoder_layer --direction fwd+bwd
   parallax profile attention --format flamegraph --output attention.svg";
 
 /// Of `compare`.

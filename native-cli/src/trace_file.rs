@@ -212,6 +212,7 @@ mod tests {
             actual: None,
             device: 0,
             cost: case.problem.cost(),
+            items: None,
             outcome: Outcome::Pass(Box::new(measured)),
         }
     }

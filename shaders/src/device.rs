@@ -215,6 +215,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
         ],
         max_grid: [limits.max_compute_workgroups_per_dimension; 3],
         max_binding: Bytes(limits.max_storage_buffer_binding_size.min(limits.max_buffer_size)),
+        max_storage_buffers: Some(limits.max_storage_buffers_per_shader_stage),
         memory: None,
         compute_capability: None,
         units: None,

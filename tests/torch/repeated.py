@@ -4,8 +4,8 @@
     pip install torch numpy
     python tests/torch/repeated.py target/release/parallax --targets cuda wgpu cpu > table.md
 
-Every case is computed by `parallax eval` on the same random arrays, in f16 and on the first shape of `agree.py`'s list. Exit code 1:
-two runs differ in a bit, targets drop different elements, or a run failed.
+Every case is computed by `parallax eval` on the same random arrays, in f16 where it exists, and on the first shape of `agree.py`'s
+list. Exit code 1: two runs differ in a bit, targets drop different elements, or a run failed.
 """
 
 import argparse
@@ -17,12 +17,13 @@ from pathlib import Path
 
 import numpy as np
 import problems
-from agree import missing
+from agree import missing, types
 
 # Sums by atomic additions come in any order.
 ATOMIC = {
     "attention/bwd": {"flash_atomic", "flash_mma"},
     "encoder_layer/bwd": {"mma", "vendor"},
+    "train_step/fwd+bwd": {"separate"},
 }
 
 
@@ -72,10 +73,11 @@ def main():
             jobs = {}
             for workload in args.only:
                 module, shapes, variants = problems.CASES[workload]
+                dtype = types(workload)[-1]
                 for direction, offered in variants.items():
-                    out = missing(workload, target, "f16") | ATOMIC.get(f"{workload}/{direction}", set())
+                    out = missing(workload, target, dtype) | ATOMIC.get(f"{workload}/{direction}", set())
                     for name in [name for name in offered if name not in out]:
-                        case, at = f"{workload}/{direction}/{shapes[0]}/f16/{name}", Path(folder) / target / str(len(jobs))
+                        case, at = f"{workload}/{direction}/{shapes[0]}/{dtype}/{name}", Path(folder) / target / str(len(jobs))
                         arrays = saved(module, case, at / "in", rng)
                         jobs[case] = pool.submit(repeated, args.program, target, case, arrays, at, args.runs)
             for case, job in jobs.items():

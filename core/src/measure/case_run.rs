@@ -7,7 +7,7 @@ use crate::measure::check::{Expected, check};
 use crate::measure::runner::{Mode, Setting};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::stopping_criterion::Limits;
-use crate::measure::{ceilings, check};
+use crate::measure::{batch, ceilings, check};
 use crate::plan::{Cache, Planned, Spec, schedule};
 use crate::record::roofline::{Analysis, Bound, Ceilings};
 use crate::record::stats::Summary;
@@ -278,6 +278,12 @@ impl<'p> CaseRun<'p> {
     }
 
     async fn after(&mut self, spec: &Spec, profiler: &mut dyn Profiler) -> Result<(Trace, CheckResult), BackendError> {
+        if self.case.problem.shape.items().is_some() {
+            for _ in spec.schedule.phases().filter(|phase| *phase == schedule::Phase::Active) {
+                let (problem, inputs) = (&self.case.problem, &self.reference.inputs);
+                self.phases.list.extend(batch::once(profiler, problem, inputs).await?);
+            }
+        }
         self.phases.begin_again(profiler.now());
         let trace = follow(&mut *self.prepared, spec).await?;
         self.phases.end("trace", profiler.now());

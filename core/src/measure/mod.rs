@@ -1,5 +1,6 @@
 //! How a plan becomes records: the measuring loop and everything that it decides.
 
+mod batch;
 mod case_run;
 pub mod ceilings;
 pub mod check;

@@ -19,7 +19,7 @@ use crate::measure::{ceilings, timer};
 use crate::plan::{Cache, PRECISION_NATIVE, Plan, Planned, Skip, Spec};
 use crate::record::roofline::Ceilings;
 use crate::record::stats::FEWEST;
-use crate::record::{ActualVariant, Baseline, Event, Outcome, Parts, Record, Run};
+use crate::record::{ActualVariant, Baseline, Event, Items, Outcome, Parts, Record, Run};
 use crate::suite::{Case, Dialect, splitmix64};
 use crate::units::{Bytes, Nanos};
 
@@ -463,6 +463,7 @@ fn skipped(skip: &Skip) -> Record {
         actual: None,
         device: 0,
         cost: skip.case.problem.cost(),
+        items: Items::of(&skip.case),
         outcome: Outcome::Skipped { reason: skip.reason.clone() },
     }
 }
@@ -478,6 +479,7 @@ fn record(planned: &Planned, outcome: Outcome) -> Record {
             .map(|a| ActualVariant { variant: a.variant.to_owned(), reason: a.reason.clone() }),
         device: 0,
         cost: problem.cost(),
+        items: Items::of(&planned.case),
         outcome,
     }
 }

@@ -42,7 +42,7 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
     let label = &stage.label;
     tensors(problem, stage, caps)?;
     match &stage.work {
-        Work::Kernel(kernel) => launchable(label, kernel, caps),
+        Work::Kernel(kernel) => launchable(label, kernel, stage.args.len() as u32, caps),
         Work::Library(_) if caps.dialect == Dialect::Cuda => Ok(()),
         Work::Library(_) => Err(format!("not run: {label} calls the vendor's library, which this target cannot")),
         Work::Copy => {
@@ -81,8 +81,8 @@ fn tensors(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), String> 
     Ok(())
 }
 
-/// The first limit of the device that a kernel exceeds.
-fn launchable(label: &str, kernel: &Kernel, caps: &Caps) -> Result<(), String> {
+/// The first limit of the device that a kernel on so many buffers exceeds.
+fn launchable(label: &str, kernel: &Kernel, buffers: u32, caps: &Caps) -> Result<(), String> {
     if let Some(elem) = kernel.elem.filter(|elem| !caps.dtypes.contains(elem)) {
         return Err(format!("not run: {label} computes with {}, this device does not", elem.name()));
     }
@@ -94,6 +94,7 @@ fn launchable(label: &str, kernel: &Kernel, caps: &Caps) -> Result<(), String> {
         ("threads per workgroup", threads, caps.max_invocations),
         ("bytes of workgroup memory", kernel.shared_bytes, caps.shared_bytes),
         ("bytes of shared memory, some of it dynamic", both, cuda.max_block_shared_bytes),
+        ("storage buffers", buffers, caps.max_storage_buffers.unwrap_or(u32::MAX)),
         ("blocks in a cluster", cluster.iter().product(), cuda.max_cluster),
     ];
     let per_axis = (0..3).flat_map(|i| {

@@ -161,7 +161,8 @@ fn exactly(spec: &Spec) -> Vec<Case> {
 fn from_preset(spec: &Spec, caps: &Caps) -> Vec<Case> {
     let mut cases = Vec::new();
     for workload in suite::all() {
-        for form in &workload.forms {
+        let wanted = |form: &&Form| spec.direction.is_empty() || spec.direction.contains(&form.direction);
+        for form in workload.forms.iter().filter(wanted) {
             for shape in form.preset(spec.preset) {
                 for dtype in workload.dtypes {
                     cases.extend(of_problem(spec, caps, workload, form, shape, *dtype));
@@ -300,11 +301,29 @@ mod tests {
     }
 
     #[test]
+    fn directions_keep_the_forms_that_have_them() {
+        for (pairs, kept) in [
+            (&[("direction", "fwd")][..], &["fwd"][..]),
+            (&[("direction", "bwd"), ("direction", "fwd+bwd")], &["bwd", "fwd+bwd"]),
+            (&[("direction", "fwd+bwd"), ("filter", "encoder_layer")], &["fwd+bwd"]),
+            // A case that is named has said its direction itself.
+            (&[("direction", "bwd"), ("case", "copy/fwd/n8/f32/scalar")], &["fwd"]),
+        ] {
+            let plan = planned(pairs, &caps());
+            let all = plan.cases.iter().map(|p| &p.case).chain(plan.skips.iter().map(|s| &s.case));
+            let found: BTreeSet<&str> = all.map(|case| case.problem.direction.name()).collect();
+            assert_eq!(found, kept.iter().copied().collect(), "{pairs:?}");
+        }
+    }
+
+    #[test]
     fn limits_are_named_with_what_was_needed() {
         let big = "attention/fwd/b1,h1,s16384,d64/f32/manual";
+        let bound = "attention/bwd/b1,h1,s4,d4,padded,biased/f32/flash";
         let tile = "depthwise_conv2d/fwd/n1,c1,h512,k9,s4,p1,nchw/f32/tiled";
         for (case, part) in [
             (big, "buffer `scores` needs 1.07 GB, the largest binding is 134 MB"),
+            (bound, "needs 10 storage buffers, the limit is 8"),
             (tile, "bytes of workgroup memory, the limit is 16384"),
             ("attention/fwd/b1,h1,s4,d300/f32/flash", "head_dim 300 > 256"),
             ("attention/fwd/b1,h1,s4,d4/bf16/flash", "does not compute with bf16"),
@@ -411,9 +430,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_do_is_an_error_that_names_the_filter() {
-        let spec = Spec::from_pairs([("filter", "atention")]).expect("valid");
-        let error = plan(&spec, &caps()).expect_err("nothing matches").to_string();
-        assert!(error.contains("filter `atention`"), "{error}");
+    fn nothing_to_do_is_an_error_that_names_what_left_nothing() {
+        for (pairs, part) in [
+            (&[("filter", "atention")][..], "filter `atention`"),
+            (&[("filter", "copy"), ("direction", "bwd")], "filter `copy`, direction `bwd`"),
+        ] {
+            let spec = Spec::from_pairs(pairs.iter().copied()).expect("valid");
+            let error = plan(&spec, &caps()).expect_err("nothing matches").to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 }

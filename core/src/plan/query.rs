@@ -22,8 +22,9 @@ pub fn write<V: AsRef<str>>(pairs: &[(&str, V)]) -> String {
     pairs.iter().map(part).collect::<Vec<_>>().join("&")
 }
 
+/// A plus stays one: directions have it (`fwd+bwd`), and no setting has a space, which is what a form would mean by it.
 fn decode(text: &str) -> String {
-    percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -43,8 +44,8 @@ mod tests {
     fn what_is_no_pair_is_a_key_without_a_value() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(
-            read("?a&&b=1=2&=x&%zz=%ff"),
-            [pair("a", ""), pair("b", "1=2"), pair("", "x"), pair("%zz", "\u{fffd}")]
+            read("?a&&b=1=2&=x&%zz=%ff&direction=fwd+bwd"),
+            [pair("a", ""), pair("b", "1=2"), pair("", "x"), pair("%zz", "\u{fffd}"), pair("direction", "fwd+bwd")]
         );
         assert_eq!(read(""), []);
     }

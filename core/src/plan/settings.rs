@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::device::Launching;
 use crate::plan::{Cache, InputSet, Spec, SpecError};
-use crate::suite::{CPU_VARIANT, Case, DType, Preset, Tuning, all, named};
+use crate::suite::{CPU_VARIANT, Case, DType, Direction, Preset, Tuning, all, named};
 
 /// Everything that is known of one setting.
 pub struct Setting {
@@ -159,6 +159,11 @@ fn variants() -> Vec<&'static str> {
     known.chain([CPU_VARIANT]).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
+/// Every direction with its name.
+fn directions() -> [(&'static str, Direction); 3] {
+    Direction::ALL.map(|direction| (direction.name(), direction))
+}
+
 fn positive(key: &'static str, value: &str, wanted: &'static str) -> Result<f64, SpecError> {
     match value.parse::<f64>() {
         Ok(v) if v.is_finite() && v > 0.0 => Ok(v),
@@ -200,6 +205,18 @@ pub static SETTINGS: &[Setting] = &[
             Ok(())
         },
         get: |spec| spec.filter.clone(),
+    },
+    Setting {
+        name: "direction",
+        about: "Keep this direction: fwd, bwd or fwd+bwd",
+        more: "Forward, backward, or both as one step; a workload that lacks it has no case then",
+        values: Values::Words(|| words(directions())),
+        repeatable: true,
+        scope: Scope::Preset,
+        usual: true,
+        control: None,
+        set: |spec, value| push(&mut spec.direction, named("direction", value, directions())),
+        get: |spec| spec.direction.iter().map(|d| d.name().to_owned()).collect(),
     },
     Setting {
         name: "dtype",

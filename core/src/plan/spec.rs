@@ -7,7 +7,7 @@ use crate::device::Launching;
 use crate::plan::filter;
 use crate::plan::schedule::{Schedule, ScheduleError};
 use crate::plan::settings::{self, SETTINGS};
-use crate::suite::{CaseError, DType, Preset, TuningError};
+use crate::suite::{CaseError, DType, Direction, Preset, TuningError};
 
 /// Whether executions find their data in caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -69,6 +69,9 @@ pub struct Spec {
     /// Keep cases that any of these keeps: whole segments of the canonical string, between `/` and `,`; `*` stands for
     /// anything. Empty keeps all.
     pub filter: Vec<String>,
+    /// Keep these directions. Empty keeps all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub direction: Vec<Direction>,
     /// Keep these element types. Empty keeps all.
     pub dtype: Vec<DType>,
     /// Keep these variants. Empty keeps all.
@@ -124,6 +127,7 @@ impl Default for Spec {
         Spec {
             preset: Preset::Quick,
             filter: Vec::new(),
+            direction: Vec::new(),
             dtype: Vec::new(),
             variant: Vec::new(),
             case: Vec::new(),
@@ -211,6 +215,8 @@ mod tests {
             ("preset", "full"),
             ("filter", "attention*flash"),
             ("filter", "hash"),
+            ("direction", "bwd"),
+            ("direction", "fwd+bwd"),
             ("dtype", "f16"),
             ("variant", "flash"),
             ("case", "attention/fwd/b1,h1,s1,d1/f32/flash"),
@@ -238,6 +244,7 @@ mod tests {
     fn mistakes_name_the_key_and_what_would_do() {
         for (key, value, part) in [
             ("preset", "fast", "unknown preset `fast`: choose one of quick, standard, full, awkward, huge"),
+            ("direction", "fwd,bwd", "unknown direction `fwd,bwd`: choose one of fwd, bwd, fwd+bwd"),
             ("dtype", "f8", "unknown dtype"),
             ("variant", "flush", "unknown variant `flush`: choose one of auto, basic"),
             ("seed", "-1", "whole number"),
@@ -250,7 +257,7 @@ mod tests {
             ("set", "DEPHT=8", "unknown tunable `DEPHT`: choose one of"),
             ("schedule", "active=0", "active must be at least 1"),
             ("with-stack", "yes", "choose one of on, off"),
-            ("presett", "quick", "unknown setting `presett`: the settings are preset, filter, dtype"),
+            ("presett", "quick", "unknown setting `presett`: the settings are preset, filter, direction, dtype"),
         ] {
             let error = Spec::from_pairs([(key, value)]).expect_err(value).to_string();
             assert!(error.contains(part), "{key}={value}: {error}");

@@ -2,6 +2,7 @@
 
 mod check;
 mod event;
+mod items;
 mod read;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod record;
@@ -15,6 +16,7 @@ mod valid;
 
 pub use check::*;
 pub use event::*;
+pub use items::*;
 pub use read::*;
 pub use record::*;
 pub use run::*;

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::roofline::Analysis;
-use super::{CheckResult, Score, StopReason, Timing};
+use super::{CheckResult, Items, Score, StopReason, Timing};
 use crate::device::{Compiled, Launch, MemoryStats, Trace};
-use crate::suite::{Case, Cost, DType, Problem};
+use crate::suite::{Caps, Case, Cost, DType, Problem, Stage};
 use crate::units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,9 @@ pub struct Record {
     pub device: u32,
     /// The least work that the problem needs.
     pub cost: Cost,
+    /// What an execution is done to, where its workload counts items: its time is then told as items a second, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Items>,
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -139,13 +142,18 @@ pub struct Measured {
 /// A stretch of host time spent on a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {
-    /// prepare, check, warm-up and sampling, trace, recheck.
+    /// prepare, check, warm-up and sampling, loading and transfer of a batch, trace, recheck.
     pub name: String,
     /// Begin.
     pub start: Nanos,
     /// End.
     pub end: Nanos,
 }
+
+/// The phase in which a batch is made ready on the host. It comes once for each traced execution, and so does the next.
+pub const LOADING: &str = "loading";
+/// The phase in which a batch goes to the device, and what comes of it back to the host.
+pub const TRANSFER: &str = "transfer";
 
 impl Parts {
     /// Of a case.
@@ -185,6 +193,21 @@ impl Record {
     /// The scores, if there are any.
     pub fn scores(&self) -> &[Score] {
         self.measured().map_or(&[], |m| &m.scores)
+    }
+
+    /// Items a second of what passed with a figure, for people.
+    pub fn items_rate(&self) -> Option<String> {
+        Some(self.items.as_ref()?.rate(self.timing()?.summary.median))
+    }
+
+    /// The case that ran and its stages on a device, where this version knows it.
+    pub fn program(&self, caps: &Caps) -> Option<(Case, Vec<Stage>)> {
+        let mut case = self.case.parse::<Case>().ok()?;
+        if let Some(actual) = &self.actual {
+            case.variant = case.problem.form().variant(&actual.variant)?.name;
+        }
+        let stages = case.program(caps)?.stages;
+        Some((case, stages))
     }
 
     /// One word for tables.

@@ -153,6 +153,9 @@ impl Place<'_> {
                 return Err(self.invalid(format!("cost.{name}"), format!("is {n}; it can be {MOST} at most")));
             }
         }
+        if let Some(n) = record.items.as_ref().map(|items| items.count).filter(|n| !(1..=MOST).contains(n)) {
+            return Err(self.invalid("items.count", format!("is {n}; it is from 1 to {MOST}")));
+        }
         match &mut record.outcome {
             Outcome::Pass(measured) => {
                 self.check(&measured.check)?;

@@ -76,12 +76,13 @@ fn sizes(record: &Record) -> Option<(Bytes, Bytes)> {
     Some((inputs, problem.bytes(|b| matches!(b.role, Role::Output { .. } | Role::InOut { .. }))))
 }
 
-fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
+/// The stages of a case in order, those that belong together as one.
+pub(super) fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
     let times = stage_times(measured.trace.as_ref().map_or(&[][..], |trace| &trace.spans));
     let median = |(name, times): (_, Vec<f64>)| (name, Summary::of(&times).map_or(0.0, |summary| summary.median.0));
     let medians: Vec<(&str, f64)> = times.into_iter().map(median).collect();
     let total: f64 = medians.iter().map(|(_, time)| time).sum();
-    let program = program(record, run);
+    let program = record.program(&run.device().caps);
     let component = |(name, time): &(&str, f64)| {
         let time = Nanos(*time);
         let stage = program.as_ref().and_then(|(_, stages)| {
@@ -133,16 +134,6 @@ fn summed(stages: Vec<(Option<&'static str>, Component)>) -> Vec<Component> {
         part.time = Nanos(time);
     }
     parts
-}
-
-/// The case that ran and its launches.
-fn program(record: &Record, run: &Run) -> Option<(Case, Vec<Stage>)> {
-    let mut case = record.case.parse::<Case>().ok()?;
-    if let Some(actual) = &record.actual {
-        case.variant = case.problem.form().variant(&actual.variant)?.name;
-    }
-    let stages = case.program(&run.device().caps)?.stages;
-    Some((case, stages))
 }
 
 /// A stage under the roofline, by its own operations and bytes.

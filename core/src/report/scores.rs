@@ -13,6 +13,11 @@ pub fn scores(run: &Run) -> Vec<String> {
     run.records.iter().flat_map(of_record).collect()
 }
 
+/// Items a second of a run's cases, a line for each that counts any.
+pub fn items(run: &Run) -> Vec<String> {
+    run.records.iter().filter_map(|record| Some(format!("{}: {}", record.case, record.items_rate()?))).collect()
+}
+
 /// The scores of a comparison, a line per pair; `None` where there are none.
 pub fn compared_scores(comparison: &Comparison) -> Option<Table> {
     if comparison.scores.is_empty() {

@@ -64,6 +64,10 @@ pub struct SheetRow {
     pub flops_per_s: Option<f64>,
     /// Bytes per second at the median.
     pub bytes_per_s: Option<f64>,
+    /// What the workload counts, in the plural; empty for most.
+    pub items: Option<String>,
+    /// So many of them per second at the median.
+    pub items_per_s: Option<f64>,
     /// Operations per byte that must move.
     pub intensity: Option<f64>,
     /// The shortest time that the ceilings allow.
@@ -197,6 +201,8 @@ fn row(
         host_fixed_ns: timing.and_then(|t| t.slope.as_ref()).map(|s| s.host_fixed.0),
         flops_per_s: summary.map(|s| record.cost.flops.per(s.median)),
         bytes_per_s: summary.map(|s| record.cost.moved().per(s.median)),
+        items: record.items.as_ref().map(|items| items.name.clone()),
+        items_per_s: record.items.as_ref().zip(summary).map(|(items, s)| items.per_second(s.median)),
         intensity: analysis.map(|a| a.intensity),
         floor_ns: analysis.map(|a| a.floor.0),
         utilisation: analysis.map(|a| a.utilisation),
@@ -267,6 +273,15 @@ mod tests {
         let alone = (Some("F1"), Some(0.5), None);
         assert_eq!(told, [(None, None, None), (Some("accuracy"), Some(0.9), None), (None, None, None), worse, alone]);
         assert!(read[3].median_ns.is_none() && read[3].utilisation.is_none() && read[2].median_ns.is_some());
+    }
+
+    #[test]
+    fn items_a_second_follow_from_the_median() {
+        let mut run = run("cuda", "X", &[(CASE, spread(2000.0, 0.001, 30))]);
+        run.records[0].items = Some(crate::record::Items { name: "samples".to_owned(), count: 8 });
+        let written = rows(&[("a".to_owned(), run)], None);
+        let rate = written[0].items_per_s.expect("a figure");
+        assert!(written[0].items.as_deref() == Some("samples") && (rate - 4e6).abs() < 1.0, "{rate}");
     }
 
     #[test]

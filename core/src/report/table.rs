@@ -171,6 +171,7 @@ pub fn table(run: &Run) -> Table {
     let reasons = rows.iter().filter(|r| !r.note.is_empty());
     let mut notes: Vec<String> = reasons.map(|r| format!("{}/{}: {}", r.problem, r.variant, r.note)).collect();
     notes.extend(skipped(run));
+    notes.extend(super::items(run));
     notes.extend(super::scores(run));
     notes.push(tally(run));
     if let Some(why) = &run.interrupted {

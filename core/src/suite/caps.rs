@@ -38,6 +38,10 @@ pub struct Caps {
     pub max_grid: [u32; 3],
     /// Largest buffer that a kernel can bind.
     pub max_binding: Bytes,
+    /// Buffers that one kernel can bind, where that is limited: WebGPU promises eight. CUDA has no such limit, and older
+    /// recordings do not tell theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_storage_buffers: Option<u32>,
     /// Device memory in total, where known.
     pub memory: Option<Bytes>,
     /// CUDA compute capability (major, minor).

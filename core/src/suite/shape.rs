@@ -11,6 +11,8 @@ pub struct Axis {
     pub about: &'static str,
     /// Number or word.
     pub kind: AxisKind,
+    /// Whether it counts the items of an execution, which `about` names in the plural.
+    pub items: bool,
 }
 
 /// What values an axis takes.
@@ -47,17 +49,17 @@ pub enum AxisKind {
 impl Axis {
     /// A required extent of at least one element.
     pub const fn extent(key: &'static str, about: &'static str) -> Axis {
-        Axis { key, about, kind: AxisKind::Extent { min: 1 } }
+        Axis { key, about, kind: AxisKind::Extent { min: 1 }, items: false }
     }
 
     /// An extent with a default.
     pub const fn optional(key: &'static str, about: &'static str, min: u64, default: u64) -> Axis {
-        Axis { key, about, kind: AxisKind::Optional { min, default } }
+        Axis { key, about, kind: AxisKind::Optional { min, default }, items: false }
     }
 
     /// An extent of at least one element that defaults to an earlier one.
     pub const fn same_as(key: &'static str, about: &'static str, other: &'static str) -> Axis {
-        Axis { key, about, kind: AxisKind::SameAs(other) }
+        Axis { key, about, kind: AxisKind::SameAs(other), items: false }
     }
 
     /// A number with decimal places between two whole numbers; the default is written as it prints, as in `0.1`.
@@ -68,12 +70,17 @@ impl Axis {
         let Some(default) = billionths(default) else {
             panic!("the default is a number of at most nine decimal places")
         };
-        Axis { key, about, kind: AxisKind::Decimal { min: min * BILLION, max: max * BILLION, default } }
+        Axis { key, about, kind: AxisKind::Decimal { min: min * BILLION, max: max * BILLION, default }, items: false }
+    }
+
+    /// The same as what counts the items of an execution: samples, images, sequences. Speeds are told in them, too.
+    pub const fn items(self) -> Axis {
+        Axis { items: true, ..self }
     }
 
     /// A choice between words.
     pub const fn word(key: &'static str, about: &'static str, options: &'static [&'static str]) -> Axis {
-        Axis { key, about, kind: AxisKind::Word(options) }
+        Axis { key, about, kind: AxisKind::Word(options), items: false }
     }
 }
 
@@ -187,6 +194,12 @@ impl Shape {
     /// Every extent, defaults filled in.
     pub fn extents(&self) -> &[(&'static str, u64)] {
         &self.extents
+    }
+
+    /// What the items of an execution are called, and how many there are, where an axis counts them.
+    pub fn items(&self) -> Option<(&'static str, u64)> {
+        let axis = self.axes.iter().find(|axis| axis.items)?;
+        Some((axis.about, self[axis.key]))
     }
 
     /// Every chosen, non-empty option.

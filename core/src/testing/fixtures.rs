@@ -83,7 +83,15 @@ pub fn record(case: &str, timing: Timing) -> Record {
         variant: case.rsplit('/').next().unwrap_or_default().to_owned(),
     };
     let cost = Cost { flops: Flops(2_000_000), read: Bytes(400_000), written: Bytes(100_000) };
-    Record { case: case.to_owned(), parts, actual: None, device: 0, cost, outcome: Outcome::Pass(Box::new(measured)) }
+    Record {
+        case: case.to_owned(),
+        parts,
+        actual: None,
+        device: 0,
+        cost,
+        items: None,
+        outcome: Outcome::Pass(Box::new(measured)),
+    }
 }
 
 /// The measured part of the record of a case.

@@ -36,6 +36,10 @@ pub(super) fn case(record: &Record, measured: &Measured, shapes: bool) -> Map<St
         ("bytes", json!(record.cost.moved())),
         ("median_ns", json!(measured.timing.as_ref().map(|t| t.summary.median))),
     ]);
+    if let (Some(items), Some(timing)) = (&record.items, &measured.timing) {
+        args.insert(items.name.clone(), json!(items.count));
+        args.insert(format!("{}/s", items.name), json!(items.per_second(timing.summary.median)));
+    }
     if shapes {
         args.insert("shape".to_owned(), json!(record.parts.shape));
         args.insert("options".to_owned(), json!(record.parts.options));

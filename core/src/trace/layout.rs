@@ -1,12 +1,12 @@
 //! Where everything goes: from records, one at a time, to events, one at a time.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use serde_json::{Map, Value, json};
 
 use crate::device::{Launch, Span, SpanKind};
 use crate::record::{Measured, Record, Run};
-use crate::suite::Caps;
+use crate::suite::{Caps, Stage};
 use crate::trace::axis::Axis;
 use crate::trace::counters::Held;
 use crate::trace::event::{Event, Thread, whole};
@@ -118,7 +118,7 @@ impl Layout {
         }
         let (from, to) = phases.traced();
         let mut room = (from + shift, to + shift);
-        let operator = Operator::of(record, self.shapes);
+        let operator = Operator::of(record, &self.caps, self.shapes);
         for execution in Execution::all(&trace.spans) {
             room.0 = self.execution(&execution, &operator, &measured.launches, shift, room, emit)?;
         }
@@ -160,6 +160,7 @@ impl Layout {
         }
 
         let mut arrows = numbers.joined;
+        let mut component = Around::default();
         let mut launches = Launches::of(launches);
         let mut placing = self.lanes.place(&execution.device, shift);
         for (span, number) in execution.device.iter().zip(&numbers.device) {
@@ -168,6 +169,7 @@ impl Layout {
             let (start, end) = placing.next(span);
             let moved = placing.moved;
             self.axis.reach(end);
+            component.next(operator.component(&span.name), lane, (start, end)).map_or(Ok(()), &mut *emit)?;
             let mut args = args::device(external, *number, lane);
             if moved > 0 {
                 args.insert("moved_ns".to_owned(), json!(moved));
@@ -179,6 +181,7 @@ impl Layout {
                 emit(Event::launched(*number, lane, start))?;
             }
         }
+        component.end().map_or(Ok(()), emit)?;
         Ok(end.max(from))
     }
 
@@ -213,15 +216,53 @@ struct Operator<'r> {
     name: String,
     case: &'r str,
     inputs: Map<String, Value>,
+    /// Stages that belong to a component, and which.
+    components: HashMap<String, &'static str>,
 }
 
 impl Operator<'_> {
-    fn of(record: &Record, shapes: bool) -> Operator<'_> {
+    fn of<'r>(record: &'r Record, caps: &Caps, shapes: bool) -> Operator<'r> {
+        let stages = record.program(caps).map_or(Vec::new(), |(_, stages)| stages);
+        let component = |stage: Stage| Some((stage.label.into_owned(), stage.component?));
         Operator {
             name: format!("parallax::{}_{}", record.parts.workload, record.parts.direction),
             case: &record.case,
             inputs: if shapes { args::inputs(record) } else { Map::new() },
+            components: stages.into_iter().filter_map(component).collect(),
         }
+    }
+
+    /// The component that a stage belongs to.
+    fn component(&self, stage: &str) -> Option<&'static str> {
+        self.components.get(stage).copied()
+    }
+}
+
+/// A mark around the work of a lane that belongs to one component, as long as nothing else comes between.
+#[derive(Default)]
+struct Around {
+    open: Option<(&'static str, Thread, (i64, i64))>,
+}
+
+impl Around {
+    /// The next work; gives the mark that it ends, if it ends one.
+    fn next(&mut self, component: Option<&'static str>, lane: Thread, (start, end): (i64, i64)) -> Option<Event> {
+        if let Some((open, of, (_, until))) = &mut self.open
+            && component == Some(*open)
+            && lane == *of
+        {
+            *until = end;
+            return None;
+        }
+        let ended = self.end();
+        self.open = component.map(|component| (component, lane, (start, end)));
+        ended
+    }
+
+    /// The mark that is still open.
+    fn end(&mut self) -> Option<Event> {
+        let (component, lane, at) = self.open.take()?;
+        Some(Event::slice("gpu_user_annotation", component, lane, at, Map::new()))
     }
 }
 
@@ -274,5 +315,37 @@ fn work(span: &Span, at: (i64, i64), mut args: Map<String, Value>, launches: &mu
             args.extend(span.symbol.as_ref().map(|symbol| ("symbol".to_owned(), json!(symbol))));
             Event::slice("kernel", &span.name, lane, at, args)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_has_a_mark_on_each_lane_for_as_long_as_nothing_comes_between() {
+        let (one, other) = ((0, 7), (0, 9));
+        let work = [
+            (Some("forward"), one, (0, 10)),
+            (Some("forward"), one, (12, 20)),
+            (Some("forward"), other, (15, 25)),
+            (Some("backward"), one, (20, 30)),
+            (None, one, (30, 40)),
+            (Some("backward"), one, (40, 50)),
+        ];
+        let mut around = Around::default();
+        let mut marks: Vec<Event> =
+            work.into_iter().filter_map(|(component, lane, at)| around.next(component, lane, at)).collect();
+        marks.extend(around.end());
+        assert_eq!(around.end(), None);
+        let told: Vec<_> =
+            marks.iter().map(|mark| (mark.name.as_str(), (mark.pid, mark.tid), mark.ts, mark.dur)).collect();
+        let want = [
+            ("forward", one, 0.0, Some(0.02)),
+            ("forward", other, 0.015, Some(0.01)),
+            ("backward", one, 0.02, Some(0.01)),
+            ("backward", one, 0.04, Some(0.01)),
+        ];
+        assert_eq!(told, want);
     }
 }

@@ -4,7 +4,7 @@ use parallax_core::device::{
     Clock, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, MemoryStats, Span, SpanKind, Trace, TraceSource, Track,
 };
 use parallax_core::plan::{Plan, Spec};
-use parallax_core::record::{Drift, Measured, Outcome, Parts, Phase, Record, Run, Suite};
+use parallax_core::record::{Drift, Items, Measured, Outcome, Parts, Phase, Record, Run, Suite};
 use parallax_core::suite::{Caps, Case, DType, Dialect};
 use parallax_core::testing::mock::{Fault, Mock, exact};
 use parallax_core::units::{Bytes, Nanos};
@@ -141,6 +141,7 @@ pub fn record(case: &str, prepared: f64, spans: Vec<Span>, (from, to): (f64, f64
         actual: None,
         device: 0,
         cost: parsed.problem.cost(),
+        items: Items::of(&parsed),
         outcome: Outcome::Pass(Box::new(measured)),
     }
 }

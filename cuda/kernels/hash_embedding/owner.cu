@@ -8,32 +8,9 @@
 // same in every run. The price is that every owner of a stretch reads all rows of the group; they come from the cache.
 
 #include "lib/launch.cuh"
+#include "lib/sorted.cuh"
 
-// First row whose group is at least `wanted`. Groups tend to be of like size, so the search starts where the row would
-// lie if they were equal, and gallops from there: a few dependent loads in place of log2(ROWS).
-__device__ __forceinline__ unsigned first_row(const unsigned* __restrict__ group, unsigned wanted) {
-    const unsigned guess = min(ROWS, (unsigned)((float)wanted * ((float)ROWS / (float)GROUPS)));
-    unsigned low = guess, high = guess;
-    for (unsigned step = 4; low > 0 && group[low - 1] >= wanted; step *= 2) {
-        high = low - 1;
-        low = high > step ? high - step : 0;
-    }
-    for (unsigned step = 4; high < ROWS && group[high] < wanted; step *= 2) {
-        low = high + 1;
-        high = ROWS - low > step ? low + step : ROWS;
-    }
-    while (low < high) {
-        const unsigned middle = low + (high - low) / 2;
-        if (group[middle] < wanted) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-extern "C" __global__ void hash_embedding_owner(const unsigned* __restrict__ id, const unsigned* __restrict__ group,
+extern "C" __global__ void hash_embedding_owner(const unsigned* __restrict__ id, const unsigned* __restrict__ sorted,
                                                 const float* __restrict__ weight, float* __restrict__ out) {
     const u64 owner = flat_workgroup() * (THREADS / LANES) + threadIdx.x / LANES;
     if (owner >= (u64)GROUPS * STRETCHES) return;
@@ -45,7 +22,9 @@ extern "C" __global__ void hash_embedding_owner(const unsigned* __restrict__ id,
 #pragma unroll
     for (unsigned c = 0; c < COLUMNS; c++) acc[c] = 0.0f;
 
-    for (unsigned row = first_row(group, mine); row < ROWS && group[row] == mine; row++) {
+    // Groups tend to be of like size, so the search starts where the row would lie if they were equal.
+    const unsigned guess = min(ROWS, (unsigned)((float)mine * ((float)ROWS / (float)GROUPS)));
+    for (unsigned row = first_at_least(sorted, mine, guess, ROWS); row < ROWS && sorted[row] == mine; row++) {
         // MurmurHash3's finaliser: the top bit is the sign, the others choose the column.
         unsigned h = id[row];
         h = (h ^ (h >> 16)) * 0x85EBCA6Bu;

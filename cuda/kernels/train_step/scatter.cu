@@ -1,38 +1,36 @@
 // The gradient of a table of which every sample took one row: the sum of the gradients of the samples that took it. The
 // definition is in core/src/suite/workloads/train_step.
 //
-// A block owns THREADS columns of one row of the table. It goes through all samples, 32 for each of its threads at a time: a
-// thread looks at its own and has a bit for each that took this row; then every thread adds its column of all of those, in one
-// order. No two threads write the same element, so nothing is atomic, and the result does not depend on timing.
+// A block owns LANES columns of one row of the table. The samples come sorted by category, so that it finds those of its row side
+// by side; DOWN threads a column take every DOWN-th of them, in the order of the samples, and the first of them adds up. No two
+// threads write the same element, so nothing is atomic, and the result does not depend on timing.
 
 #include "lib/launch.cuh"
+#include "lib/sorted.cuh"
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    train_step_scatter(const unsigned* __restrict__ category, const elem* __restrict__ dx, elem* __restrict__ dtable) {
-    __shared__ unsigned takers[THREADS];
+extern "C" __global__ void __launch_bounds__(LANES * DOWN)
+    train_step_scatter(const unsigned* __restrict__ sorted, const unsigned* __restrict__ order,
+                       const elem* __restrict__ dx, elem* __restrict__ dtable) {
+    __shared__ float sums[DOWN][LANES];
     const u64 owned = flat_workgroup();
     if (owned >= (u64)CATEGORIES * STRETCHES) return;
     const unsigned mine = (unsigned)(owned / STRETCHES);
-    const unsigned column = (unsigned)(owned % STRETCHES) * THREADS + threadIdx.x;
+    const unsigned column = (unsigned)(owned % STRETCHES) * LANES + threadIdx.x;
+    // Categories tend to have about as many samples each.
+    const unsigned guess = min(ROWS, (unsigned)((float)mine * ((float)ROWS / (float)CATEGORIES)));
+    const unsigned first = first_at_least(sorted, mine, guess, ROWS);
+    const unsigned end = first_at_least(sorted, mine + 1, first, ROWS);
     float sum = 0.0f;
-    for (u64 first = 0; first < ROWS; first += 32 * THREADS) {
-        unsigned bits = 0;
-#pragma unroll
-        for (unsigned i = 0; i < 32; i++) {
-            // Neighbouring threads look at neighbouring samples.
-            const u64 row = first + i * THREADS + threadIdx.x;
-            if (row < ROWS && category[row] == mine) bits |= 1u << i;
-        }
-        takers[threadIdx.x] = bits;
-        __syncthreads();
-        for (unsigned other = 0; other < THREADS; other++) {
-            for (unsigned left = takers[other]; left != 0; left &= left - 1) {
-                const u64 row = first + (__ffs(left) - 1) * THREADS + other;
-                if (column < COLUMNS) sum += load(dx[row * COLUMNS + column]);
-            }
-        }
-        // Nobody overwrites the bits that somebody still reads.
-        __syncthreads();
+    if (column < COLUMNS) {
+#pragma unroll 4
+        for (u64 at = first + threadIdx.y; at < end; at += DOWN) sum += load(dx[(u64)order[at] * COLUMNS + column]);
     }
-    if (column < COLUMNS) dtable[(u64)mine * COLUMNS + column] = to_elem(sum);
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0 && column < COLUMNS) {
+        float total = 0.0f;
+#pragma unroll
+        for (unsigned down = 0; down < DOWN; down++) total += sums[down][threadIdx.x];
+        dtable[(u64)mine * COLUMNS + column] = to_elem(total);
+    }
 }

@@ -8,7 +8,8 @@ use clap::Args;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::Schedule;
-use parallax_core::record::{Record, Run};
+use parallax_core::record::{Items, Record, Run};
+use parallax_core::report::Part;
 use parallax_core::report::advice::{Component, advice, components};
 use parallax_core::units::percent;
 use parallax_core::{report, suite};
@@ -109,8 +110,13 @@ fn spec(args: &Profile) -> anyhow::Result<Spec> {
 fn tables(run: &Run, width: usize) -> Painted {
     let mut text = table::lines(report::heading(run), width);
     for record in &run.records {
-        let parts = components(record, run);
+        let (parts, step) = (components(record, run), report::step(record, run));
         text = text.above(&Painted::default()).above(&table::lines([heading(record, run)], width));
+        if let Some(items) = record.items.as_ref().filter(|_| !step.is_empty()) {
+            let columns = ["part", "time", "share", &format!("{}/s", items.name)];
+            let rows = step.iter().map(|part| of_step(part, items));
+            text = text.above(&table::plain(&columns, 1, rows, width)).above(&Painted::default());
+        }
         if !parts.is_empty() {
             let rows = parts.iter().flat_map(|part| std::iter::once(cells(part)).chain(within(part)));
             text = text.above(&table::plain(&COLUMNS, 1, rows, width));
@@ -138,6 +144,11 @@ fn cells(part: &Component) -> Vec<String> {
     ]
 }
 
+/// A part of a step over a batch, and how many items a second it alone would let through.
+fn of_step(part: &Part, items: &Items) -> Vec<String> {
+    vec![part.name.clone(), part.time.to_string(), percent(part.share), items.scaled(part.time)]
+}
+
 /// The stages of what is made of several, set back.
 fn within(part: &Component) -> impl Iterator<Item = Vec<String>> + '_ {
     let stages = part.stages.iter().filter(|_| part.stages.len() > 1);
@@ -147,7 +158,10 @@ fn within(part: &Component) -> impl Iterator<Item = Vec<String>> + '_ {
 fn heading(record: &Record, run: &Run) -> String {
     let row = report::row(record, run);
     match record.timing() {
-        Some(_) => format!("{}: {} {}, {}", record.case, row.median, row.interval, row.rate),
+        Some(_) => {
+            let items = record.items_rate().map_or(String::new(), |rate| format!(", {rate}"));
+            format!("{}: {} {}, {}{items}", record.case, row.median, row.interval, row.rate)
+        }
         None => format!("{}: {}: {}", record.case, row.verdict, row.note),
     }
 }

@@ -19,6 +19,11 @@ fn mistakes_in_cases_and_settings() {
         ),
         (&["list", "--target", "cpu", "--filter", "zebra"], &["filter `zebra`", "parallax list"]),
         (&["list", "--target", "cpu", "--filter", "conv2d"], &["filter `conv2d`"]),
+        (&["list", "--target", "cpu", "--filter", "copy", "--direction", "bwd"], &["filter `copy`, direction `bwd`"]),
+        (
+            &["profile", "encoder_layer", "--direction", "both"],
+            &["unknown direction `both`", "choose one of fwd, bwd, fwd+bwd"],
+        ),
         (&["list", "--config", "absent.toml"], &["absent.toml: cannot be read"]),
         (&["list", "--preset", "vast"], &["unknown preset `vast`", "quick, standard, full, awkward, huge"]),
         (

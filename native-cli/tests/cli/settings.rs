@@ -5,7 +5,8 @@ use crate::{folder, mistake, parallax};
 #[test]
 fn a_settings_file_is_read_and_flags_win_over_it() {
     let dir = folder();
-    std::fs::write(dir.path().join("parallax.toml"), "filter = '*conv2d'\nbudget = 3\n").expect("written");
+    std::fs::write(dir.path().join("parallax.toml"), "filter = '*conv2d'\ndirection = ['fwd', 'bwd']\nbudget = 3\n")
+        .expect("written");
     std::fs::write(dir.path().join("other.toml"), "filter = ['matmul', 'copy']\nceilings = false\n").expect("written");
     let shown = |args: &[&str]| -> Vec<(String, String, String)> {
         let output = parallax(dir.path(), &[&["config", "--json"], args].concat());
@@ -22,6 +23,7 @@ fn a_settings_file_is_read_and_flags_win_over_it() {
     let usual = shown(&["--budget", "9", "--with-stack"]);
     for expected in [
         row("filter", "*conv2d", "parallax.toml"),
+        row("direction", "fwd bwd", "parallax.toml"),
         row("budget", "9", "--budget"),
         row("with-stack", "on", "--with-stack"),
         row("preset", "quick", "default"),
@@ -29,10 +31,13 @@ fn a_settings_file_is_read_and_flags_win_over_it() {
     ] {
         assert!(usual.contains(&expected), "{expected:?} in {usual:?}");
     }
-    let other = shown(&["--config", "other.toml", "--filter", "fma", "--ceilings", "on"]);
-    for expected in
-        [row("filter", "fma", "--filter"), row("ceilings", "on", "--ceilings"), row("budget", "45", "default")]
-    {
+    let other = shown(&["--config", "other.toml", "--filter", "fma", "--direction", "fwd+bwd", "--ceilings", "on"]);
+    for expected in [
+        row("filter", "fma", "--filter"),
+        row("direction", "fwd+bwd", "--direction"),
+        row("ceilings", "on", "--ceilings"),
+        row("budget", "45", "default"),
+    ] {
         assert!(other.contains(&expected), "{expected:?} in {other:?}");
     }
     let said = parallax(dir.path(), &["list", "--target", "cpu"]);

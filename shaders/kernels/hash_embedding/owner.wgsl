@@ -6,36 +6,12 @@
 
 #import lib/launch
 #import lib/murmur
+#import lib/sorted
 
 @group(0) @binding(0) var<storage, read> id: array<u32>;
-@group(0) @binding(1) var<storage, read> group: array<u32>;
+@group(0) @binding(1) var<storage, read> sorted: array<u32>;
 @group(0) @binding(2) var<storage, read> weight: array<f32>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
-
-// The first row whose group is at least `wanted`. Groups tend to be of like size, so the search starts where the row
-// would lie if they were equal, and gallops from there: a few dependent loads in place of log2(ROWS).
-fn first_row(wanted: u32) -> u32 {
-    let guess = min(ROWS, u32(f32(wanted) * (f32(ROWS) / f32(GROUPS))));
-    var low = guess;
-    var high = guess;
-    for (var step = 4u; low > 0u && group[low - 1u] >= wanted; step *= 2u) {
-        high = low - 1u;
-        low = high - min(high, step);
-    }
-    for (var step = 4u; high < ROWS && group[high] < wanted; step *= 2u) {
-        low = high + 1u;
-        high = low + min(ROWS - low, step);
-    }
-    while low < high {
-        let middle = (low + high) / 2u;
-        if group[middle] < wanted {
-            low = middle + 1u;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
 
 @compute @workgroup_size(THREADS)
 fn hash_embedding_owner(
@@ -50,7 +26,9 @@ fn hash_embedding_owner(
     let mine = owner / STRETCHES;
     let first = owner % STRETCHES * LANES * COLUMNS + thread % LANES;
     var sums: array<f32, COLUMNS>;
-    for (var row = first_row(mine); row < ROWS && group[row] == mine; row++) {
+    // Groups tend to be of like size, so the search starts where the row would lie if they were equal.
+    let guess = min(ROWS, u32(f32(mine) * (f32(ROWS) / f32(GROUPS))));
+    for (var row = first_at_least(mine, guess, ROWS); row < ROWS && sorted[row] == mine; row++) {
         let h = murmur_finalise(id[row]);
         let column = (h & 0x7fffffffu) % DIM;
         let term = select(weight[row], -weight[row], h >> 31u == 1u);

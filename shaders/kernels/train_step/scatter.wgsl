@@ -1,54 +1,50 @@
 // The gradient of a table of which every sample took one row: the sum of the gradients of the samples that took it. The
 // definition is in core/src/suite/workloads/train_step.
 //
-// A workgroup owns THREADS columns of one row of the table. It goes through all samples, 32 for each of its threads at a time:
-// a thread looks at its own and has a bit for each that took this row; then every thread adds its column of all of those, in
-// one order. No two threads write the same element, so nothing is atomic, and the result does not depend on timing.
+// A workgroup owns LANES columns of one row of the table. The samples come sorted by category, so that it finds those of its row
+// side by side; DOWN threads a column take every DOWN-th of them, in the order of the samples, and the first of them adds up.
+// No two threads write the same element, so nothing is atomic, and the result does not depend on timing.
 
 #import lib/launch
 
-@group(0) @binding(0) var<storage, read> category: array<u32>;
-@group(0) @binding(1) var<storage, read> dx: array<elem>;
-@group(0) @binding(2) var<storage, read_write> dtable: array<elem>;
+@group(0) @binding(0) var<storage, read> sorted: array<u32>;
+@group(0) @binding(1) var<storage, read> order: array<u32>;
+@group(0) @binding(2) var<storage, read> dx: array<elem>;
+@group(0) @binding(3) var<storage, read_write> dtable: array<elem>;
 
-var<workgroup> takers: array<u32, THREADS>;
+#import lib/sorted
 
-@compute @workgroup_size(THREADS)
+var<workgroup> sums: array<f32, LANES * DOWN>;
+
+@compute @workgroup_size(LANES, DOWN)
 fn train_step_scatter(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
+    @builtin(local_invocation_id) local: vec3<u32>,
 ) {
     let owned = flat_group(group, groups);
     if owned >= CATEGORIES * STRETCHES {
         return;
     }
     let mine = owned / STRETCHES;
-    let column = owned % STRETCHES * THREADS + lane;
+    let column = owned % STRETCHES * LANES + local.x;
+    // Categories tend to have about as many samples each.
+    let guess = min(ROWS, u32(f32(mine) * (f32(ROWS) / f32(CATEGORIES))));
+    let first = first_at_least(mine, guess, ROWS);
+    let end = first_at_least(mine + 1u, first, ROWS);
     var sum = 0.0;
-    for (var first = 0u; first < ROWS; first += 32u * THREADS) {
-        var bits = 0u;
-        for (var i = 0u; i < 32u; i++) {
-            // Neighbouring threads look at neighbouring samples.
-            let row = first + i * THREADS + lane;
-            if row < ROWS {
-                bits |= select(0u, 1u << i, category[row] == mine);
-            }
-        }
-        takers[lane] = bits;
-        workgroupBarrier();
-        for (var other = 0u; other < THREADS; other++) {
-            for (var left = takers[other]; left != 0u; left &= left - 1u) {
-                let row = first + firstTrailingBit(left) * THREADS + other;
-                if column < COLUMNS {
-                    sum += f32(dx[row * COLUMNS + column]);
-                }
-            }
-        }
-        // Nobody overwrites the bits that somebody still reads.
-        workgroupBarrier();
-    }
     if column < COLUMNS {
-        dtable[mine * COLUMNS + column] = elem(sum);
+        for (var at = first + local.y; at < end; at += DOWN) {
+            sum += f32(dx[order[at] * COLUMNS + column]);
+        }
+    }
+    sums[local.y * LANES + local.x] = sum;
+    workgroupBarrier();
+    if local.y == 0u && column < COLUMNS {
+        var total = 0.0;
+        for (var down = 0u; down < DOWN; down++) {
+            total += sums[down * LANES + local.x];
+        }
+        dtable[mine * COLUMNS + column] = elem(total);
     }
 }

@@ -48,21 +48,20 @@ def dropout(n, forward, dtype, rng):
     return inputs, lambda x, seed, dout: {"dx": gradients(of, {"x": x}, ["x"], [dout])["x"]}
 
 
+def adamw_step(param, grad, m, v, t):
+    leaf = torch.nn.Parameter(param.clone())
+    leaf.grad = grad.clone()
+    optimizer = torch.optim.AdamW([leaf], lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+    optimizer.state[leaf] = {"step": torch.tensor(t - 1.0), "exp_avg": m.clone(), "exp_avg_sq": v.clone()}
+    optimizer.step()
+    state = optimizer.state[leaf]
+    return {"param": leaf.detach(), "m": state["exp_avg"], "v": state["exp_avg_sq"]}
+
+
 def adamw(n, forward, dtype, rng):
     inputs = {"param": random(rng, n["n"], dtype), "grad": random(rng, n["n"], dtype)}
     inputs |= {"m": 0.1 * random(rng, n["n"], "f32"), "v": 0.01 + 0.01 * random(rng, n["n"], "f32") ** 2}
-
-    def step(param, grad, m, v):
-        leaf = torch.nn.Parameter(param.clone())
-        leaf.grad = grad.clone()
-        optimizer = torch.optim.AdamW([leaf], lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
-        before = torch.tensor(n.get("t", 100) - 1.0)
-        optimizer.state[leaf] = {"step": before, "exp_avg": m.clone(), "exp_avg_sq": v.clone()}
-        optimizer.step()
-        state = optimizer.state[leaf]
-        return {"param": leaf.detach(), "m": state["exp_avg"], "v": state["exp_avg_sq"]}
-
-    return inputs, step
+    return inputs, lambda **given: adamw_step(**given, t=n.get("t", 100))
 
 
 def cross_entropy(n, forward, dtype, rng):
@@ -99,15 +98,17 @@ def loss_sigmoid(n, forward, dtype, rng):
     return inputs, back
 
 
+def smape(pred, targets, k=2, w=0.5):
+    size, along = targets.abs(), pred * targets.sign()
+    outside = F.relu(torch.maximum(along - k * size, size / k - along))
+    error = 2 * (pred - targets).abs() / (pred.abs() + size + 1e-8)
+    return (error + w * outside / (size + 1e-8)).mean()
+
+
 def loss_smape(n, forward, dtype, rng):
     inputs = {"pred": 3 * random(rng, n["n"], dtype, 1.0), "targets": random(rng, n["n"], dtype, 4.0)}
 
-    def loss(pred, targets):
-        size, along, factor = targets.abs(), pred * targets.sign(), n.get("k", 2)
-        outside = F.relu(torch.maximum(along - factor * size, size / factor - along))
-        error = 2 * (pred - targets).abs() / (pred.abs() + size + 1e-8)
-        return [(error + n.get("w", 0.5) * outside / (size + 1e-8)).mean()]
-
+    loss = lambda pred, targets: [smape(pred, targets, n.get("k", 2), n.get("w", 0.5))]
     if forward:
         return inputs, lambda **given: {"loss": loss(**given)[0]}
     inputs["dloss"] = np.full(1, 100 * n["n"], np.float32)

@@ -351,7 +351,7 @@ fn owner(p: &Problem, caps: &Caps) -> Program {
     Stage::kernel("hash_embedding_owner", "hash_embedding/owner", "hash_embedding_owner")
         .consts(&extents(p))
         .consts(&[("LANES", lanes as u32), ("COLUMNS", columns as u32), ("STRETCHES", stretches as u32)])
-        .args([("id", Read), ("group", Read), ("weight", Read), ("out", Write)])
+        .args([("id", "id", Read), ("sorted", "group", Read), ("weight", "weight", Read), ("out", "out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread((p["g"] * stretches).div_ceil(THREADS / lanes)))
         .costing(cost(p))

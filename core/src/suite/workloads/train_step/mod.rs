@@ -40,7 +40,7 @@ pub fn workload() -> Workload {
         about: "a whole step of training a small model of tables",
         axes: const {
             &[
-                Axis::extent("n", "samples"),
+                Axis::extent("n", "samples").items(),
                 Axis::extent("e", "hashed features of a sample"),
                 Axis::extent("v", "categories"),
                 Axis::extent("d", "width of the embeddings"),
@@ -69,6 +69,7 @@ fn form() -> Form {
             "n9,e3,v4,d260,f5",
             "n1100,e2,v13,d20,f36",
             "n130,e4,v67,d67,f70,t1000",
+            "n1500,e1,v1030,d2,f3",
         ],
         huge: &[],
         buffers,
@@ -209,6 +210,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let widths =
         [("x", d), ("first", f), ("pre", f), ("hidden", f), ("second", HEADS), ("dpred", HEADS), ("dhidden", f)];
     buffers.extend(widths.into_iter().chain([("dpre", f), ("dx", d)]).map(|(name, columns)| of_samples(name, columns)));
+    buffers.extend(stages::by_category(p).scratch(stages::BY_CATEGORY));
     for (names, dims) in NAMES.into_iter().zip(dims(p)) {
         buffers.push(BufferSpec::scratch(names.gradient, Elem::Real, &dims));
     }

@@ -1,10 +1,13 @@
-//! The step in stages: those of its parts on its own buffers, and two of its own, which look up a table and sum its gradient.
+//! The step in stages: those of its parts on its own buffers, and two of its own, which look up a table and sum its
+//! gradient over samples that a sort has put side by side.
 
 use super::super::gelu;
 use super::super::linear::stages::{By, Stages, Then};
 use super::{HEADS, NAMES, features, lengths};
 use crate::suite::Access::{Read, Write};
-use crate::suite::{Caps, Cost, Direction, Inner, Problem, Product, Program, Stage, Stored, by_pieces, spread, width};
+use crate::suite::{
+    Caps, Cost, Direction, Inner, Problem, Product, Program, Sort, Sorted, Stage, Stored, by_pieces, spread, width,
+};
 
 /// What the profile sums up by.
 const FORWARD: &str = "forward";
@@ -47,20 +50,36 @@ fn lookup(p: &Problem, caps: &Caps) -> Stage {
         .called("lookup")
 }
 
-/// Rows of gradients, summed by the categories of their samples.
+/// Samples in the order of their categories.
+pub(super) fn by_category(p: &Problem) -> Sort {
+    Sort { items: p["n"], below: p["v"] }
+}
+
+/// Its buffers.
+pub(super) const BY_CATEGORY: Sorted = Sorted {
+    keys: "category",
+    sorted: "sorted",
+    order: "order",
+    between: ["half_sorted", "half_order"],
+    counts: "digits",
+};
+
+/// Rows of gradients, summed by the categories of their samples, which have been sorted.
 fn scatter(p: &Problem) -> Stage {
     let (n, v, d) = (p["n"], p["v"], p["d"]);
-    // As many threads as a row has columns, in whole warps.
-    let threads = d.next_power_of_two().clamp(32, 256);
-    let stretches = d.div_ceil(threads);
-    let consts = [("ROWS", n), ("CATEGORIES", v), ("COLUMNS", d), ("STRETCHES", stretches), ("THREADS", threads)];
+    // As many threads as a row has columns, in whole warps, and more where categories have many samples.
+    let lanes = d.next_power_of_two().clamp(32, 256);
+    let down = n.div_ceil(v).next_power_of_two().min(256 / lanes);
+    let stretches = d.div_ceil(lanes);
+    let consts =
+        [("ROWS", n), ("CATEGORIES", v), ("COLUMNS", d), ("STRETCHES", stretches), ("LANES", lanes), ("DOWN", down)];
     Stage::kernel("dtable", "train_step/scatter", "train_step_scatter")
         .consts(&consts.map(|(name, value)| (name, value as u32)))
-        .args([("category", Read), ("dx", Read), ("dtable", Write)])
-        .threads([threads as u32, 1, 1])
+        .args([(BY_CATEGORY.sorted, Read), (BY_CATEGORY.order, Read), ("dx", Read), ("dtable", Write)])
+        .threads([lanes as u32, down as u32, 1])
         .grid(spread(v * stretches))
-        .shared(threads as u32 * 4)
-        .costing(Cost::new(n * d, 4 * (n + n * d), 4 * v * d))
+        .shared((lanes * down * 4) as u32)
+        .costing(Cost::new(n * d, 4 * (2 * n + n * d), 4 * v * d))
 }
 
 fn products(p: &Problem, caps: &Caps) -> impl Fn(Product, [&'static str; 3]) -> Stage {
@@ -130,7 +149,8 @@ fn step(p: &Problem, caps: &Caps, fused: bool, parts: &Parts) -> Program {
     forward.push(lookup(p, caps));
     forward.extend(predicted(p, caps, fused));
     forward.extend(loss(p, Direction::Fwd).stages(parts.loss, caps, &[("parts", "loss_parts")]));
-    let mut backward = loss(p, Direction::Bwd).stages(parts.slope, caps, &[]);
+    let mut backward = by_category(p).stages(BY_CATEGORY);
+    backward.extend(loss(p, Direction::Bwd).stages(parts.slope, caps, &[]));
     backward.extend(gradients(p, caps, fused));
     let mut all: Vec<Stage> = forward.into_iter().map(of(FORWARD)).collect();
     all.extend(backward.into_iter().map(of(BACKWARD)));
@@ -155,7 +175,7 @@ mod tests {
 
     #[test]
     fn every_stage_belongs_to_a_part_of_the_step_in_its_order() {
-        for (variant, counts) in [("separate", [11, 11, 20]), ("fused", [6, 10, 5])] {
+        for (variant, counts) in [("separate", [11, 13, 20]), ("fused", [6, 12, 5])] {
             let case: Case = format!("train_step/fwd+bwd/n8,e3,v5,d4,f8/f32/{variant}").parse().expect("valid");
             let stages = case.program(&caps()).expect("kernels").stages;
             let found: Vec<&str> = stages.iter().map(|stage| stage.component.expect("one")).collect();

@@ -1,0 +1,51 @@
+//! What an execution is done to, where that is counted in items of its own: samples, images, sequences.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::suite::Case;
+use crate::units::{Nanos, scaled};
+
+/// The items of one execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Items {
+    /// What they are called, in the plural.
+    pub name: String,
+    /// How many one execution has.
+    pub count: u64,
+}
+
+impl Items {
+    /// Of a case, where its workload counts any.
+    pub fn of(case: &Case) -> Option<Items> {
+        let (name, count) = case.problem.shape.items()?;
+        Some(Items { name: name.to_owned(), count })
+    }
+
+    /// Items a second, where all of them take so long.
+    pub fn per_second(&self, time: Nanos) -> f64 {
+        self.count as f64 / time.secs()
+    }
+
+    /// The same for people, where it is told elsewhere what is counted: `6.73 M`.
+    pub fn scaled(&self, time: Nanos) -> String {
+        scaled(self.per_second(time), "").trim_end().to_owned()
+    }
+
+    /// The same in one: `6.73 M samples/s`.
+    pub fn rate(&self, time: Nanos) -> String {
+        format!("{} {}/s", self.scaled(time), self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_has_a_prefix_and_the_name_of_what_is_counted() {
+        let samples = |count| Items { name: "samples".to_owned(), count };
+        assert_eq!(samples(4096).rate(Nanos(609_000.0)), "6.73 M samples/s");
+        assert_eq!(samples(3).rate(Nanos(1e9)), "3.00 samples/s");
+    }
+}

@@ -1,0 +1,74 @@
+// Keys and their positions moved to where a digit of the keys puts them, those of the same digit in the order that they had:
+// the second half of a pass of a radix sort. The definition is in core/src/suite/sort.rs.
+//
+// A block moves the stretch that it counted. Before its keys of a digit come all keys of smaller digits, and those of this digit
+// in earlier stretches; among themselves they are ranked THREADS at a time, each key by looking at the others. Nothing is atomic,
+// so that the order is one and the same in every run.
+
+#include "lib/launch.cuh"
+
+// Digits of one thread, neighbours.
+constexpr unsigned OWN = BINS / THREADS;
+// The digit of nothing.
+constexpr unsigned NONE = BINS;
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    sort_place(const unsigned* __restrict__ counts, const unsigned* __restrict__ keys, unsigned* __restrict__ sorted,
+               unsigned* __restrict__ order
+#when LATER , const unsigned* __restrict__ before
+    ) {
+    // Where the next key of each digit goes.
+    __shared__ unsigned next[BINS];
+    // One number for each thread: sums of counts, and later digits.
+    __shared__ unsigned shared_all[THREADS];
+    const unsigned lane = threadIdx.x;
+    unsigned sum = 0;
+    for (unsigned i = 0; i < OWN; i++) {
+        const unsigned bin = lane * OWN + i;
+        unsigned everywhere = 0, earlier = 0;
+#pragma unroll 8
+        for (unsigned stretch = 0; stretch < STRETCHES; stretch++) {
+            const unsigned count = counts[stretch * BINS + bin];
+            everywhere += count;
+            earlier += stretch < blockIdx.x ? count : 0;
+        }
+        next[bin] = sum + earlier;
+        sum += everywhere;
+    }
+    // Of all digits of the threads before: sums of twice as many neighbours at each step.
+    shared_all[lane] = sum;
+    __syncthreads();
+    for (unsigned step = 1; step < THREADS; step *= 2) {
+        const unsigned more = lane >= step ? shared_all[lane - step] : 0;
+        __syncthreads();
+        shared_all[lane] += more;
+        __syncthreads();
+    }
+    const unsigned smaller = shared_all[lane] - sum;
+    for (unsigned i = 0; i < OWN; i++) next[lane * OWN + i] += smaller;
+    __syncthreads();
+
+    for (unsigned tile = 0; tile < TILES; tile++) {
+        const u64 at = ((u64)blockIdx.x * TILES + tile) * THREADS + lane;
+        const unsigned key = at < ITEMS ? keys[at] : 0;
+        const unsigned digit = at < ITEMS ? (key >> SHIFT) % BINS : NONE;
+        shared_all[lane] = digit;
+        __syncthreads();
+        unsigned rank = 0, alike = 0;
+#pragma unroll 8
+        for (unsigned other = 0; other < THREADS; other++) {
+            const unsigned same = shared_all[other] == digit;
+            alike += same;
+            rank += other < lane ? same : 0;
+        }
+        if (at < ITEMS) {
+            const unsigned to = next[digit] + rank;
+            sorted[to] = key;
+#when FIRST             order[to] = (unsigned)at;
+#when LATER             order[to] = before[at];
+        }
+        // Everyone knows where its key goes before the last of each digit moves on.
+        __syncthreads();
+        if (at < ITEMS && rank + 1 == alike) next[digit] += alike;
+    }
+}

@@ -1,0 +1,26 @@
+// How often each digit of the keys occurs in each stretch of them: the first half of a pass of a radix sort. The definition is
+// in core/src/suite/sort.rs.
+
+@group(0) @binding(0) var<storage, read> keys: array<u32>;
+@group(0) @binding(1) var<storage, read_write> counts: array<u32>;
+
+var<workgroup> found: array<atomic<u32>, BINS>;
+
+@compute @workgroup_size(THREADS)
+fn sort_count(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    for (var bin = lane; bin < BINS; bin += THREADS) {
+        atomicStore(&found[bin], 0u);
+    }
+    workgroupBarrier();
+    for (var tile = 0u; tile < TILES; tile++) {
+        let at = (group.x * TILES + tile) * THREADS + lane;
+        if at < ITEMS {
+            // Integers: whoever comes first, the count is the same.
+            atomicAdd(&found[(keys[at] >> SHIFT) % BINS], 1u);
+        }
+    }
+    workgroupBarrier();
+    for (var bin = lane; bin < BINS; bin += THREADS) {
+        counts[group.x * BINS + bin] = atomicLoad(&found[bin]);
+    }
+}

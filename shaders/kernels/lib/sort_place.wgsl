@@ -1,0 +1,91 @@
+// Keys and their positions moved to where a digit of the keys puts them, those of the same digit in the order that they had:
+// the second half of a pass of a radix sort. The definition is in core/src/suite/sort.rs.
+//
+// A workgroup moves the stretch that it counted. Before its keys of a digit come all keys of smaller digits, and those of this
+// digit in earlier stretches; among themselves they are ranked THREADS at a time, each key by looking at the others. Nothing is
+// atomic, so that the order is one and the same in every run.
+
+@group(0) @binding(0) var<storage, read> counts: array<u32>;
+@group(0) @binding(1) var<storage, read> keys: array<u32>;
+@group(0) @binding(2) var<storage, read_write> sorted: array<u32>;
+@group(0) @binding(3) var<storage, read_write> order: array<u32>;
+// Where the keys were before the first pass, which knows that by itself.
+#when LATER @group(0) @binding(4) var<storage, read> before: array<u32>;
+
+// Digits of one thread, neighbours.
+const OWN: u32 = BINS / THREADS;
+// The digit of nothing.
+const NONE: u32 = BINS;
+
+// Where the next key of each digit goes.
+var<workgroup> next: array<u32, BINS>;
+// One number for each thread: sums of counts, and later digits.
+var<workgroup> shared_all: array<u32, THREADS>;
+
+fn position(at: u32) -> u32 {
+#when LATER     return before[at];
+#when FIRST     return at;
+}
+
+@compute @workgroup_size(THREADS)
+fn sort_place(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    var sum = 0u;
+    for (var i = 0u; i < OWN; i++) {
+        let bin = lane * OWN + i;
+        var everywhere = 0u;
+        var earlier = 0u;
+        for (var stretch = 0u; stretch < STRETCHES; stretch++) {
+            let count = counts[stretch * BINS + bin];
+            everywhere += count;
+            earlier += select(0u, count, stretch < group.x);
+        }
+        next[bin] = sum + earlier;
+        sum += everywhere;
+    }
+    // Of all digits of the threads before: sums of twice as many neighbours at each step.
+    shared_all[lane] = sum;
+    workgroupBarrier();
+    for (var step = 1u; step < THREADS; step *= 2u) {
+        var more = 0u;
+        if lane >= step {
+            more = shared_all[lane - step];
+        }
+        workgroupBarrier();
+        shared_all[lane] += more;
+        workgroupBarrier();
+    }
+    let smaller = shared_all[lane] - sum;
+    for (var i = 0u; i < OWN; i++) {
+        next[lane * OWN + i] += smaller;
+    }
+    workgroupBarrier();
+
+    for (var tile = 0u; tile < TILES; tile++) {
+        let at = (group.x * TILES + tile) * THREADS + lane;
+        var key = 0u;
+        var digit = NONE;
+        if at < ITEMS {
+            key = keys[at];
+            digit = (key >> SHIFT) % BINS;
+        }
+        shared_all[lane] = digit;
+        workgroupBarrier();
+        var rank = 0u;
+        var alike = 0u;
+        for (var other = 0u; other < THREADS; other++) {
+            let same = select(0u, 1u, shared_all[other] == digit);
+            alike += same;
+            rank += select(0u, same, other < lane);
+        }
+        if at < ITEMS {
+            let to = next[digit] + rank;
+            sorted[to] = key;
+            order[to] = position(at);
+        }
+        // Everyone knows where its key goes before the last of each digit moves on.
+        workgroupBarrier();
+        if at < ITEMS && rank + 1u == alike {
+            next[digit] += alike;
+        }
+    }
+}
