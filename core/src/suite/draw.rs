@@ -47,6 +47,11 @@ impl Draw {
     }
 }
 
+/// What most inputs are filled with: normal numbers.
+pub fn normal(_: &Shape, draw: Draw) -> f64 {
+    draw.normal()
+}
+
 /// The finaliser of Steele, Lea and Flood's SplitMix64 (2014): a bijection with full avalanche.
 pub fn splitmix64(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

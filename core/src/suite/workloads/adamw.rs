@@ -11,8 +11,8 @@ use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, wide, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
+    Program, Rate, Reference, Role, Stage, Tolerance, Variant, Workload, by_pieces, indexable, normal, width,
 };
 use rayon::prelude::*;
 
@@ -82,10 +82,6 @@ fn form() -> Form {
         hard: hard_sets(),
         only: None,
     }
-}
-
-fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {

@@ -11,8 +11,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset,
-    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, spread,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
+    Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, normal, spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -124,10 +124,6 @@ fn validate(shape: &Shape) -> Result<(), String> {
         }
         _ => Ok(()),
     }
-}
-
-fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {

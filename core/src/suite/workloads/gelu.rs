@@ -41,7 +41,7 @@ fn forward() -> Form {
         shapes,
         awkward: AWKWARD,
         huge: &[],
-        buffers: |p| vec![BufferSpec::input("x", Elem::Real, &[p["n"]], normal), output(p, "out")],
+        buffers: |p| vec![BufferSpec::input("x", Elem::Real, &[p["n"]], wide), output(p, "out")],
         cost: |p| Cost::new(10 * p["n"], bytes(p), bytes(p)),
         tolerance,
         reference: Reference {
@@ -74,7 +74,7 @@ fn backward() -> Form {
     Form {
         direction: Direction::Bwd,
         buffers: |p| {
-            let input = |name| BufferSpec::input(name, Elem::Real, &[p["n"]], normal);
+            let input = |name| BufferSpec::input(name, Elem::Real, &[p["n"]], wide);
             vec![input("x"), input("dout"), output(p, "dx")]
         },
         cost: |p| Cost::new(15 * p["n"], 2 * bytes(p), bytes(p)),
@@ -103,7 +103,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 }
 
 /// Three times as wide as usual, so that both tails are met.
-fn normal(_: &Shape, draw: Draw) -> f64 {
+fn wide(_: &Shape, draw: Draw) -> f64 {
     3.0 * draw.normal()
 }
 

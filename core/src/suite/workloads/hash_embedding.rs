@@ -10,7 +10,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Precondition,
-    Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Tunable, Variant, Workload, spread,
+    Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Tunable, Variant, Workload, normal,
+    spread,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -135,10 +136,6 @@ fn group_of_row(p: &Shape, draw: Draw) -> f64 {
 pub(super) fn rising(draw: Draw, rows: u64, groups: u64) -> f64 {
     let slice = (u128::from(draw.index) << 32) + u128::from(draw.bits() >> 32);
     ((slice * u128::from(groups)) / (u128::from(rows) << 32)) as f64
-}
-
-fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {

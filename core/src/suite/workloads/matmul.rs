@@ -7,7 +7,7 @@ use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form, Hard,
     HostBuffer, Inputs, Preset, Probe, Problem, Product, Program, Rate, Reference, Shape, Stage, Tiles, Tolerance,
-    Tunable, Variant, Workload, dense,
+    Tunable, Variant, Workload, dense, normal,
 };
 use crate::units::{Bytes, Flops};
 
@@ -98,10 +98,6 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
         Preset::Standard => &["m1024,n1024,k1024", "m4096,n4096,k4096"],
         _ => &["m1024,n1024,k1024", "m4096,n4096,k4096", "m8192,n8192,k8192"],
     }
-}
-
-fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {

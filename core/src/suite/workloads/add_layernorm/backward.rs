@@ -7,7 +7,7 @@ use super::layernorm::{self, HardPart, Spread, backward};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{one, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Problem, Program, Rate, Reference, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Problem, Program, Rate, Reference, Tolerance, Variant, normal,
 };
 
 const SUM: usize = 0;
@@ -54,10 +54,10 @@ pub fn form() -> Form {
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (rows, columns) = (p["r"], p["c"]);
     let mut buffers = vec![
-        BufferSpec::input("sum", Elem::Real, &[rows, columns], layernorm::normal),
+        BufferSpec::input("sum", Elem::Real, &[rows, columns], normal),
         BufferSpec::input("gamma", Elem::Real, &[columns], layernorm::factor),
-        BufferSpec::input("dout", Elem::Real, &[rows, columns], layernorm::normal),
-        BufferSpec::input("dsum", Elem::Real, &[rows, columns], layernorm::normal),
+        BufferSpec::input("dout", Elem::Real, &[rows, columns], normal),
+        BufferSpec::input("dsum", Elem::Real, &[rows, columns], normal),
     ];
     buffers.extend(backward::outputs(p));
     buffers

@@ -10,7 +10,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate,
-    Reference, Rows, Stage, Tolerance, Variant, Workload, by_pieces, round_to, width,
+    Reference, Rows, Stage, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
 };
 use rayon::prelude::*;
 
@@ -95,17 +95,17 @@ fn sum_buffer(p: &Problem) -> &'static str {
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let (rows, columns) = (p["r"], p["c"]);
     let (residual, sum) = match p.shape.has("in_place") {
-        true => (BufferSpec::in_out("residual", Elem::Real, &[rows, columns], layernorm::normal), None),
+        true => (BufferSpec::in_out("residual", Elem::Real, &[rows, columns], normal), None),
         false => (
-            BufferSpec::input("residual", Elem::Real, &[rows, columns], layernorm::normal),
+            BufferSpec::input("residual", Elem::Real, &[rows, columns], normal),
             Some(BufferSpec::output("sum", Elem::Real, &[rows, columns])),
         ),
     };
     let mut buffers = vec![
-        BufferSpec::input("x", Elem::Real, &[rows, columns], layernorm::normal),
+        BufferSpec::input("x", Elem::Real, &[rows, columns], normal),
         residual,
         BufferSpec::input("gamma", Elem::Real, &[columns], layernorm::factor),
-        BufferSpec::input("beta", Elem::Real, &[columns], layernorm::normal),
+        BufferSpec::input("beta", Elem::Real, &[columns], normal),
     ];
     buffers.extend(sum);
     buffers.extend([

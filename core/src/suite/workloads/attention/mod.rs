@@ -15,8 +15,8 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Work, Workload, dense, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program,
+    Rate, Reference, Stage, Tolerance, Variant, Work, Workload, dense, normal, spread,
 };
 use rayon::prelude::*;
 
@@ -167,10 +167,6 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b2,h16,s16384,d128,causal",
         ],
     }
-}
-
-fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {

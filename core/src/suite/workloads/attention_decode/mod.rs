@@ -24,7 +24,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs,
-    Precondition, Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Precondition, Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, normal,
+    spread,
 };
 use crate::units::Bytes;
 use append::Appended;
@@ -187,10 +188,6 @@ fn length(shape: &Shape, i: u64) -> u64 {
         return shape["t"];
     }
     ragged(i, shape["b"], shape["t"])
-}
-
-fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {

@@ -26,7 +26,7 @@ use super::linear::stages::By;
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, indexable,
+    Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, indexable, normal,
 };
 
 mod backward;
@@ -145,10 +145,6 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 /// Whether GELU's argument stays in memory.
 fn kept(p: &Problem) -> bool {
     p.shape.has("kept")
-}
-
-fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 fn out_of_middle(shape: &Shape, draw: Draw) -> f64 {

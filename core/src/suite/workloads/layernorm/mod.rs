@@ -8,7 +8,7 @@ use crate::suite::Access::{self, Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, spread,
+    Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, normal, spread,
 };
 use rayon::prelude::*;
 
@@ -90,10 +90,6 @@ pub(super) fn shapes(preset: Preset) -> &'static [&'static str] {
         Preset::Standard => &["r4096,c1024", "r65536,c1152", "r16384,c4096"],
         _ => &["r4096,c1024", "r262144,c256", "r65536,c1152", "r65536,c4096", "r16384,c8192"],
     }
-}
-
-pub(super) fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 /// Factors around one, of at most 1.87.

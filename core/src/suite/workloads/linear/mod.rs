@@ -15,6 +15,7 @@ use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs,
     Preset, Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload, dense, indexable,
+    normal,
 };
 use rayon::prelude::*;
 
@@ -144,10 +145,6 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "b16,m2048,n2048,k2048,tn",
         ],
     }
-}
-
-fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 /// Weights whose sums over normal inputs are about as large as these.

@@ -14,7 +14,7 @@ use super::linear::stages::{By, Stages, Then};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset,
-    Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, dense, indexable,
+    Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, dense, indexable, normal,
 };
 use rayon::prelude::*;
 
@@ -106,10 +106,6 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
         Preset::Standard => &["m64,c768,f3072", "m4096,c1152,f4304", "m4096,c1152,f4304,kept"],
         _ => &["m64,c768,f3072", "m4096,c1152,f4304", "m65536,c1152,f4304", "m65536,c1152,f4304,kept"],
     }
-}
-
-fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 /// Weights whose sums over normal inputs are about as large as these.

@@ -8,13 +8,13 @@
 use std::sync::OnceLock;
 
 use super::super::layernorm::backward::{kept, shapes};
-use super::super::layernorm::{AWKWARD, GAMMA, ROW_THREADS, X, factor, huge, normal, sizes};
+use super::super::layernorm::{AWKWARD, GAMMA, ROW_THREADS, X, factor, huge, sizes};
 use super::{error, plain, rstd};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, MOST_PARTS, Problem, Program, Rate, Reference, Rows,
-    Tolerance, Variant,
+    Tolerance, Variant, normal,
 };
 
 const DOUT: usize = 2;

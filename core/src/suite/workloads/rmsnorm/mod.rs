@@ -4,12 +4,12 @@
 //! training. Operations are counted as four an element; bytes are those of the matrix, read and written once, and of what has
 //! one number a row or a column.
 
-use super::layernorm::{AWKWARD, AXES, GAMMA, ROW_THREADS, X, factor, huge, kept, normal, shapes, sizes, validate};
+use super::layernorm::{AWKWARD, AXES, GAMMA, ROW_THREADS, X, factor, huge, kept, shapes, sizes, validate};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate, Reference,
-    Stage, Tolerance, Variant, Workload, spread,
+    Stage, Tolerance, Variant, Workload, normal, spread,
 };
 use rayon::prelude::*;
 

@@ -7,7 +7,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, spread,
+    Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, normal, spread,
 };
 use rayon::prelude::*;
 
@@ -77,10 +77,6 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
         Preset::Standard => &["r4096,c1024", "r65536,c256", "r8192,c8192"],
         _ => &["r4096,c1024", "r262144,c256", "r16384,c4096", "r8192,c8192", "r8192,c32768", "r1024,c131072"],
     }
-}
-
-fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {

@@ -14,7 +14,7 @@ use crate::suite::hard::{any, exact, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset,
     Problem, Product, Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload,
-    indexable, spread,
+    indexable, normal, spread,
 };
 use rayon::prelude::*;
 
@@ -108,10 +108,6 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
         Preset::Standard => &["b8,s512,t512,d64", "b16,s2048,t2048,d64", "b16,s2048,t2048,d128"],
         _ => &["b8,s512,t512,d64", "b16,s2048,t2048,d64", "b16,s4096,t4096,d128", "b128,s4096,t256,d64"],
     }
-}
-
-fn normal(_: &Shape, draw: Draw) -> f64 {
-    draw.normal()
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
