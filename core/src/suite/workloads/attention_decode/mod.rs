@@ -174,12 +174,19 @@ fn pages(p: &Problem) -> u64 {
 }
 
 /// The page that an entry of the table names. Without `contiguous` pages are dealt out by a multiplication modulo their
-/// number: every one once, for that number and the factor, a prime above it, have no common divisor.
+/// number: every one once, for that number and the factor, a prime above it, have no common divisor. With `append` they are
+/// counted from the last on, which the last entry then names: the last row of the caches, which every check compares, is one
+/// that is appended where sequences fill their pages.
 fn page(shape: &Shape, draw: Draw) -> f64 {
     const FACTOR: u128 = 11_400_714_819_323_198_549;
     let all = u128::from(shape["b"] * pages_of_one(shape));
     let entry = u128::from(draw.index);
-    (if shape.has("contiguous") { entry } else { entry * FACTOR % all }) as f64
+    let dealt = |entry| entry * FACTOR % all;
+    (match (shape.has("contiguous"), shape.has("append")) {
+        (true, _) => entry,
+        (false, false) => dealt(entry),
+        (false, true) => all - 1 - dealt(all - 1 - entry),
+    }) as f64
 }
 
 /// Tokens of sequence `i`: the same for every seed, so that costs are known.
@@ -485,10 +492,11 @@ mod tests {
 
     #[test]
     fn each_page_is_dealt_out_once_and_neighbours_lie_apart() {
-        for shape in ["b1,h1,t1,d1", "b3,h1,t100,d1,p7", "b32,h1,t4096,d1"] {
+        for shape in ["b1,h1,t1,d1", "b3,h1,t100,d1,p7", "b32,h1,t4096,d1", "b32,h1,t4096,d1,append"] {
             let p = problem(shape);
             let inputs = p.inputs(1);
             let dealt: Vec<u64> = (0..pages(&p)).map(|i| inputs.at(TABLE, i) as u64).collect();
+            assert!(!append::asked(&p) || dealt.last() == Some(&(pages(&p) - 1)), "{shape}");
             let mut sorted = dealt.clone();
             sorted.sort_unstable();
             assert!(sorted.iter().zip(0..).all(|(page, i)| *page == i), "{shape}");
