@@ -4,7 +4,7 @@
 //! spent on it), its phases, in the phase `trace` one `ProfilerStep#N` for each kept execution, the operator (`cpu_op`),
 //! and its calls into the interface (`cuda_runtime`, or `cuda_driver` for calls of CUDA's driver). Each device is a process
 //! and each of its streams a thread of it, a lane; work whose stream has no number (WebGPU's queue) is shown on stream 7,
-//! CUDA's default. A call and the device work that it
+//! CUDA's default. Around work of one component lies a mark with its name (`gpu_user_annotation`). A call and the device work that it
 //! launched carry one `correlation`, unique in the file, and an arrow leads from one to the other (`ac2g`). Times are
 //! microseconds since the profiler was opened, with three digits of fraction.
 //!

@@ -15,6 +15,25 @@ fn what_a_target_cannot_do_is_a_skip_with_its_reason() {
 }
 
 #[test]
+fn a_profile_tells_what_a_step_over_a_batch_is_made_of() {
+    let dir = folder();
+    for (target, variant, parts) in [
+        ("cpu", "host", &["total", "loading", "train_step"][..]),
+        ("wgpu", "fused", &["total", "loading", "transfer", "forward", "backward", "optimiser"]),
+    ] {
+        let case = format!("train_step/fwd+bwd/n64,e2,v5,d8,f8/f32/{variant}");
+        let few = ["--budget", "1", "--ceilings", "off"];
+        let output =
+            parallax(dir.path(), &[&["profile", "train_step", "--target", target, "--case", &case], &few[..]].concat());
+        let said = String::from_utf8_lossy(&output.stdout);
+        let heading = |line: &&str| line.starts_with("part") && line.ends_with("samples/s");
+        let rows = said.lines().skip_while(|line| !heading(line)).skip(2).take_while(|line| !line.is_empty());
+        let names: Vec<&str> = rows.filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(names, parts, "{said}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn a_run_writes_its_json_and_its_trace() {
     let dir = folder();
     let args = ["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--out", "out"];
