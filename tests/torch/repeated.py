@@ -24,6 +24,7 @@ ATOMIC = {
     "attention/bwd": {"flash_atomic", "flash_mma"},
     "encoder_layer/bwd": {"mma", "vendor"},
     "train_step/fwd+bwd": {"separate"},
+    "encoder/fwd+bwd": {"mma", "vendor"},
 }
 
 
