@@ -19,19 +19,19 @@
 //! Operations are counted as attention's, `4·h·d` a token. Bytes are what of the caches belongs to tokens, with the queries,
 //! the output and what is looked up; what is appended is read from the inputs and written.
 
-use super::attention::{huge, ragged, saturated};
+use super::attention::ragged;
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
+use crate::suite::hard::exact;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs,
-    Precondition, Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, normal,
-    spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, Inputs, Precondition,
+    Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, normal, spread,
 };
 use crate::units::Bytes;
 use append::Appended;
 use rayon::prelude::*;
 
 mod append;
+mod hard;
 mod mma;
 mod split;
 
@@ -134,7 +134,7 @@ pub fn workload() -> Workload {
                 Precondition::Below { buffer: "lengths", bound: |p| p["t"] + 1 },
                 Precondition::Distinct { buffer: "table", when: append::asked },
             ],
-            hard: hard_sets(),
+            hard: hard::sets(),
             only: None,
         }],
     }
@@ -277,93 +277,6 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
 /// A tolerance of `out`; the caches are as they were, or copies.
 fn of_result(p: &Problem, output: usize, tolerance: Tolerance) -> Tolerance {
     if output == result(p) { tolerance } else { exact(p, output) }
-}
-
-/// What fills the caches also fills what is appended to them.
-fn filled(p: &Problem, mut fills: Vec<(&'static str, Fill)>) -> Vec<(&'static str, Fill)> {
-    let new = |(name, fill): &(&str, Fill)| match *name {
-        "k" => Some(("new_k", *fill)),
-        "v" => Some(("new_v", *fill)),
-        _ => None,
-    };
-    if append::asked(p) {
-        fills.extend(fills.iter().filter_map(new).collect::<Vec<_>>());
-    }
-    fills
-}
-
-fn hard_sets() -> Vec<Hard> {
-    vec![
-        Hard {
-            name: "zeros",
-            about: "all zero: equal weights, and a result of zero",
-            applies: any,
-            fills: |p| filled(p, vec![("q", zero), ("k", zero), ("v", zero)]),
-            tolerance: exact,
-        },
-        Hard {
-            name: "equal",
-            about: "all one: equal weights, whose sum is one",
-            applies: any,
-            fills: |p| filled(p, vec![("q", one), ("k", one), ("v", one)]),
-            tolerance: |p, output| {
-                let summed = Tolerance {
-                    abs: 0.0,
-                    rel: 2.0 * p.dtype.unit_roundoff() + (p["t"] as f64 + 8.0) * 2f64.powi(-24),
-                    reason: "each of t weights is rounded in f32, so is each sum of them, and the result once more",
-                };
-                of_result(p, output, summed)
-            },
-        },
-        Hard {
-            name: "saturating",
-            about: "scores of ±1000: tokens of the lesser sign weigh nothing, those of the greater all the same",
-            applies: any,
-            fills: |p| filled(p, vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))]),
-            tolerance,
-        },
-        Hard {
-            name: "huge",
-            about: "values of up to 60 000 in f16 and 1e30 otherwise: sums over tokens stay within f32, the result is finite",
-            applies: any,
-            fills: |p| {
-                let large: Fill = match p.dtype {
-                    DType::F16 => |_, draw| 6e4 * (0.5 + 0.5 * draw.uniform()),
-                    _ => |_, draw| 1e30 * (0.5 + 0.5 * draw.uniform()),
-                };
-                filled(p, vec![("v", large)])
-            },
-            tolerance: |p, output| {
-                let mixed = tolerance(p, result(p));
-                of_result(p, output, Tolerance { abs: mixed.abs * huge(p) / 3.47, ..mixed })
-            },
-        },
-        Hard {
-            name: "subnormal",
-            about: "values too small to be normal: the result is such a number, or zero where the device flushes them",
-            applies: any,
-            fills: |p| filled(p, vec![("v", subnormal(p))]),
-            tolerance: |p, _| Tolerance {
-                abs: 2.0 * smallest_normal(p),
-                rel: 0.0,
-                reason: "a device may take what is below the smallest normal number for zero, before and after the sum",
-            },
-        },
-        Hard {
-            name: "empty",
-            about: "sequences of no tokens and of one, by turns: zero, and the value of the one, which may be the new one",
-            applies: any,
-            fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
-            tolerance,
-        },
-        Hard {
-            name: "shared page",
-            about: "every entry of the table names the last page, as where sequences begin alike",
-            applies: |p| !p.shape.has("contiguous") && !append::asked(p),
-            fills: |_| vec![("table", |shape, _| (shape["b"] * pages_of_one(shape) - 1) as f64)],
-            tolerance,
-        },
-    ]
 }
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
