@@ -24,7 +24,7 @@ CUDA_ONLY = {"flash_atomic", "flash_mma", "level3", "mma", "separate_mma", "vend
 WGSL_ONLY = {"subgroup"}
 NOT_F32 = {"flash_mma", "level3", "mma", "separate_mma"}
 # Their library products stand around attention on tensor cores.
-NOT_F32_IN = {"attention_block": {"vendor"}, "encoder_layer": {"vendor"}}
+NOT_F32_IN = {"attention_block": {"vendor"}, "encoder_layer": {"vendor"}, "encoder": {"vendor"}}
 
 
 def worst(module, program, target, case, rng):

@@ -1,4 +1,4 @@
-"""Self-attention with its projections, and a whole layer of an encoder."""
+"""Self-attention with its projections, a whole layer of an encoder, and layers one behind the other."""
 
 import numpy as np
 import torch
@@ -15,6 +15,10 @@ CASES = {
     "encoder_layer": (
         ["b3,s37,h2,d33,f65", "b3,s37,h2,d33,f65,p0.25", "b3,s40,h3,d72,f264,kept"],
         dict.fromkeys(["fwd", "bwd"], ["unfused", "fused", "mma", "vendor"]),
+    ),
+    "encoder": (
+        ["l3,b3,s37,h2,d33,f65", "l5,b3,s40,h3,d72,f264"],
+        {"fwd": ["unfused", "fused", "mma", "vendor"]},
     ),
 }
 
@@ -41,16 +45,29 @@ def block(n, causal, dtype, rng):
     return inputs, lambda x, **given: {"out": attended(n, x, causal, given)}
 
 
-def layer(n, forward, kept, dtype, rng):
+def parameters(n, dtype, rng):
+    """What a layer learns."""
     width, middle = n["h"] * n["d"], n["f"]
-    inputs = {"x": random(rng, [n["b"], n["s"], width], dtype)} | weights(n, width, dtype, rng)
+    inputs = weights(n, width, dtype, rng)
     for which in "12":
         inputs[f"gamma{which}"] = random(rng, width, dtype, around=1.0)
         inputs[f"beta{which}"] = random(rng, width, dtype)
     inputs["w1"] = random(rng, [width, middle], dtype) / KIND[dtype](width**0.5)
     inputs["b1"] = random(rng, middle, dtype)
     inputs["w2"] = random(rng, [middle, width], dtype) / KIND[dtype](middle**0.5)
-    inputs["b2"] = random(rng, width, dtype)
+    return inputs | {"b2": random(rng, width, dtype)}
+
+
+def passed(n, x, dropped, given):
+    """A layer's result, and what GELU is taken of."""
+    norm = lambda rows, which: F.layer_norm(rows, rows.shape[-1:], given[f"gamma{which}"], given[f"beta{which}"], 1e-5)
+    total = x + dropped(attended(n, norm(x, 1), False, given), 1)
+    pre = norm(total, 2) @ given["w1"] + given["b1"]
+    return total + dropped(F.gelu(pre, approximate="tanh") @ given["w2"] + given["b2"], 2), pre
+
+
+def layer(n, forward, kept, dtype, rng):
+    inputs = {"x": random(rng, [n["b"], n["s"], n["h"] * n["d"]], dtype)} | parameters(n, dtype, rng)
     learned, keys = list(inputs), {}
     if share := n.get("p", 0):
         keys = {f"seed{which}": rng.integers(0, 2**32, 2, dtype=np.uint32) for which in "12"}
@@ -58,14 +75,8 @@ def layer(n, forward, kept, dtype, rng):
     def dropped(rows, which):
         return rows * stays(rows.numel(), share, keys[f"seed{which}"]).reshape(rows.shape) if share else rows
 
-    def of(x, **given):
-        norm = lambda rows, which: F.layer_norm(rows, [width], given[f"gamma{which}"], given[f"beta{which}"], 1e-5)
-        total = x + dropped(attended(n, norm(x, 1), False, given), 1)
-        pre = norm(total, 2) @ given["w1"] + given["b1"]
-        return total + dropped(F.gelu(pre, approximate="tanh") @ given["w2"] + given["b2"], 2), pre
-
+    of = lambda x, **given: passed(n, x, dropped, given)
     inputs |= keys
-
     if forward:
 
         def results(**given):
@@ -84,8 +95,24 @@ def layer(n, forward, kept, dtype, rng):
     return inputs, back
 
 
+def encoder(n, dtype, rng):
+    of_layers = [parameters(n, dtype, rng) for _ in range(n["l"])]
+    inputs = {"x": random(rng, [n["b"], n["s"], n["h"] * n["d"]], dtype)}
+    for at, of_layer in enumerate(of_layers):
+        inputs |= {f"{name}_{at}": value for name, value in of_layer.items()}
+
+    def results(x, **given):
+        for at, of_layer in enumerate(of_layers):
+            x, _ = passed(n, x, lambda rows, _: rows, {name: given[f"{name}_{at}"] for name in of_layer})
+        return {"out": x}
+
+    return inputs, results
+
+
 def problem(workload, direction, shape, dtype, rng):
     n, words = extents(shape), shape.split(",")
     if workload == "attention_block":
         return block(n, "causal" in words, dtype, rng)
+    if workload == "encoder":
+        return encoder(n, dtype, rng)
     return layer(n, direction == "fwd", "kept" in words, dtype, rng)

@@ -57,6 +57,11 @@ impl<T> Items<T> {
         Items { places, known: firsts.into_iter().zip(counts).map(|(item, count)| make(item, count)).collect() }
     }
 
+    /// What is made of what is known, once for those that are alike.
+    pub(in crate::suite) fn map<U>(self, make: impl FnMut(T) -> U) -> Items<U> {
+        Items { places: self.places, known: self.known.into_iter().map(make).collect() }
+    }
+
     /// What is known of an item.
     pub(in crate::suite) fn item(&self, item: u64) -> &T {
         &self.known[self.places[item as usize]]

@@ -63,7 +63,7 @@ pub(super) fn dropping(
 }
 
 /// What the elements of an item's two parts are multiplied with, where anything is dropped: nothing, or what stays.
-pub(super) type Factors<T> = Option<[Vec<T>; 2]>;
+pub(in crate::suite) type Factors<T> = Option<[Vec<T>; 2]>;
 
 /// Those of an item under two keys.
 fn factors<T: Real>(p: &Problem, item: u64, keys: [[u32; 2]; 2]) -> [Vec<T>; 2] {

@@ -8,7 +8,7 @@ use crate::suite::dense::{Real, add, add_to_rows, narrow, product_nn, product_nt
 
 /// What a layer learns, each in the order of its buffer.
 #[derive(Clone)]
-pub(super) struct Parameters<T> {
+pub(in crate::suite) struct Parameters<T> {
     pub(super) gamma1: Vec<T>,
     pub(super) beta1: Vec<T>,
     /// Of queries, keys and values.
@@ -26,7 +26,7 @@ pub(super) struct Parameters<T> {
 
 /// Sizes of a layer.
 #[derive(Clone, Copy)]
-pub(super) struct Layer {
+pub(in crate::suite) struct Layer {
     pub(super) heads: Heads,
     /// Width in the middle of the MLP.
     pub(super) f: usize,
@@ -42,7 +42,7 @@ pub(super) struct Normed<T> {
 }
 
 /// What the forward pass makes of an item.
-pub(super) struct Passed<T> {
+pub(in crate::suite) struct Passed<T> {
     pub(super) norm1: Normed<T>,
     pub(super) qkv: [Vec<T>; 3],
     pub(super) attended: Attended<T>,
@@ -52,7 +52,7 @@ pub(super) struct Passed<T> {
     pub(super) norm2: Normed<T>,
     pub(super) pre: Vec<T>,
     pub(super) hidden: Vec<T>,
-    pub(super) out: Vec<T>,
+    pub(in crate::suite) out: Vec<T>,
 }
 
 /// Gradients of an item.
@@ -109,7 +109,7 @@ fn dropped<T: Real>(rows: &[T], factors: &Factors<T>, which: usize) -> Vec<T> {
 
 impl Layer {
     /// An item's `x` and what the layer makes of it.
-    pub(super) fn forward<T: Real>(self, x: &[T], of: &Parameters<T>, factors: Factors<T>) -> Passed<T> {
+    pub(in crate::suite) fn forward<T: Real>(self, x: &[T], of: &Parameters<T>, factors: Factors<T>) -> Passed<T> {
         let Layer { heads, f } = self;
         let (s, c) = (heads.s, heads.width());
         let norm1 = norm(x, &of.gamma1, &of.beta1);

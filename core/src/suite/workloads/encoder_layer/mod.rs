@@ -38,11 +38,11 @@ mod layer;
 
 /// The inputs that both directions take, in buffer order: the item's rows, and what the layer learns.
 const X: usize = 0;
-const LEARNED: [&str; 16] =
+pub(in crate::suite) const LEARNED: [&str; 16] =
     ["gamma1", "beta1", "wq", "wk", "wv", "bq", "bk", "bv", "wo", "bo", "gamma2", "beta2", "w1", "b1", "w2", "b2"];
 /// Of those, counted from the first input.
-const WQ: usize = 3;
-const BQ: usize = 6;
+pub(in crate::suite) const WQ: usize = 3;
+pub(in crate::suite) const BQ: usize = 6;
 
 /// The form.
 pub fn workload() -> Workload {
@@ -66,13 +66,18 @@ pub fn workload() -> Workload {
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
-        validate: |shape| {
-            let (rows, c, f) = (shape["b"] * shape["s"], shape["h"] * shape["d"], shape["f"]);
-            [3 * rows * c, rows * f, 3 * c * c, c * f].into_iter().try_for_each(indexable)?;
-            below_one(shape)
-        },
+        validate: |shape| indexed(shape).and_then(|()| below_one(shape)),
         forms: vec![form(), backward::form(), both::form()],
     }
+}
+
+/// Whether kernels can count what a layer has.
+///
+/// # Errors
+/// With the reason why they cannot.
+pub(in crate::suite) fn indexed(shape: &Shape) -> Result<(), String> {
+    let (rows, c, f) = (shape["b"] * shape["s"], shape["h"] * shape["d"], shape["f"]);
+    [3 * rows * c, rows * f, 3 * c * c, c * f].into_iter().try_for_each(indexable)
 }
 
 /// Shapes that step over the edges of tiles, heads and rows of every part; one of more items than differ, and two with dropout,
@@ -245,8 +250,8 @@ impl Errors {
         let (kept, more) = (factor(p), if drops(p) { 1.0 } else { 0.0 });
         let sum = kept * (mixed + by_width + (2.0 + more + scale) * u);
         let pre = sum + normed + 2.0 * u + by_width;
-        let second = 2.0 * pre + by_middle;
-        Errors { projected, mixed, sum, pre, out: sum + kept * (second + (4.0 + more + scale) * u) }
+        let out = sum + kept * 2.0 * pre + kept * by_middle + kept * (4.0 + more + scale) * u;
+        Errors { projected, mixed, sum, pre, out }
     }
 }
 
@@ -294,13 +299,13 @@ fn hard_sets() -> Vec<Hard> {
     ]
 }
 
-fn layer_of(p: &Problem) -> Layer {
+pub(in crate::suite) fn layer_of(p: &Problem) -> Layer {
     let heads = Heads { s: p["s"] as usize, heads: p["h"] as usize, d: p["d"] as usize, causal: false };
     Layer { heads, f: p["f"] as usize }
 }
 
 /// What the layer learns, by the position of its buffer.
-fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters<T> {
+pub(in crate::suite) fn parameters<T: Clone>(read: impl Fn(usize) -> Vec<T>) -> Parameters<T> {
     let at = |name: &str| read(1 + LEARNED.iter().position(|n| *n == name).expect("of the layer"));
     Parameters {
         gamma1: at("gamma1"),

@@ -1,0 +1,307 @@
+//! A transformer's encoder: so many layers of `encoder_layer`, one behind the other, each with weights of its own.
+//!
+//! `x` and `out` are `[b, s, h·d]`; what layer `i` learns is named as the layer names it, with `_i` behind it, from `gamma1_0` to
+//! `b2_26`. What is left out of a shape is that of SigLIP 2's So400m vision tower: 27 layers, 256 patches, 16 heads of 72, 4304 in
+//! the middle of the MLP. The norm behind the last layer is the workload `layernorm`, and none of it.
+//!
+//! Every variant is the layer's, with its buffers numbered. Profiles sum up its components over all layers, while stages carry
+//! their layer's number. What a layer leaves for the next is scratch, as is all that its stages leave for each other: no
+//! memory is held for longer than a layer needs it, so that scratch takes about as much as a single layer's.
+//!
+//! Operations: those of the layer, times their number.
+
+use super::attention_block::items::Items;
+use super::attention_block::{items, row_beside, width};
+use super::encoder_layer::{BQ, LEARNED, WQ, layer_of, parameters};
+use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Form, Hard, HostBuffer, Inner, Inputs, MOST_NUMBERED,
+    Preset, Problem, Program, Rate, Reference, Role, Rows, Shape, Stage, Tolerance, Variant, Workload, numbered,
+};
+
+mod tolerance;
+
+const X: usize = 0;
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "a transformer's encoder: layers with weights of their own, one behind the other",
+        axes: const {
+            &[
+                Axis::optional("l", "layers", 1, 27),
+                Axis::extent("b", "batch"),
+                Axis::optional("s", "sequence length", 1, 256),
+                Axis::optional("h", "heads", 1, 16),
+                Axis::optional("d", "head_dim", 1, 72),
+                Axis::optional("f", "width in the middle of the MLP", 1, 4304),
+            ]
+        },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: |shape| match shape["l"] {
+            0..=MOST_NUMBERED => super::encoder_layer::indexed(shape),
+            layers => Err(format!("at most {MOST_NUMBERED} layers have names for their buffers, not {layers}")),
+        },
+        forms: vec![form()],
+    }
+}
+
+fn form() -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Flops,
+        headline: Some("l4,b1,s64,h8,d64,f1024"),
+        shapes,
+        awkward: &["l1,b1,s1,h1,d1,f1", "l2,b3,s5,h2,d3,f7", "l3,b3,s34,h2,d36,f136", "l2,b2,s65,h1,f132"],
+        huge: &[],
+        buffers,
+        cost,
+        tolerance: |p, output| tolerance(p, output, 1.0),
+        reference: Reference { row_cost, rows },
+        setup: Some(|p, caps| in_layers(p, &layer(p).setup(caps, &[]))),
+        host: Some(host),
+        variants: vec![
+            Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
+                program(p, caps, "unfused")
+            }),
+            Variant::kernel(
+                "fused",
+                "layers with queries, keys and values by one product, no score matrix, sums normalised as they are made, \
+                 biases and GELU done to sums in registers",
+                |p, caps| program(p, caps, "fused"),
+            )
+            .available(|p, caps| layer(p).available("fused", caps)),
+            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+                program(p, caps, "mma")
+            })
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| layer(p).available("mma", caps)),
+            Variant::kernel("vendor", "the same with products by the vendor's library, cuBLASLt", |p, caps| {
+                program(p, caps, "vendor")
+            })
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| layer(p).available("vendor", caps)),
+        ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        fallback: &["mma", "fused", "unfused"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+/// Few layers for every device, and all of the vision tower where memory and the reference's time allow.
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["l4,b1,s64,h8,d64,f1024", "l2,b1", "l2,b8"],
+        _ => &["l4,b1,s64,h8,d64,f1024", "b1", "b8", "b128"],
+    }
+}
+
+/// One of its layers.
+fn layer(p: &Problem) -> Inner {
+    let shape = format!("b{},s{},h{},d{},f{}", p["b"], p["s"], p["h"], p["d"], p["f"]);
+    Inner::new("encoder_layer", Direction::Fwd, &shape, p.dtype)
+}
+
+/// What a layer calls `x` and `out`, and what all layers have of their own, in the buffers of layer `at`.
+fn of_layer(p: &Problem, name: &'static str, at: u64) -> &'static str {
+    match name {
+        "x" if at == 0 => "x",
+        "x" => numbered("out", at - 1),
+        "out" if at + 1 == p["l"] => "out",
+        name => numbered(name, at),
+    }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let specs = layer(p).problem().buffers();
+    let (x, own) = specs.split_first().expect("the layer's rows come first");
+    let named = |at: u64| {
+        own.iter().map(move |spec| {
+            let role = match spec.role {
+                Role::Output { .. } if at + 1 < p["l"] => Role::Scratch,
+                role => role,
+            };
+            BufferSpec { name: of_layer(p, spec.name, at), role, ..spec.clone() }
+        })
+    };
+    let (inputs, others): (Vec<BufferSpec>, Vec<BufferSpec>) =
+        (0..p["l"]).flat_map(named).partition(|spec| spec.role.fill().is_some());
+    std::iter::once(x.clone()).chain(inputs).chain(others).collect()
+}
+
+/// What an input of the layer is among those of all layers.
+fn input_of(at: usize, buffer: usize) -> usize {
+    at * LEARNED.len() + buffer
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (inner, layers) = (layer(p), p["l"]);
+    let of_layer = inner.problem().cost();
+    // Rows are read by the first layer, and written by the last.
+    let rows = inner.problem().bytes(|spec| spec.name == "x").0;
+    Cost::new(layers * of_layer.flops.0, rows + layers * (of_layer.read.0 - rows), of_layer.written.0)
+}
+
+/// The checked buffers: weights and then biases side by side of each layer, and the result.
+fn is_result(p: &Problem, output: usize) -> bool {
+    output as u64 == 2 * p["l"]
+}
+
+/// For rows that are so many times as large as seeded ones.
+fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
+    match is_result(p, output) {
+        true => tolerance::of_result(p, scale),
+        false => Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "copied" },
+    }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "no inputs: the first norm divides by the root of ε, and all rows are alike in every layer",
+            applies: any,
+            fills: |_| vec![("x", zero)],
+            tolerance: |p, output| tolerance(p, output, 1.0),
+        },
+        Hard {
+            name: "equal",
+            about: "all elements alike, which the first norm makes zeros of",
+            applies: any,
+            fills: |_| vec![("x", one)],
+            tolerance: |p, output| tolerance(p, output, 1.0),
+        },
+        Hard {
+            name: "large",
+            about: "a residual stream 64 times as large, beside which all that layers add is small",
+            applies: any,
+            fills: |_| vec![("x", |shape: &Shape, draw| 64.0 * items(shape, draw))],
+            tolerance: |p, output| tolerance(p, output, 64.0),
+        },
+    ]
+}
+
+/// All rows of all layers are there before the first is asked for: what is left is to copy one.
+fn row_cost(p: &Problem, output: usize) -> u64 {
+    if is_result(p, output) { width(p) } else { 1 }
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let (c, s, inner) = (width(p), p["s"], layer(p));
+    let layer = layer_of(inner.problem());
+    let mut items =
+        Items::of(inputs, &[X], [p["b"], s * c], |item, _| inputs.values(X, item * s * c..(item + 1) * s * c));
+    for at in 0..p["l"] as usize {
+        let of = parameters(|buffer| inputs.values(input_of(at, buffer), ..));
+        items = items.map(|x| layer.forward(&x, &of, None).out);
+    }
+    Box::new(move |output, row, out| match (is_result(p, output), output / 2, output % 2) {
+        (true, ..) => out.copy_from_slice(&items.item(row / s)[(row % s * c) as usize..][..c as usize]),
+        (false, at, 0) => row_beside(p, inputs, input_of(at, WQ), row, out),
+        (false, at, _) => row_beside(p, inputs, input_of(at, BQ), 0, out),
+    })
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (elements, inner) = ((p["s"] * width(p)) as usize, layer(p));
+    let layer = layer_of(inner.problem());
+    let mut rows = inputs[X].f32().to_vec();
+    for at in 0..p["l"] as usize {
+        let of = parameters(|buffer| inputs[input_of(at, buffer)].f32().to_vec());
+        for item in rows.chunks_exact_mut(elements) {
+            item.copy_from_slice(&layer.forward(item, &of, None).out);
+        }
+    }
+    outputs[0].copy_from_slice(&rows);
+}
+
+/// Stages of a layer for each layer, on buffers of its own.
+fn in_layers(p: &Problem, stages: &[Stage]) -> Program {
+    let inner = layer(p);
+    let specs = inner.problem().buffers();
+    let of = |at: u64| {
+        let names: Vec<_> = specs.iter().map(|spec| (spec.name, of_layer(p, spec.name, at))).collect();
+        let named = move |stage: &Stage| {
+            let label = format!("layer{at}_{}", stage.label);
+            stage.clone().on_buffers(&names).called(label)
+        };
+        stages.iter().map(named)
+    };
+    Program { stages: (0..p["l"]).flat_map(of).collect() }
+}
+
+fn program(p: &Problem, caps: &Caps, variant: &str) -> Program {
+    in_layers(p, &layer(p).stages(variant, caps, &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::attention_block::row_count;
+    use super::*;
+    use crate::suite::{Case, Scratch};
+    use crate::testing::mock::caps;
+
+    const LAYER: &str = "b2,s5,h2,d8,f16";
+
+    fn case(layers: u64, variant: &str) -> Case {
+        format!("encoder/fwd/l{layers},{LAYER}/f32/{variant}").parse().expect("valid")
+    }
+
+    #[test]
+    fn stages_are_the_layers_on_buffers_of_each_layer() {
+        for variant in ["unfused", "fused"] {
+            let (case, one) = (case(3, variant), format!("encoder_layer/fwd/{LAYER}/f32/{variant}"));
+            let of_layer = one.parse::<Case>().expect("valid").program(&caps()).expect("a kernel variant").stages;
+            let whole = case.program(&caps()).expect("a kernel variant").stages;
+            assert_eq!(whole.len(), 3 * of_layer.len());
+            for (at, stages) in (0..).zip(whole.chunks_exact(of_layer.len())) {
+                for (stage, one) in stages.iter().zip(&of_layer) {
+                    assert_eq!((&stage.work, stage.component), (&one.work, one.component));
+                    assert_eq!(stage.label, format!("layer{at}_{}", one.label));
+                    let expected = |name: &'static str| match (name, at) {
+                        ("x", 0) => "x".to_owned(),
+                        ("x", at) => format!("out_{}", at - 1),
+                        ("out", 2) => "out".to_owned(),
+                        (name, at) => format!("{name}_{at}"),
+                    };
+                    let named = one.args.iter().map(|arg| expected(arg.buffer));
+                    assert!(named.eq(stage.args.iter().map(|arg| arg.buffer)), "{}", stage.label);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn scratch_takes_no_more_memory_for_more_layers() {
+        let arena = |layers: u64| {
+            let case = case(layers, "unfused");
+            let program = case.program(&caps()).expect("a kernel variant");
+            Scratch::of(&program, &case.problem.buffers(), case.problem.dtype).arena
+        };
+        assert_eq!(arena(3), arena(27));
+    }
+
+    /// The first so many layers are the same, whatever follows them: a result without the last is what forgetting it would give.
+    #[test]
+    fn a_tolerance_shows_whether_every_layer_went_in() {
+        for (dtype, shown) in [(DType::F32, 0.99), (DType::F16, 0.8), (DType::BF16, 0.2)] {
+            let result = |layers: u64| {
+                let Case { problem, .. } = case(layers, "fused");
+                let problem = Problem { dtype, ..problem };
+                let (inputs, c) = (problem.inputs(1), width(&problem) as usize);
+                let mut out = vec![0.0; row_count(&problem) as usize * c];
+                let row_of = rows(&problem, &inputs);
+                (0..).zip(out.chunks_exact_mut(c)).for_each(|(row, out)| row_of(2 * layers as usize, row, out));
+                (out, tolerance(&problem, 2 * layers as usize, 1.0))
+            };
+            let ((whole, allowed), (without, _)) = (result(27), result(26));
+            let seen = |(a, b): (&f64, &f64)| (a - b).abs() > allowed.abs + allowed.rel * a.abs();
+            let share = whole.iter().zip(&without).filter(|pair| seen(*pair)).count() as f64 / whole.len() as f64;
+            assert!(share > shown, "{dtype:?}: {share}");
+        }
+    }
+}
