@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Numbers are below this, so that texts which are never given back are few.
-pub const MOST_NUMBERED: u64 = 64;
+pub const MOST_NUMBERED: u64 = 128;
 
 /// The text `name_number`, made once for all who ask for it.
 ///
@@ -24,7 +24,7 @@ mod tests {
 
     #[test]
     fn a_name_is_made_once_for_each_number() {
-        assert_eq!((numbered("w1", 0), numbered("w1", 63), numbered("w2", 0)), ("w1_0", "w1_63", "w2_0"));
+        assert_eq!((numbered("w1", 0), numbered("w1", 127), numbered("w2", 0)), ("w1_0", "w1_127", "w2_0"));
         assert!(std::ptr::eq(numbered("w1", 7), numbered("w1", 7)));
     }
 }

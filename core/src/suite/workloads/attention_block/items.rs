@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::suite::{Draw, Inputs};
 
 /// Items that differ. Whatever mixes up neighbours is seen; a shape with fewer has none that are alike.
-const DIFFERENT: u64 = 2;
+pub(in crate::suite) const DIFFERENT: u64 = 2;
 
 /// Normal numbers for items of so many elements.
 pub(in crate::suite) fn normal_items(draw: Draw, elements: u64) -> f64 {
@@ -57,9 +57,9 @@ impl<T> Items<T> {
         Items { places, known: firsts.into_iter().zip(counts).map(|(item, count)| make(item, count)).collect() }
     }
 
-    /// What is made of what is known, once for those that are alike.
-    pub(in crate::suite) fn map<U>(self, make: impl FnMut(T) -> U) -> Items<U> {
-        Items { places: self.places, known: self.known.into_iter().map(make).collect() }
+    /// What is known, once for those that are alike: to go on with.
+    pub(in crate::suite) fn known_mut(&mut self) -> &mut [T] {
+        &mut self.known
     }
 
     /// What is known of an item.

@@ -8,6 +8,8 @@
 //! their layer's number. What a layer leaves for the next is scratch, as is all that its stages leave for each other: no
 //! memory is held for longer than a layer needs it, so that scratch takes about as much as a single layer's.
 //!
+//! Both directions are one program, which keeps what layers are given and makes the rest anew on the way back: see `both`.
+//!
 //! Operations: those of the layer, times their number.
 
 use super::attention_block::items::Items;
@@ -19,6 +21,7 @@ use crate::suite::{
     Preset, Problem, Program, Rate, Reference, Role, Rows, Shape, Stage, Tolerance, Variant, Workload, numbered,
 };
 
+mod both;
 mod tolerance;
 
 const X: usize = 0;
@@ -41,12 +44,18 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| match shape["l"] {
-            0..=MOST_NUMBERED => super::encoder_layer::indexed(shape),
-            layers => Err(format!("at most {MOST_NUMBERED} layers have names for their buffers, not {layers}")),
+            0..=MOST_LAYERS => super::encoder_layer::indexed(shape),
+            layers => Err(format!("at most {MOST_LAYERS} layers have names for their buffers, not {layers}")),
         },
-        forms: vec![form()],
+        forms: vec![form(), both::form()],
     }
 }
+
+/// Layers are numbered on the way through them, and again on the way back.
+const MOST_LAYERS: u64 = MOST_NUMBERED / 2;
+
+/// Shapes that step over the edges of tiles, heads and rows of every part; one of more items than differ.
+const AWKWARD: &[&str] = &["l1,b1,s1,h1,d1,f1", "l2,b3,s5,h2,d3,f7", "l3,b3,s34,h2,d36,f136", "l2,b2,s65,h1,f132"];
 
 fn form() -> Form {
     Form {
@@ -54,13 +63,13 @@ fn form() -> Form {
         rate: Rate::Flops,
         headline: Some("l4,b1,s64,h8,d64,f1024"),
         shapes,
-        awkward: &["l1,b1,s1,h1,d1,f1", "l2,b3,s5,h2,d3,f7", "l3,b3,s34,h2,d36,f136", "l2,b2,s65,h1,f132"],
+        awkward: AWKWARD,
         huge: &[],
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, output, 1.0),
         reference: Reference { row_cost, rows },
-        setup: Some(|p, caps| in_layers(p, &layer(p).setup(caps, &[]))),
+        setup: Some(setup),
         host: Some(host),
         variants: vec![
             Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
@@ -100,10 +109,19 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
     }
 }
 
-/// One of its layers.
+/// One of its layers, in the same direction.
 fn layer(p: &Problem) -> Inner {
+    layer_in(p, p.direction)
+}
+
+/// One of its layers in the forward pass, which both directions begin with.
+fn forward_layer(p: &Problem) -> Inner {
+    layer_in(p, Direction::Fwd)
+}
+
+fn layer_in(p: &Problem, direction: Direction) -> Inner {
     let shape = format!("b{},s{},h{},d{},f{}", p["b"], p["s"], p["h"], p["d"], p["f"]);
-    Inner::new("encoder_layer", Direction::Fwd, &shape, p.dtype)
+    Inner::new("encoder_layer", direction, &shape, p.dtype)
 }
 
 /// What a layer calls `x` and `out`, and what all layers have of their own, in the buffers of layer `at`.
@@ -117,7 +135,7 @@ fn of_layer(p: &Problem, name: &'static str, at: u64) -> &'static str {
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
-    let specs = layer(p).problem().buffers();
+    let specs = forward_layer(p).problem().buffers();
     let (x, own) = specs.split_first().expect("the layer's rows come first");
     let named = |at: u64| {
         own.iter().map(move |spec| {
@@ -139,7 +157,7 @@ fn input_of(at: usize, buffer: usize) -> usize {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let (inner, layers) = (layer(p), p["l"]);
+    let (inner, layers) = (forward_layer(p), p["l"]);
     let of_layer = inner.problem().cost();
     // Rows are read by the first layer, and written by the last.
     let rows = inner.problem().bytes(|spec| spec.name == "x").0;
@@ -197,13 +215,20 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         Items::of(inputs, &[X], [p["b"], s * c], |item, _| inputs.values(X, item * s * c..(item + 1) * s * c));
     for at in 0..p["l"] as usize {
         let of = parameters(|buffer| inputs.values(input_of(at, buffer), ..));
-        items = items.map(|x| layer.forward(&x, &of, None).out);
+        items.known_mut().iter_mut().for_each(|x| *x = layer.forward(x, &of, None).out);
     }
-    Box::new(move |output, row, out| match (is_result(p, output), output / 2, output % 2) {
-        (true, ..) => out.copy_from_slice(&items.item(row / s)[(row % s * c) as usize..][..c as usize]),
-        (false, at, 0) => row_beside(p, inputs, input_of(at, WQ), row, out),
-        (false, at, _) => row_beside(p, inputs, input_of(at, BQ), 0, out),
+    Box::new(move |output, row, out| match is_result(p, output) {
+        true => out.copy_from_slice(&items.item(row / s)[(row % s * c) as usize..][..c as usize]),
+        false => copied_row(p, inputs, output, row, out),
     })
+}
+
+/// A row of weights or biases that were copied to lie side by side.
+fn copied_row(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f64]) {
+    match (output / 2, output % 2) {
+        (at, 0) => row_beside(p, inputs, input_of(at, WQ), row, out),
+        (at, _) => row_beside(p, inputs, input_of(at, BQ), 0, out),
+    }
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
@@ -219,42 +244,46 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     outputs[0].copy_from_slice(&rows);
 }
 
-/// Stages of a layer for each layer, on buffers of its own.
+/// Stages of a layer on other buffers: those of layer `at`.
+fn on_layer(stages: &[Stage], at: u64, names: &[(&'static str, &'static str)]) -> impl Iterator<Item = Stage> {
+    stages.iter().map(move |stage| stage.clone().on_buffers(names).called(format!("layer{at}_{}", stage.label)))
+}
+
+/// Stages of the forward pass of a layer for each layer.
 fn in_layers(p: &Problem, stages: &[Stage]) -> Program {
-    let inner = layer(p);
-    let specs = inner.problem().buffers();
+    let specs = forward_layer(p).problem().buffers();
     let of = |at: u64| {
         let names: Vec<_> = specs.iter().map(|spec| (spec.name, of_layer(p, spec.name, at))).collect();
-        let named = move |stage: &Stage| {
-            let label = format!("layer{at}_{}", stage.label);
-            stage.clone().on_buffers(&names).called(label)
-        };
-        stages.iter().map(named)
+        on_layer(stages, at, &names).collect::<Vec<_>>()
     };
     Program { stages: (0..p["l"]).flat_map(of).collect() }
 }
 
+/// Weights and biases of queries, keys and values side by side.
+fn setup(p: &Problem, caps: &Caps) -> Program {
+    in_layers(p, &forward_layer(p).setup(caps, &[]))
+}
+
 fn program(p: &Problem, caps: &Caps, variant: &str) -> Program {
-    in_layers(p, &layer(p).stages(variant, caps, &[]))
+    in_layers(p, &forward_layer(p).stages(variant, caps, &[]))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::attention_block::row_count;
     use super::*;
     use crate::suite::{Case, Scratch};
     use crate::testing::mock::caps;
 
-    const LAYER: &str = "b2,s5,h2,d8,f16";
+    const LAYER: &str = "b2,s5,h4,d8,f64";
 
-    fn case(layers: u64, variant: &str) -> Case {
-        format!("encoder/fwd/l{layers},{LAYER}/f32/{variant}").parse().expect("valid")
+    fn case(direction: &str, layers: u64, variant: &str) -> Case {
+        format!("encoder/{direction}/l{layers},{LAYER}/f32/{variant}").parse().expect("valid")
     }
 
     #[test]
     fn stages_are_the_layers_on_buffers_of_each_layer() {
         for variant in ["unfused", "fused"] {
-            let (case, one) = (case(3, variant), format!("encoder_layer/fwd/{LAYER}/f32/{variant}"));
+            let (case, one) = (case("fwd", 3, variant), format!("encoder_layer/fwd/{LAYER}/f32/{variant}"));
             let of_layer = one.parse::<Case>().expect("valid").program(&caps()).expect("a kernel variant").stages;
             let whole = case.program(&caps()).expect("a kernel variant").stages;
             assert_eq!(whole.len(), 3 * of_layer.len());
@@ -276,32 +305,49 @@ mod tests {
     }
 
     #[test]
-    fn scratch_takes_no_more_memory_for_more_layers() {
-        let arena = |layers: u64| {
-            let case = case(layers, "unfused");
-            let program = case.program(&caps()).expect("a kernel variant");
-            Scratch::of(&program, &case.problem.buffers(), case.problem.dtype).arena
-        };
-        assert_eq!(arena(3), arena(27));
+    fn a_layer_takes_no_memory_but_for_the_rows_that_the_way_back_begins_with() {
+        const ROWS: u64 = 2 * 5 * 32 * 4;
+        for (direction, rows) in [("fwd", 0), ("fwd+bwd", ROWS)] {
+            let arena = |layers: u64| {
+                let case = case(direction, layers, "unfused");
+                let program = case.program(&caps()).expect("a kernel variant");
+                Scratch::of(&program, &case.problem.buffers(), case.problem.dtype).arena
+            };
+            assert_eq!(arena(27) - arena(3), 24 * rows, "{direction}");
+        }
     }
 
-    /// The first so many layers are the same, whatever follows them: a result without the last is what forgetting it would give.
+    /// The first so many layers are the same, whatever follows them: without the last, results are what forgetting it would give.
     #[test]
-    fn a_tolerance_shows_whether_every_layer_went_in() {
-        for (dtype, shown) in [(DType::F32, 0.99), (DType::F16, 0.8), (DType::BF16, 0.2)] {
-            let result = |layers: u64| {
-                let Case { problem, .. } = case(layers, "fused");
-                let problem = Problem { dtype, ..problem };
-                let (inputs, c) = (problem.inputs(1), width(&problem) as usize);
-                let mut out = vec![0.0; row_count(&problem) as usize * c];
-                let row_of = rows(&problem, &inputs);
-                (0..).zip(out.chunks_exact_mut(c)).for_each(|(row, out)| row_of(2 * layers as usize, row, out));
-                (out, tolerance(&problem, 2 * layers as usize, 1.0))
-            };
-            let ((whole, allowed), (without, _)) = (result(27), result(26));
-            let seen = |(a, b): (&f64, &f64)| (a - b).abs() > allowed.abs + allowed.rel * a.abs();
-            let share = whole.iter().zip(&without).filter(|pair| seen(*pair)).count() as f64 / whole.len() as f64;
-            assert!(share > shown, "{dtype:?}: {share}");
+    fn tolerances_show_whether_every_layer_went_in() {
+        let results = |direction: &str, layers: u64, dtype: DType, outputs: &std::ops::Range<usize>| {
+            let Case { problem, .. } = case(direction, layers, "fused");
+            let problem = Problem { dtype, ..problem };
+            let (inputs, specs, checked) = (problem.inputs(1), problem.buffers(), problem.outputs());
+            let row_of = (problem.form().reference.rows)(&problem, &inputs);
+            let mut found = Vec::new();
+            for output in outputs.clone().map(|output| 2 * layers as usize + output) {
+                let (spec, allowed) = (&specs[checked[output]], inputs.tolerance(&problem, output));
+                let columns = spec.role.row_len().expect("checked") as usize;
+                let mut all = vec![0.0; spec.len as usize];
+                (0..).zip(all.chunks_exact_mut(columns)).for_each(|(row, out)| row_of(output, row, out));
+                found.extend(all.into_iter().map(|value| (value, allowed)));
+            }
+            found
+        };
+        // The result; and behind it gradients of the rows and of what the first layer learns.
+        for (direction, layers, outputs, shown) in
+            [("fwd", 27, 0..1, [0.99, 0.8, 0.2]), ("fwd+bwd", 3, 1..14, [0.9, 0.5, 0.05])]
+        {
+            for (dtype, shown) in [DType::F32, DType::F16, DType::BF16].into_iter().zip(shown) {
+                let whole = results(direction, layers, dtype, &outputs);
+                let without = results(direction, layers - 1, dtype, &outputs);
+                let seen = |((a, allowed), (b, _)): (&(f64, Tolerance), &(f64, Tolerance))| {
+                    (a - b).abs() > allowed.abs + allowed.rel * a.abs()
+                };
+                let share = whole.iter().zip(&without).filter(|pair| seen(*pair)).count() as f64 / whole.len() as f64;
+                assert!(share > shown, "{direction} {dtype:?}: {share}");
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use super::super::linear::stages::By;
 use super::backward::{self, DX, Known, gradients, host_passes, known, remembered, upstream};
 use super::backward_stages::{self, available};
 use super::dropout;
-use super::forward::{self, fusable, remembering};
+use super::forward::{self, MLP, fusable, remembering};
 use super::{BQ, BQKV, WQ, WQKV, cost as cost_of_forward, inputs, kept, side_by_side_buffers};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::{
@@ -141,6 +141,22 @@ fn step(there: Program, back: Program) -> Program {
         stage.called(label)
     });
     Program { stages: there.into_iter().chain(back).collect() }
+}
+
+/// Both directions without the result, from an item's rows alone, as in the backward pass of an encoder that keeps no more of each
+/// layer: what comes before the MLP is made anew, and of the MLP what the backward pass makes anew anyway. Every step is a stage, or
+/// else the fused forms multiply in this way.
+pub(in crate::suite) fn checkpointed(p: &Problem, caps: &Caps, by: Option<By>) -> Program {
+    let (there, back) = match by {
+        None => (forward::unfused(p, caps), backward_stages::unfused_with(p, caps, false)),
+        Some(by) => (forward::fused(p, caps, by), backward_stages::fused(p, caps, by)),
+    };
+    let before_mlp = there.stages.into_iter().take_while(|stage| stage.component != Some(MLP));
+    let again = before_mlp.map(|stage| {
+        let label = format!("again_{}", stage.label);
+        stage.called(label)
+    });
+    step(Program { stages: again.collect() }, back)
 }
 
 fn possible(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {

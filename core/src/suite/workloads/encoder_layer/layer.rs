@@ -56,15 +56,15 @@ pub(in crate::suite) struct Passed<T> {
 }
 
 /// Gradients of an item.
-pub(super) struct Gradients<T> {
-    pub(super) dx: Vec<T>,
+pub(in crate::suite) struct Gradients<T> {
+    pub(in crate::suite) dx: Vec<T>,
     /// Of what the layer learns, in the order in which they are outputs.
-    pub(super) learned: [Vec<T>; 12],
+    pub(in crate::suite) learned: [Vec<T>; 12],
 }
 
 impl<T: Real> Gradients<T> {
     /// Adds those of what the layer learns to sums over items, for so many items.
-    pub(super) fn add_to(&self, sums: &mut [Vec<T>], count: T) {
+    pub(in crate::suite) fn add_to(&self, sums: &mut [Vec<T>], count: T) {
         sums.iter_mut().zip(&self.learned).for_each(|(sums, gradient)| add(sums, count, gradient));
     }
 }
@@ -126,7 +126,12 @@ impl Layer {
     }
 
     /// Gradients for a gradient of an item's result.
-    pub(super) fn backward<T: Real>(self, of: &Parameters<T>, passed: &Passed<T>, dout: &[T]) -> Gradients<T> {
+    pub(in crate::suite) fn backward<T: Real>(
+        self,
+        of: &Parameters<T>,
+        passed: &Passed<T>,
+        dout: &[T],
+    ) -> Gradients<T> {
         let Layer { heads, f } = self;
         let (s, c) = (heads.s, heads.width());
         let dsecond = dropped(dout, &passed.factors, 1);

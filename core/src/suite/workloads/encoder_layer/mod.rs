@@ -16,7 +16,6 @@
 //! products and two and a half times attention's; what is recomputed is not counted, nor is dropout.
 
 use self::dropout::{drops, factor};
-use self::layer::{Layer, Parameters};
 use super::attention_block::heads::Heads;
 use super::attention_block::items::Items;
 use super::attention_block::{BIASES, Rounding, WEIGHTS, items, mixed_error, row_beside, side_by_side, weight, width};
@@ -35,6 +34,9 @@ mod both;
 mod dropout;
 mod forward;
 mod layer;
+
+pub(in crate::suite) use both::checkpointed;
+pub(in crate::suite) use layer::{Layer, Parameters};
 
 /// The inputs that both directions take, in buffer order: the item's rows, and what the layer learns.
 const X: usize = 0;

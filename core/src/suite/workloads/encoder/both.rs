@@ -1,0 +1,240 @@
+//! Both directions as in a training step that keeps of each layer no more than its rows: the forward pass, and then from the last
+//! layer to the first what the backward pass wants of a layer, made anew from them, and its gradients.
+//!
+//! Formula: Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016), with a segment for each layer.
+//! What is made anew is not counted among the operations, as in `encoder_layer`.
+
+use super::super::attention_block::{row_count, width};
+use super::super::encoder_layer::{Layer, Parameters, checkpointed, layer_of, parameters};
+use super::super::linear::stages::By;
+use super::{
+    AWKWARD, Items, LEARNED, X, copied_row, input_of, layer, of_layer, on_layer, setup, tolerance as tolerances,
+};
+use crate::suite::dense::Real;
+use crate::suite::hard::{any, smallest_normal, zero};
+use crate::suite::{
+    BufferSpec, Caps, Cost, Dialect, Direction, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program, Rate,
+    Reference, Role, Rows, Tolerance, Variant, numbered,
+};
+
+/// The form.
+pub(super) fn form() -> Form {
+    Form {
+        direction: Direction::FwdBwd,
+        rate: Rate::Flops,
+        headline: Some("l2,b1,s64,h8,d64,f1024"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance,
+        reference: Reference { row_cost, rows },
+        setup: Some(setup),
+        host: Some(host),
+        variants: vec![
+            Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
+                program(p, caps, "unfused", None)
+            }),
+            Variant::kernel("fused", "the fused form of a layer in both directions", |p, caps| {
+                program(p, caps, "fused", Some(By::Tiles))
+            })
+            .available(|p, caps| layer(p).available("fused", caps)),
+            Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
+                program(p, caps, "mma", Some(By::Mma))
+            })
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| layer(p).available("mma", caps)),
+            Variant::kernel("vendor", "the same with products by the vendor's library, cuBLASLt", |p, caps| {
+                program(p, caps, "vendor", Some(By::Library))
+            })
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| layer(p).available("vendor", caps)),
+        ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
+        fallback: &["mma", "fused", "unfused"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["l2,b1,s64,h8,d64,f1024", "l2,b1", "l2,b8"],
+        _ => &["l2,b1,s64,h8,d64,f1024", "b1", "b8"],
+    }
+}
+
+/// Where the gradient that comes in lies among the inputs: behind what all layers learn.
+fn dout(p: &Problem) -> usize {
+    input_of(p["l"] as usize, 1)
+}
+
+/// What the backward pass of layer `at` calls one of a layer's buffers. Scratch of the forward pass is another: it would have to last
+/// until then.
+fn on_the_way_back(p: &Problem, spec: &BufferSpec, at: u64) -> &'static str {
+    match (spec.name, spec.role) {
+        ("x" | "out", _) => of_layer(p, spec.name, at),
+        ("dout", _) if at + 1 == p["l"] => "dout",
+        ("dout", _) => numbered("dx", at + 1),
+        ("dx", _) if at == 0 => "dx",
+        (name, Role::Scratch) => numbered(name, p["l"] + at),
+        (name, _) => numbered(name, at),
+    }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (specs, mut buffers) = (layer(p).problem().buffers(), super::buffers(p));
+    let upstream = specs.iter().find(|spec| spec.name == "dout").expect("the layer's gradient that comes in");
+    buffers.insert(dout(p), upstream.clone());
+    let made = |spec: &&BufferSpec| spec.name != "out" && matches!(spec.role, Role::Output { .. } | Role::Scratch);
+    for at in 0..p["l"] {
+        buffers.extend(specs.iter().filter(made).map(|spec| {
+            let role = if spec.name == "dx" && at > 0 { Role::Scratch } else { spec.role };
+            BufferSpec { name: on_the_way_back(p, spec, at), role, ..spec.clone() }
+        }));
+    }
+    buffers
+}
+
+fn cost(p: &Problem) -> Cost {
+    let (inner, there) = (layer(p), super::cost(p));
+    let one = inner.problem();
+    let rows = one.bytes(|spec| spec.name == "x").0;
+    // A gradient for each row, and for all that is read beside rows.
+    Cost::new(p["l"] * one.cost().flops.0, there.read.0 + rows, there.written.0 + there.read.0)
+}
+
+/// A checked buffer: what is copied to lie side by side, the result, gradients of the rows, and of what a layer learns.
+enum Checked {
+    Copied,
+    Out,
+    Dx,
+    Learned { layer: usize, which: usize },
+}
+
+/// Gradients of what a layer learns: those of queries, keys and values lie side by side.
+const GRADIENTS: usize = LEARNED.len() - 4;
+
+fn checked(p: &Problem, output: usize) -> Checked {
+    match output.checked_sub(2 * p["l"] as usize) {
+        None => Checked::Copied,
+        Some(0) => Checked::Out,
+        Some(1) => Checked::Dx,
+        Some(more) => Checked::Learned { layer: (more - 2) / GRADIENTS, which: (more - 2) % GRADIENTS },
+    }
+}
+
+fn tolerance(p: &Problem, output: usize) -> Tolerance {
+    match checked(p, output) {
+        Checked::Copied | Checked::Out => super::tolerance(p, output, 1.0),
+        Checked::Dx => tolerances::of_rows(p),
+        Checked::Learned { layer, .. } => tolerances::of_learned(p, layer),
+    }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![Hard {
+        name: "zeros",
+        about: "no gradient: the result is as usual, and every gradient is zero",
+        applies: any,
+        fills: |_| vec![("dout", zero)],
+        tolerance: |p, output| match checked(p, output) {
+            Checked::Copied | Checked::Out => tolerance(p, output),
+            _ => Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "sums of zeros are zero" },
+        },
+    }]
+}
+
+/// All is there before the first row is asked for: what is left is to copy it.
+fn row_cost(p: &Problem, output: usize) -> u64 {
+    match checked(p, output) {
+        Checked::Out | Checked::Dx => width(p),
+        _ => 1,
+    }
+}
+
+/// An item on its way through all layers and back.
+struct Way<T> {
+    /// What each layer is given, and the result.
+    rows: Vec<Vec<T>>,
+    gradient: Vec<T>,
+    /// How many items are alike.
+    count: T,
+}
+
+/// Takes items through all layers and back, and sums the gradients of what layers learn.
+fn there_and_back<T: Real>(
+    layers: usize,
+    layer: Layer,
+    ways: &mut [Way<T>],
+    of: impl Fn(usize) -> Parameters<T>,
+) -> Vec<Vec<Vec<T>>> {
+    for at in 0..layers {
+        let of = of(at);
+        for way in ways.iter_mut() {
+            way.rows.push(layer.forward(&way.rows[at], &of, None).out);
+        }
+    }
+    let mut learned = vec![Vec::new(); layers];
+    for at in (0..layers).rev() {
+        let of = of(at);
+        for way in ways.iter_mut() {
+            let gradients = layer.backward(&of, &layer.forward(&way.rows[at], &of, None), &way.gradient);
+            if learned[at].is_empty() {
+                learned[at] = gradients.learned.iter().map(|gradient| vec![T::zero(); gradient.len()]).collect();
+            }
+            gradients.add_to(&mut learned[at], way.count);
+            way.gradient = gradients.dx;
+        }
+    }
+    learned
+}
+
+fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let (c, s, layers, inner) = (width(p), p["s"], p["l"] as usize, layer(p));
+    let buffers = [X, dout(p)];
+    let mut items = Items::of(inputs, &buffers, [p["b"], s * c], |item, count| {
+        let [x, gradient] = buffers.map(|buffer| inputs.values(buffer, item * s * c..(item + 1) * s * c));
+        Way { rows: vec![x], gradient, count }
+    });
+    let of = |at: usize| parameters(|buffer| inputs.values(input_of(at, buffer), ..));
+    let learned = there_and_back(layers, layer_of(inner.problem()), items.known_mut(), of);
+    Box::new(move |output, row, out| {
+        let way = |row: u64| items.item(row / s);
+        let within = |from: &[f64], out: &mut [f64]| out.copy_from_slice(&from[(row % s * c) as usize..][..c as usize]);
+        match checked(p, output) {
+            Checked::Copied => copied_row(p, inputs, output, row, out),
+            Checked::Out => within(&way(row).rows[layers], out),
+            Checked::Dx => within(&way(row).gradient, out),
+            Checked::Learned { layer, which } => out[0] = learned[layer][which][row as usize],
+        }
+    })
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (layers, elements) = (p["l"] as usize, (row_count(p) / p["b"] * width(p)) as usize);
+    let [x, dout] = [X, dout(p)].map(|buffer| inputs[buffer].f32().chunks_exact(elements));
+    let way = |(x, dout): (&[f32], &[f32])| Way { rows: vec![x.to_vec()], gradient: dout.to_vec(), count: 1.0 };
+    let mut ways: Vec<Way<f32>> = x.zip(dout).map(way).collect();
+    let of = |at: usize| parameters(|buffer| inputs[input_of(at, buffer)].f32().to_vec());
+    let learned = there_and_back(layers, layer_of(layer(p).problem()), &mut ways, of);
+    let [out, dx, gradients @ ..] = outputs else { unreachable!("the result, and gradients") };
+    for ((way, out), dx) in ways.iter().zip(out.chunks_exact_mut(elements)).zip(dx.chunks_exact_mut(elements)) {
+        out.copy_from_slice(&way.rows[layers]);
+        dx.copy_from_slice(&way.gradient);
+    }
+    gradients.iter_mut().zip(learned.iter().flatten()).for_each(|(out, sums)| out.copy_from_slice(sums));
+}
+
+/// The forward pass of a variant, and the way back by a layer's stages that go with it.
+fn program(p: &Problem, caps: &Caps, variant: &str, by: Option<By>) -> Program {
+    let (inner, Program { stages: mut all }) = (layer(p), super::program(p, caps, variant));
+    let (specs, back) = (inner.problem().buffers(), checkpointed(inner.problem(), caps, by).stages);
+    for at in (0..p["l"]).rev() {
+        let names: Vec<_> = specs.iter().map(|spec| (spec.name, on_the_way_back(p, spec, at))).collect();
+        all.extend(on_layer(&back, at, &names));
+    }
+    Program { stages: all }
+}
