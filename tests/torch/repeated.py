@@ -23,6 +23,7 @@ from agree import missing
 ATOMIC = {
     "attention/bwd": {"flash_atomic", "flash_mma"},
     "encoder_layer/bwd": {"mma", "vendor"},
+    "encoder/fwd+bwd": {"mma", "vendor"},
 }
 
 

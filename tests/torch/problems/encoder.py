@@ -17,8 +17,8 @@ CASES = {
         dict.fromkeys(["fwd", "bwd"], ["unfused", "fused", "mma", "vendor"]),
     ),
     "encoder": (
-        ["l3,b3,s37,h2,d33,f65", "l5,b3,s40,h3,d72,f264"],
-        {"fwd": ["unfused", "fused", "mma", "vendor"]},
+        ["l3,b3,s37,h2,d33,f65", "l2,b3,s40,h3,d72,f264"],
+        dict.fromkeys(["fwd", "fwd+bwd"], ["unfused", "fused", "mma", "vendor"]),
     ),
 }
 
@@ -87,26 +87,42 @@ def layer(n, forward, kept, dtype, rng):
     inputs["dout"] = random(rng, inputs["x"].shape, dtype)
 
     def back(dout, **given):
-        found = gradients(lambda **g: [of(**g)[0]], given, learned, [dout])
-        beside = {"dwqkv": [f"w{part}" for part in PARTS], "dbqkv": [f"b{part}" for part in PARTS]}
-        together = {name: torch.cat([found.pop(part) for part in parts], -1) for name, parts in beside.items()}
-        return {f"d{name}": value for name, value in found.items()} | together
+        return named(gradients(lambda **g: [of(**g)[0]], given, learned, [dout]), [""])
 
     return inputs, back
 
 
-def encoder(n, dtype, rng):
+def named(found, layers):
+    """Gradients as outputs, those of queries, keys and values side by side; layers by what stands behind their names."""
+    together = {}
+    for layer in layers:
+        for kind in "wb":
+            parts = [found.pop(f"{kind}{part}{layer}") for part in PARTS]
+            together[f"d{kind}qkv{layer}"] = torch.cat(parts, -1)
+    return {f"d{name}": value for name, value in found.items()} | together
+
+
+def encoder(n, forward, dtype, rng):
     of_layers = [parameters(n, dtype, rng) for _ in range(n["l"])]
     inputs = {"x": random(rng, [n["b"], n["s"], n["h"] * n["d"]], dtype)}
     for at, of_layer in enumerate(of_layers):
         inputs |= {f"{name}_{at}": value for name, value in of_layer.items()}
 
-    def results(x, **given):
+    def of(x, **given):
         for at, of_layer in enumerate(of_layers):
             x, _ = passed(n, x, lambda rows, _: rows, {name: given[f"{name}_{at}"] for name in of_layer})
-        return {"out": x}
+        return x
 
-    return inputs, results
+    if forward:
+        return inputs, lambda **given: {"out": of(**given)}
+    learned = list(inputs)
+    inputs["dout"] = random(rng, inputs["x"].shape, dtype)
+
+    def both(dout, **given):
+        found = gradients(lambda **g: [of(**g)], given, learned, [dout])
+        return {"out": of(**given)} | named(found, [f"_{at}" for at in range(n["l"])])
+
+    return inputs, both
 
 
 def problem(workload, direction, shape, dtype, rng):
@@ -114,5 +130,5 @@ def problem(workload, direction, shape, dtype, rng):
     if workload == "attention_block":
         return block(n, "causal" in words, dtype, rng)
     if workload == "encoder":
-        return encoder(n, dtype, rng)
+        return encoder(n, direction == "fwd", dtype, rng)
     return layer(n, direction == "fwd", "kept" in words, dtype, rng)
