@@ -101,7 +101,7 @@ fn form() -> Form {
     }
 }
 
-/// The fewest and the most layers of a small width, and those of the vision tower.
+/// Few layers for every device, and all of the vision tower where memory and the reference's time allow.
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => &["l4,b1,s64,h8,d64,f1024", "l2,b1", "l2,b8"],
