@@ -25,6 +25,24 @@ fn workloads_are_formatted() {
     assert!(status.expect("rustfmt is installed").success(), "run rustfmt on core/src/suite/workloads");
 }
 
+/// WGSL makes a variable of a loop zero at every turn, whether or not that is written. Chromium 156 does so only where it is
+/// written: elsewhere the variable has what the turn before left in it.
+#[test]
+fn variables_of_loops_say_what_they_begin_with() {
+    let mut found = Vec::new();
+    files(&root().join("shaders/kernels"), &mut found);
+    let mut functions = 0;
+    for path in found {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        for (line, number) in text.lines().zip(1..) {
+            functions += usize::from(line.starts_with("fn "));
+            let inner = line.starts_with("        ") && line.trim_start().starts_with("var ");
+            assert!(!inner || line.contains('='), "{}:{number}: `{}`", path.display(), line.trim());
+        }
+    }
+    assert!(functions > 100, "the texts were not found");
+}
+
 /// Core decides and computes; it has no clock, touches no file, prints nothing and knows no GPU interface.
 #[test]
 fn core_stays_pure() {

@@ -85,7 +85,7 @@ fn attention_decode_split(
     var sums: array<f32, COLUMNS * HELD>;
     for (var first = begin; first < end; first += KEYS) {
         let key = thread / 4u;
-        var product: array<f32, HELD>;
+        var product = array<f32, HELD>();
         if first + key < end {
             let at = place_of(sequence, first + key, key_head);
             if thread % 4u == 0u {

@@ -42,8 +42,8 @@ fn layernorm_backward_row(
         let mine = first + thread / LANES < ROWS;
         let base = row * ROW_PIECES;
         let scale = rstd[row];
-        var normalised: array<piece, PIECES>;
-        var gradients: array<piece, PIECES>;
+        var normalised = array<piece, PIECES>();
+        var gradients = array<piece, PIECES>();
         var levels = piece();
         var alongs = piece();
         for (var i = 0u; i < PIECES; i++) {

@@ -93,7 +93,7 @@ fn product_tiled(index: u32, local: vec3<u32>, lane: u32) {
         stage_b(batch, depth, first.x, lane);
         workgroupBarrier();
         for (var d = 0u; d < A_ROW; d++) {
-            var right: array<vec4<f32>, ROWS>;
+            var right = array<vec4<f32>, ROWS>();
             for (var i = 0u; i < ROWS; i++) {
                 right[i] = b_tile[(d * 4u + i % 4u) * B_ROW + local.x + i / 4u * 16u];
             }

@@ -39,8 +39,8 @@ fn rmsnorm_backward_row(
         let mine = first + thread / LANES < ROWS;
         let base = row * ROW_PIECES;
         let scale = rstd[row];
-        var normalised: array<piece, PIECES>;
-        var gradients: array<piece, PIECES>;
+        var normalised = array<piece, PIECES>();
+        var gradients = array<piece, PIECES>();
         var alongs = piece();
         for (var i = 0u; i < PIECES; i++) {
             let at = base + min(lane + i * LANES, ROW_PIECES - 1u);

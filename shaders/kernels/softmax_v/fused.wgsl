@@ -53,7 +53,7 @@ fn softmax_v_fused(
     var sums: array<vec4<f32>, 4u * COLUMNS>;
 
     for (var first = 0u; first < T; first += KEYS) {
-        var mine: array<f32, OF_LANE>;
+        var mine = array<f32, OF_LANE>();
         var highest = LOWEST;
         for (var i = 0u; i < OF_LANE; i++) {
             let j = first + part + i * LANES;
