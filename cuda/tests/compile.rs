@@ -223,6 +223,18 @@ fn parameters_are_the_arguments_of_the_stage() {
                 for found in found {
                     let found: Vec<String> =
                         found.iter().map(|p| p.replace("elem*", &format!("{}*", name(elem)))).collect();
+                    let shares = |arg: &Arg| stage.args.iter().filter(|other| other.buffer == arg.buffer).count() > 1;
+                    for (parameter, arg) in found.iter().zip(&stage.args) {
+                        let alone = parameter.contains("__restrict__");
+                        assert!(!(alone && shares(arg)), "{case}: {parameter} of {} is not alone", kernel.entry);
+                    }
+                    // Whoever may share a buffer in one stage does not say in any that it is alone.
+                    let whole = |(found, want): (&String, String)| match found.contains("__restrict__") {
+                        true => want,
+                        false => want.replace(" __restrict__", ""),
+                    };
+                    assert_eq!(found.len(), want.len(), "{case}: parameters of {} in {file}", kernel.entry);
+                    let want: Vec<String> = found.iter().zip(want.clone()).map(whole).collect();
                     assert_eq!(found, want, "{case}: parameters of {} in {file}", kernel.entry);
                 }
             }
