@@ -225,6 +225,27 @@ impl Stages<'_> {
             .costing(Cost::new(operations * elements, reads * whole + self.bytes(columns), whole))
     }
 
+    /// A product over many rows, stored as [`Stored::Tn`], that has few elements: workgroups for parts of the rows, whose results a
+    /// second stage adds up. Parts lie in `parts`, as many as [`parts_of_rows`], and in the element type: for f32.
+    pub(in crate::suite) fn over_rows(
+        self,
+        product: Product,
+        [a, b, c]: [&'static str; 3],
+        parts: &'static str,
+    ) -> Vec<Stage> {
+        let count = parts_of_rows(product);
+        if count == 1 {
+            return vec![self.product(product, [a, b, c]).called(c)];
+        }
+        let columns = product.m * product.n;
+        // Parts of the rows lie one behind the other, as the matrices of a batch do.
+        let of_parts = Product { k: product.k / count, ..product }.batch(count);
+        let sum = sum_of_parts(count, columns, self.caps, "rmsnorm/parts", "rmsnorm_parts")
+            .consts(&[("COLUMNS", columns as u32)])
+            .args([("parts", parts, Read), ("dgamma", c, Write)]);
+        vec![self.product(of_parts, [a, b, parts]).called(format!("{c}_parts")), sum.called(c)]
+    }
+
     /// Sums of the columns of a matrix, in parts that lie in the buffer `parts`: see [`most_parts`].
     pub(in crate::suite) fn columns(
         self,
@@ -257,7 +278,41 @@ const DOWN: u64 = 8;
 const UNITS: u64 = 128;
 const GROUPS_PER_UNIT: u64 = 8;
 
+/// Parts of its rows in which a product over them is made: a power of two that divides them, so that every part has as many.
+pub(in crate::suite) fn parts_of_rows(product: Product) -> u64 {
+    /// Small tiles of all parts, and the fewest rows that are worth a part.
+    const TILES: u64 = 512;
+    const FEWEST: u64 = 32;
+    let most = (TILES / product.tiles(64)).min(product.k / FEWEST);
+    [64, 32, 16, 8, 4, 2].into_iter().find(|parts| *parts <= most && product.k.is_multiple_of(*parts)).unwrap_or(1)
+}
+
 /// Most parts that the sums of the columns of so many rows are made in.
 pub(in crate::suite) fn most_parts(rows: u64) -> u64 {
     rows.div_ceil(DOWN).min(512)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::Stored;
+    use crate::testing::mock::caps;
+
+    #[test]
+    fn products_over_rows_are_made_in_parts_of_as_many_rows() {
+        let caps = caps();
+        let made = Stages { dtype: DType::F32, caps: &caps, by: By::Tiles };
+        // Few elements and many rows; too few rows; rows that nothing divides; elements enough for the device.
+        for ([m, n, rows], parts) in
+            [([64, 256, 65_536], 64), ([64, 2, 96], 2), ([64, 256, 4097], 1), ([2048, 2048, 65_536], 1)]
+        {
+            let product = Product::new(m, n, rows).stored(Stored::Tn);
+            assert_eq!(parts_of_rows(product), parts, "{product:?}");
+            let stages = made.over_rows(product, ["a", "b", "c"], "parts");
+            assert_eq!(stages.len(), if parts == 1 { 1 } else { 2 });
+            assert_eq!(stages[0].cost.flops.0, product.flops(), "every row once");
+            let last = stages.last().expect("one");
+            assert_eq!((&*last.label, last.args.last().map(|arg| arg.buffer)), ("c", Some("c")));
+        }
+    }
 }

@@ -87,8 +87,8 @@ fn form() -> Form {
             ),
             Variant::kernel(
                 "fused",
-                "features summed by their owners without atomics; biases, GELU and its slope done to sums in registers; the loss in one \
-                 pass, and one stage of the optimiser for each parameter",
+                "features summed by their owners without atomics; biases, GELU and its slope done to sums in registers; gradients of \
+                 weights by parts of the samples; the loss in one pass, and one stage of the optimiser for each parameter",
                 stages::fused,
             ),
         ],
@@ -205,6 +205,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::output("loss", Elem::F32, &[1]),
         BufferSpec::scratch("hashed", Elem::F32, &[n, d]),
         BufferSpec::scratch("parts", Elem::F32, &[most_parts(n), f.max(HEADS)]),
+        BufferSpec::scratch("weight_parts", Elem::F32, &[stages::weight_parts(p)]),
         stages::loss(p, Direction::Fwd).scratch("parts", "loss_parts"),
     ]);
     let widths =

@@ -2,7 +2,7 @@
 //! gradient over samples that a sort has put side by side.
 
 use super::super::gelu;
-use super::super::linear::stages::{By, Stages, Then};
+use super::super::linear::stages::{By, Stages, Then, parts_of_rows};
 use super::{HEADS, NAMES, features, lengths};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
@@ -107,6 +107,17 @@ fn predicted(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     }
 }
 
+/// The products over all samples that are the gradients of both weights.
+fn of_weights(p: &Problem) -> [Product; 2] {
+    let (n, d, f) = (p["n"], p["d"], p["f"]);
+    [Product::new(d, f, n), Product::new(f, HEADS, n)].map(|product| product.stored(Stored::Tn))
+}
+
+/// Elements of the parts in which they are made, one behind the other.
+pub(super) fn weight_parts(p: &Problem) -> u64 {
+    of_weights(p).map(|product| parts_of_rows(product) * product.m * product.n).into_iter().max().unwrap_or(0)
+}
+
 /// From the gradient of the predictions to those of all that is learned.
 fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
     let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
@@ -117,7 +128,12 @@ fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
         [first.called(format!("{to}_parts")), second.called(to)]
     };
     let through = Product::new(n, f, HEADS).stored(Stored::Nt);
-    let mut all = vec![product(Product::new(f, HEADS, n).stored(Stored::Tn), ["hidden", "dpred", "dw2"])];
+    let [of_w1, of_w2] = of_weights(p);
+    let weight = |gradient: Product, names: [&'static str; 3]| match fused {
+        true => made.over_rows(gradient, names, "weight_parts"),
+        false => vec![product(gradient, names)],
+    };
+    let mut all = weight(of_w2, ["hidden", "dpred", "dw2"]);
     all.extend(sums(HEADS, "dpred", "db2"));
     match fused {
         true => all.push(made.fused(through, Then::Slope, ["dpred", "w2", "dpre"], &["pre", "hidden"]).called("dpre")),
@@ -126,7 +142,7 @@ fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
             all.push(gelu::backward_stage(n * f, p.dtype, caps, ["pre", "dhidden", "dpre"]).called("dpre"));
         }
     }
-    all.push(product(Product::new(d, f, n).stored(Stored::Tn), ["x", "dpre", "dw1"]));
+    all.extend(weight(of_w1, ["x", "dpre", "dw1"]));
     all.extend(sums(f, "dpre", "db1"));
     all.push(product(Product::new(n, d, f).stored(Stored::Nt), ["dpre", "w1", "dx"]));
     all.push(scatter(p));
