@@ -52,6 +52,11 @@ pub fn subnormal(p: &Problem) -> Fill {
     }
 }
 
+/// For sums whose terms are all zero.
+pub fn sums_of_zeros(p: &Problem) -> Tolerance {
+    Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "sums of zeros are zero" }
+}
+
 /// The smallest normal number of the case's type. A device may take anything smaller for zero, so that sums of so many
 /// terms are defined up to so many times this.
 pub fn smallest_normal(p: &Problem) -> f64 {

@@ -14,7 +14,7 @@ use super::super::linear::stages::{By, Then, most_parts};
 use super::{
     AWKWARD, B1, W1, W2, X, activated, argument, bytes, inputs, kept, middle, normal, products, stages, sum_error,
 };
-use crate::suite::hard::{any, smallest_normal, zero};
+use crate::suite::hard::{any, smallest_normal, sums_of_zeros, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
     Program, Rate, Reference, Rows, Stage, Stored, Tolerance, Variant, dense,
@@ -154,7 +154,7 @@ fn hard_sets() -> Vec<Hard> {
             fills: |_| vec![("dout", zero)],
             tolerance: |p, output| match checked(p, output) {
                 PRE => tolerance(p, output, 1.0),
-                _ => Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "sums of zeros are zero" },
+                _ => sums_of_zeros(p),
             },
         },
         Hard {
