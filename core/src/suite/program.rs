@@ -297,6 +297,12 @@ impl Stage {
         Stage { label: label.into(), ..self }
     }
 
+    /// Under a name made of the one that it has.
+    pub fn renamed(self, name: impl FnOnce(&str) -> String) -> Stage {
+        let label = name(&self.label);
+        self.called(label)
+    }
+
     /// As a part of this component.
     pub fn of(self, component: &'static str) -> Stage {
         Stage { component: Some(component), ..self }

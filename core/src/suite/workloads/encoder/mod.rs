@@ -246,7 +246,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 
 /// Stages of a layer on other buffers: those of layer `at`.
 fn on_layer(stages: &[Stage], at: u64, names: &[(&'static str, &'static str)]) -> impl Iterator<Item = Stage> {
-    stages.iter().map(move |stage| stage.clone().on_buffers(names).called(format!("layer{at}_{}", stage.label)))
+    stages.iter().map(move |stage| stage.clone().on_buffers(names).renamed(|label| format!("layer{at}_{label}")))
 }
 
 /// Stages of the forward pass of a layer for each layer.

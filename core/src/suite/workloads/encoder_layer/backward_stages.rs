@@ -73,7 +73,7 @@ fn norm_backward(p: &Problem, caps: &Caps, which: usize, [x, dout, also, dx]: [&
     let inner = sum_and_norm(p);
     let component = [NORM1, NORM2][which];
     let number = which + 1;
-    let called = |stage: Stage| Stage { label: format!("{}_{number}", stage.label).into(), ..stage }.of(component);
+    let called = |stage: Stage| stage.renamed(|label| format!("{label}_{number}")).of(component);
     inner.stages(inner.best(&["fused", "naive"], caps), caps, &names).into_iter().map(called).collect()
 }
 
@@ -92,8 +92,7 @@ fn of_rows(p: &Problem, caps: &Caps, by: By, [m, n]: [u64; 2], names: [&'static 
 /// The sum of all rows of so many columns.
 fn of_bias(p: &Problem, caps: &Caps, columns: u64, [from, to]: [&'static str; 2]) -> [Stage; 2] {
     let [first, second] = stages(p, caps, By::Tiles).columns([row_count(p), columns], [from, "parts", to]);
-    let label = first.label.clone();
-    [first.called(format!("{label}_{to}")), second.called(to)]
+    [first.renamed(|label| format!("{label}_{to}")), second.called(to)]
 }
 
 /// The MLP, whose argument of GELU is kept or made anew, and the second norm: up to `dsum`, the gradient of the sum.

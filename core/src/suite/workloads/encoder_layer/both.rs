@@ -9,7 +9,7 @@ use super::backward_stages::{self, available};
 use super::dropout;
 use super::forward::{self, MLP, fusable, remembering};
 use super::{BQ, BQKV, WQ, WQKV, cost as cost_of_forward, inputs, kept, side_by_side_buffers};
-use crate::suite::hard::{any, smallest_normal, zero};
+use crate::suite::hard::{any, sums_of_zeros, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate,
     Reference, Rows, Tolerance, Variant,
@@ -107,7 +107,7 @@ fn hard() -> Vec<Hard> {
         fills: |_| vec![("dout", zero)],
         tolerance: |p, output| match output {
             0..=OUT => tolerance(p, output),
-            _ => Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "sums of zeros are zero" },
+            _ => sums_of_zeros(p),
         },
     }]
 }
@@ -136,10 +136,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// One direction behind the other; stages of the same name are told apart.
 fn step(there: Program, back: Program) -> Program {
     let there = keeping_lse(remembering(there.stages));
-    let back = back.stages.into_iter().map(|stage| {
-        let label = format!("backward_{}", stage.label);
-        stage.called(label)
-    });
+    let back = back.stages.into_iter().map(|stage| stage.renamed(|label| format!("backward_{label}")));
     Program { stages: there.into_iter().chain(back).collect() }
 }
 
@@ -152,10 +149,7 @@ pub(in crate::suite) fn checkpointed(p: &Problem, caps: &Caps, by: Option<By>) -
         Some(by) => (forward::fused(p, caps, by), backward_stages::fused(p, caps, by)),
     };
     let before_mlp = there.stages.into_iter().take_while(|stage| stage.component != Some(MLP));
-    let again = before_mlp.map(|stage| {
-        let label = format!("again_{}", stage.label);
-        stage.called(label)
-    });
+    let again = before_mlp.map(|stage| stage.renamed(|label| format!("again_{label}")));
     step(Program { stages: again.collect() }, back)
 }
 

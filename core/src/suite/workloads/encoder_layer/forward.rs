@@ -56,7 +56,7 @@ pub(super) fn normed(p: &Problem, caps: &Caps, [x, out]: [&'static str; 2], whic
     let inner = norm(p);
     let names = [("x", x), ("out", out), parameters[0], parameters[1]];
     let number = which + 1;
-    let called = |stage: Stage| Stage { label: format!("{}_{number}", stage.label).into(), ..stage };
+    let called = |stage: Stage| stage.renamed(|label| format!("{label}_{number}"));
     inner.stages(inner.best(&["row", "naive"], caps), caps, &names).into_iter().map(called).collect()
 }
 

@@ -240,9 +240,7 @@ impl Stages<'_> {
         let columns = product.m * product.n;
         // Parts of the rows lie one behind the other, as the matrices of a batch do.
         let of_parts = Product { k: product.k / count, ..product }.batch(count);
-        let sum = sum_of_parts(count, columns, self.caps, "rmsnorm/parts", "rmsnorm_parts")
-            .consts(&[("COLUMNS", columns as u32)])
-            .args([("parts", parts, Read), ("dgamma", c, Write)]);
+        let sum = self.added_up([count, columns], [parts, c]);
         vec![self.product(of_parts, [a, b, parts]).called(format!("{c}_parts")), sum.called(c)]
     }
 
@@ -265,10 +263,14 @@ impl Stages<'_> {
             .shared((32 * DOWN * width * 4) as u32)
             .args([("x", from, Read), ("sums", parts, Write)])
             .costing(Cost::new(rows * columns, self.bytes(rows * columns), count * columns * 4));
-        let second = sum_of_parts(count, columns, self.caps, "rmsnorm/parts", "rmsnorm_parts")
+        [first, self.added_up([count, columns], [parts, to])]
+    }
+
+    /// Sums over so many parts, each a row of so many columns.
+    fn added_up(self, [count, columns]: [u64; 2], [parts, to]: [&'static str; 2]) -> Stage {
+        sum_of_parts(count, columns, self.caps, "rmsnorm/parts", "rmsnorm_parts")
             .consts(&[("COLUMNS", columns as u32)])
-            .args([("parts", parts, Read), ("dgamma", to, Write)]);
-        [first, second]
+            .args([("parts", parts, Read), ("dgamma", to, Write)])
     }
 }
 

@@ -153,7 +153,7 @@ fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
 fn optimised(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
     let of = |(names, inner): (super::Names, Inner)| {
         let buffers = [("param", names.param), ("grad", names.gradient), ("m", names.m), ("v", names.v)];
-        let called = move |stage: Stage| Stage { label: format!("{}_{}", stage.label, names.param).into(), ..stage };
+        let called = move |stage: Stage| stage.renamed(|label| format!("{label}_{}", names.param));
         inner.stages(variant, caps, &buffers).into_iter().map(called).collect::<Vec<_>>()
     };
     NAMES.into_iter().zip(optimisers(p)).flat_map(of).collect()
