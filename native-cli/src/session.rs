@@ -7,7 +7,8 @@ use parallax_core::device::Profiler;
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Spec, plan};
-use parallax_core::record::{Event, Outcome, Run, Suite, UNFINISHED};
+use parallax_core::record::{Event, Outcome, Record, Run, Suite, UNFINISHED};
+use parallax_core::report::escape;
 use parallax_core::units::Nanos;
 
 use crate::args::Device;
@@ -151,11 +152,26 @@ fn take_in(file: &mut RunFile, progress: &Progress, event: Event) {
         Event::Progress { share, left } => progress.at(*share, *left),
         Event::Baseline { baseline } => log::debug!("clocks and ceilings: {baseline:?}"),
         Event::Drift { drift } => log::trace!("reference kernel: {drift:?}"),
-        Event::Record { record } => log::info!("{}: {}", record.case, record.verdict()),
+        Event::Record { record } => {
+            log::info!("{}: {}", record.case, record.verdict());
+            if let Some(line) = bad_news(record) {
+                progress.say(&line);
+            }
+        }
         Event::Spent { spent } => log::debug!("{spent:?}"),
         _ => {}
     }
     file.apply(event, |line| progress.say(line));
+}
+
+/// What is told at once and not only in the table, which a run that is killed may never show: a case that was wrong or failed.
+fn bad_news(record: &Record) -> Option<String> {
+    let why = match &record.outcome {
+        Outcome::Fail { check } => check.sentence(),
+        Outcome::Error { reason } => reason.clone(),
+        _ => return None,
+    };
+    Some(format!("{} {}: {}", record.verdict(), escape(&record.case), escape(&why)))
 }
 
 fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> anyhow::Result<RunFile> {

@@ -1,22 +1,22 @@
-//! What host implementations have in common, in f32, and references of workloads of many steps, in f64: sums go along rows as
-//! they lie in memory, which is all that is done for speed. They are a point of reference, not a tuned library.
+//! What host implementations have in common, in f32, and references of workloads of many steps, in f64: products
+//! are a library's, and sums go along rows as they lie in memory, which is all that is done for speed.
 
-use std::borrow::Cow;
-
+use ndarray::linalg::general_mat_mul;
+use ndarray::{ArrayView, ArrayView2, ArrayViewMut, s};
 use num_traits::Float;
 use rayon::prelude::*;
 
 use super::{Product, Stored};
 
-/// Rows of a result that a thread computes together, so that each row of the right matrix is fetched once for all of them.
-const TOGETHER: usize = 8;
+/// Rows of a result that a thread computes together: enough that what it takes of the right matrix is fetched seldom.
+const TOGETHER: usize = 64;
 /// Partial sums of a dot product: independent of each other, they fit the vector units of any processor.
 const LANES: usize = 16;
 /// Rows that are summed by themselves before all is summed: for threads, and for smaller errors of rounding.
 const BLOCK: usize = 256;
 
 /// A float of the host.
-pub trait Real: Float + Send + Sync + std::iter::Sum {}
+pub trait Real: Float + Send + Sync + std::iter::Sum + 'static {}
 
 impl Real for f32 {}
 impl Real for f64 {}
@@ -50,24 +50,25 @@ pub fn add<T: Real>(out: &mut [T], factor: T, row: &[T]) {
 /// Adds `A·B` to C, for each of a batch.
 pub fn add_product<T: Real>(product: Product, a: &[T], b: &[T], c: &mut [T]) {
     let [m, n, k] = [product.m, product.n, product.k].map(|extent| extent as usize);
+    let stored = |turned: bool, [rows, columns]: [usize; 2], matrix| match turned {
+        true => viewed([columns, rows], matrix).reversed_axes(),
+        false => viewed([rows, columns], matrix),
+    };
     let batch = c.par_chunks_exact_mut(m * n).zip(a.par_chunks_exact(m * k)).zip(b.par_chunks_exact(k * n));
     batch.for_each(|((c, a), b)| {
-        let b = match product.stored {
-            Stored::Nt => Cow::Owned(turned(b, k)),
-            Stored::Nn | Stored::Tn => Cow::Borrowed(b),
-        };
-        let left = |i: usize, l: usize| match product.stored {
-            Stored::Tn => a[l * m + i],
-            Stored::Nn | Stored::Nt => a[i * k + l],
-        };
+        let a = stored(product.stored == Stored::Tn, [m, k], a);
+        let b = stored(product.stored == Stored::Nt, [k, n], b);
         c.par_chunks_mut(TOGETHER * n).enumerate().for_each(|(block, c)| {
-            for (l, row) in b.chunks_exact(n).enumerate() {
-                for (c, i) in c.chunks_exact_mut(n).zip(block * TOGETHER..) {
-                    add(c, left(i, l), row);
-                }
-            }
+            let first = block * TOGETHER;
+            let mut c = ArrayViewMut::from_shape([c.len() / n, n], c).expect("whole rows");
+            general_mat_mul(T::one(), &a.slice(s![first..first + c.nrows(), ..]), &b, T::one(), &mut c);
         });
     });
+}
+
+/// A matrix stored row by row.
+fn viewed<T>(shape: [usize; 2], matrix: &[T]) -> ArrayView2<'_, T> {
+    ArrayView::from_shape(shape, matrix).expect("as many elements")
 }
 
 /// `A·B` for each of a batch.
@@ -91,16 +92,6 @@ pub fn product_nt<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
 /// The same with A stored column by column.
 pub fn product_tn<T: Real>(a: &[T], b: &[T], [m, n, k]: [usize; 3]) -> Vec<T> {
     product_of(Product::new(m as u64, n as u64, k as u64).stored(Stored::Tn), a, b)
-}
-
-/// A matrix with rows of so many columns as its transpose.
-fn turned<T: Real>(matrix: &[T], columns: usize) -> Vec<T> {
-    let rows = matrix.len() / columns;
-    let mut out = vec![T::zero(); matrix.len()];
-    out.par_chunks_exact_mut(rows).enumerate().for_each(|(column, out)| {
-        out.iter_mut().zip(matrix[column..].iter().step_by(columns)).for_each(|(out, x)| *out = *x);
-    });
-    out
 }
 
 /// The sum of the rows of a matrix, each as wide as `out`. The order of summing is the same for any number of threads.

@@ -71,25 +71,32 @@ pub fn exact(_: &Problem, _output: usize) -> Tolerance {
     Tolerance { abs: 2f64.powi(-150), rel: 0.0, reason: "every step is exact in f32 and in the element type" }
 }
 
-/// Zipf's law with exponent 1.05 by octaves: the rank below `n` that a number in [0, 1) falls on, rising with it. Each
-/// octave of ranks has 2^-0.05 times the weight of the one before it; within one they are alike. Only multiplications,
-/// so that it is the same everywhere.
-pub fn zipf(n: u64, u: f64) -> u64 {
+/// Zipf's law with exponent 1.05 by octaves, those of ranks below `n`: the first rank of each, how many ranks it has, and its weight.
+/// Each octave of ranks has 2^-0.05 times the weight of the one before it, the last one as far as it goes. Only multiplications and
+/// divisions by powers of two, so that it is the same everywhere.
+pub fn zipf_octaves(n: u64) -> impl Iterator<Item = (u64, u64, f64)> {
     /// 2^-0.05.
     const NEXT: f64 = 0.965_936_328_924_845_6;
-    let octaves = n.ilog2() + 1;
-    let total = (0..octaves).fold((0.0, 1.0), |(sum, weight), _| (sum + weight, weight * NEXT)).0;
-    let (mut left, mut weight) = (u * total, 1.0);
-    for octave in 0..octaves {
-        if left < weight || octave + 1 == octaves {
-            let width = 1u64 << octave;
-            let within = ((left / weight) * width as f64) as u64;
-            return (width - 1 + within.min(width - 1)).min(n - 1);
+    let widths = (0..=n.ilog2()).map(|octave| 1u64 << octave);
+    widths.take_while(move |width| width - 1 < n).scan(1.0, move |whole, width| {
+        let (first, weight) = (width - 1, *whole);
+        *whole *= NEXT;
+        let ranks = width.min(n - first);
+        Some((first, ranks, weight * (ranks as f64 / width as f64)))
+    })
+}
+
+/// The rank below `n` that a number in [0, 1) falls on by Zipf's law, rising with it. Within an octave ranks are alike.
+pub fn zipf(n: u64, u: f64) -> u64 {
+    let mut left = u * zipf_octaves(n).fold(0.0, |sum, (.., weight)| sum + weight);
+    for (first, ranks, weight) in zipf_octaves(n) {
+        if left < weight {
+            return first + (((left / weight) * ranks as f64) as u64).min(ranks - 1);
         }
         left -= weight;
-        weight *= NEXT;
     }
-    0
+    // Only rounding leaves something over.
+    n - 1
 }
 
 #[cfg(test)]
@@ -105,5 +112,17 @@ mod tests {
             let first = ranks.iter().filter(|r| **r == 0).count() as f64 / 1e4;
             assert!(first >= 1.0 / f64::from(n.ilog2() + 1), "{n}: {first}");
         }
+    }
+
+    #[test]
+    fn octaves_have_every_rank_once_and_the_last_is_no_more_likely_than_its_neighbours() {
+        for n in [1, 2, 3, 7, 8, 1000, 100_000] {
+            let octaves: Vec<_> = zipf_octaves(n).collect();
+            assert_eq!(octaves.iter().map(|(_, ranks, _)| ranks).sum::<u64>(), n);
+            let each: Vec<f64> = octaves.iter().map(|(_, ranks, weight)| weight / *ranks as f64).collect();
+            assert!(each.windows(2).all(|pair| pair[1] < pair[0]), "{n}: {each:?}");
+        }
+        let last = (0..100_000).filter(|i| zipf(1000, f64::from(*i) / 1e5) == 999).count();
+        assert!((10..40).contains(&last), "{last}");
     }
 }

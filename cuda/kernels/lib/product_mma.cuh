@@ -65,30 +65,20 @@ __device__ __forceinline__ void load_right(unsigned (&x)[4], const elem* tile, u
     }
 }
 
-template <typename Finished>
-__device__ __forceinline__ void product_mma(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
-                                            const Finished& finished) {
-    constexpr unsigned across = (N + TILE - 1) / TILE, down = (M + TILE - 1) / TILE;
+// A tile of which `stage_tiles(a_tile, b_tile, d)` copies what is of the terms from d on, zeros past the end, and of which
+// `put(row, column, x, y)` takes two neighbouring sums of a row.
+template <typename StageTiles, typename Put>
+__device__ __forceinline__ void product_mma_of(const StageTiles& stage_tiles, const Put& put) {
     constexpr unsigned steps = (K + DEPTH - 1) / DEPTH;
     extern __shared__ uint4 shared[];
     elem* const staged = reinterpret_cast<elem*>(shared);
-
-    const u64 index = flat_workgroup(), tiles = (u64)across * down, batch = index / tiles;
-    if (batch >= BATCH) return;
-    const uint2 tile = tile_at(index % tiles, across, down);
-    const unsigned first_row = tile.y * TILE, first_col = tile.x * TILE;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned warp_row = warp / 2 * 64, warp_col = warp % 2 * 64;
-    a += batch * a_elements;
-    b += batch * b_elements;
 
     // Past the end zeros are written and groups are empty, so that waiting can count groups.
     const auto stage = [&](unsigned step) {
         elem* const a_tile = staged + step % STEPS * step_elems;
-        const unsigned d = step * DEPTH;
-        stage_tile<StagedA, A_HEIGHT, A_WIDTH>(a_tile, a, A_BY_COLUMN ? d : first_row, A_BY_COLUMN ? first_row : d);
-        stage_tile<StagedB, B_HEIGHT, B_WIDTH>(a_tile + StagedA::elements, b, B_BY_COLUMN ? first_col : d,
-                                               B_BY_COLUMN ? d : first_col);
+        stage_tiles(a_tile, a_tile + StagedA::elements, step * DEPTH);
         close_copies();
     };
 
@@ -132,21 +122,40 @@ __device__ __forceinline__ void product_mma(const elem* __restrict__ a, const el
     for (unsigned i = 0; i < 4; i++) {
 #pragma unroll
         for (unsigned r = 0; r < 2; r++) {
-            const unsigned row = first_row + warp_row + 16 * i + lane / 4 + 8 * r;
-            if (row >= M) continue;
 #pragma unroll
             for (unsigned j = 0; j < 8; j++) {
-                const unsigned col = first_col + warp_col + 8 * j + lane % 4 * 2;
-                const u64 at = batch * c_elements + (u64)row * N + col;
-                const float x = sums[i][j][2 * r], y = sums[i][j][2 * r + 1];
-                if constexpr (N % 2 == 0) {
-                    if (col >= N) continue;
-                    *reinterpret_cast<unsigned*>(c + at) = pack(finished(at, col, x), finished(at + 1, col + 1, y));
-                } else {
-                    if (col < N) c[at] = to_elem(finished(at, col, x));
-                    if (col + 1 < N) c[at + 1] = to_elem(finished(at + 1, col + 1, y));
-                }
+                put(warp_row + 16 * i + lane / 4 + 8 * r, warp_col + 8 * j + lane % 4 * 2, sums[i][j][2 * r],
+                    sums[i][j][2 * r + 1]);
             }
         }
     }
+}
+
+template <typename Finished>
+__device__ __forceinline__ void product_mma(const elem* __restrict__ a, const elem* __restrict__ b, elem* __restrict__ c,
+                                            const Finished& finished) {
+    constexpr unsigned across = (N + TILE - 1) / TILE, down = (M + TILE - 1) / TILE;
+    const u64 index = flat_workgroup(), tiles = (u64)across * down, batch = index / tiles;
+    if (batch >= BATCH) return;
+    const uint2 tile = tile_at(index % tiles, across, down);
+    const unsigned first_row = tile.y * TILE, first_col = tile.x * TILE;
+    a += batch * a_elements;
+    b += batch * b_elements;
+
+    const auto stage_tiles = [&](elem* a_tile, elem* b_tile, unsigned d) {
+        stage_tile<StagedA, A_HEIGHT, A_WIDTH>(a_tile, a, A_BY_COLUMN ? d : first_row, A_BY_COLUMN ? first_row : d);
+        stage_tile<StagedB, B_HEIGHT, B_WIDTH>(b_tile, b, B_BY_COLUMN ? first_col : d, B_BY_COLUMN ? d : first_col);
+    };
+    product_mma_of(stage_tiles, [&](unsigned tile_row, unsigned tile_col, float x, float y) {
+        const unsigned row = first_row + tile_row, col = first_col + tile_col;
+        if (row >= M) return;
+        const u64 at = batch * c_elements + (u64)row * N + col;
+        if constexpr (N % 2 == 0) {
+            if (col >= N) return;
+            *reinterpret_cast<unsigned*>(c + at) = pack(finished(at, col, x), finished(at + 1, col + 1, y));
+        } else {
+            if (col < N) c[at] = to_elem(finished(at, col, x));
+            if (col + 1 < N) c[at + 1] = to_elem(finished(at + 1, col + 1, y));
+        }
+    });
 }

@@ -262,15 +262,6 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     Box::new(move |output, row, out| state.row(output, row, out))
 }
 
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-/// `out += factor · row`.
-fn add(out: &mut [f64], factor: f64, row: &[f64]) {
-    out.iter_mut().zip(row).for_each(|(out, x)| *out += factor * x);
-}
-
 impl Backward<'_> {
     fn scale(&self) -> f64 {
         1.0 / (self.p["d"] as f64).sqrt()
@@ -290,7 +281,7 @@ impl Backward<'_> {
             let [q, dout] = [Q, DOUT].map(|buffer| self.inputs.values(buffer, row * d..(row + 1) * d));
             let keys = self.keys(row / s);
             let seen = keys.k.chunks_exact(d as usize).take(self.masks.seen(self.inputs, row) as usize);
-            let score = |(j, key)| dot(&q, key) * self.scale() + self.masks.added(self.inputs, row, j);
+            let score = |(j, key)| dense::dot(&q, key) * self.scale() + self.masks.added(self.inputs, row, j);
             let scores: Vec<f64> = (0..).zip(seen).map(score).collect();
             let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let mut out = vec![0.0; d as usize];
@@ -299,9 +290,9 @@ impl Backward<'_> {
             }
             let sum: f64 = scores.iter().map(|score| (score - top).exp()).sum();
             for (score, value) in scores.iter().zip(keys.v.chunks_exact(d as usize)) {
-                add(&mut out, (score - top).exp() / sum, value);
+                dense::add(&mut out, (score - top).exp() / sum, value);
             }
-            Query { lse: top + sum.ln(), delta: dot(&out, &dout), out, q, dout }
+            Query { lse: top + sum.ln(), delta: dense::dot(&out, &dout), out, q, dout }
         })
     }
 
@@ -312,7 +303,7 @@ impl Backward<'_> {
             return (0.0, 0.0);
         }
         let (query, keys) = (self.query(row), self.keys(row / s));
-        let of_key = |rows: &'_ [f64], left: &[f64]| dot(left, &rows[j as usize * d..][..d]);
+        let of_key = |rows: &'_ [f64], left: &[f64]| dense::dot(left, &rows[j as usize * d..][..d]);
         let score = of_key(&keys.k, &query.q) * self.scale() + self.masks.added(self.inputs, row, j);
         let probability = (score - query.lse).exp();
         (probability, probability * (of_key(&keys.v, &query.dout) - query.delta) * self.scale())
@@ -326,7 +317,7 @@ impl Backward<'_> {
             DQ => {
                 out.fill(0.0);
                 for (j, key) in self.keys(row / s).k.chunks_exact(d as usize).enumerate() {
-                    add(out, self.weight(row, j as u64).1, key);
+                    dense::add(out, self.weight(row, j as u64).1, key);
                 }
             }
             _ => {
@@ -338,8 +329,8 @@ impl Backward<'_> {
                 for row in first..first + each {
                     let ((probability, dscore), query) = (self.weight(row, j), self.query(row));
                     match output {
-                        DK => add(out, dscore, &query.q),
-                        _ => add(out, probability, &query.dout),
+                        DK => dense::add(out, dscore, &query.q),
+                        _ => dense::add(out, probability, &query.dout),
                     }
                 }
             }

@@ -260,8 +260,8 @@ fn item<T: Real>(p: &Problem, x: &[T], weights: [&[T]; 4], biases: [&[T]; 4]) ->
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, s) = (width(p), p["s"]);
-    let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| inputs.values(w, ..));
-    let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| inputs.values(b, ..));
+    let weights = [WQ, WQ + 1, WQ + 2, WO].map(|w| inputs.whole(w));
+    let biases = [BQ, BQ + 1, BQ + 2, BO].map(|b| inputs.whole(b));
     let made = |at: u64, _| {
         let x = inputs.values(X, at * s * c..(at + 1) * s * c);
         item(p, &x, weights.each_ref().map(|w| &w[..]), biases.each_ref().map(|b| &b[..]))

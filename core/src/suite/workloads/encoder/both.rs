@@ -16,6 +16,7 @@ use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program, Rate,
     Reference, Role, Rows, Tolerance, Variant, numbered,
 };
+use crate::units::Bytes;
 
 /// The form.
 pub(super) fn form() -> Form {
@@ -35,21 +36,22 @@ pub(super) fn form() -> Form {
         variants: vec![
             Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
                 program(p, caps, "unfused", None)
-            }),
+            })
+            .available(|p, _| addressable(p, usize::BITS)),
             Variant::kernel("fused", "the fused form of a layer in both directions", |p, caps| {
                 program(p, caps, "fused", Some(By::Tiles))
             })
-            .available(|p, caps| layer(p).available("fused", caps)),
+            .available(|p, caps| available(p, caps, "fused")),
             Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| {
                 program(p, caps, "mma", Some(By::Mma))
             })
             .only_in(&[Dialect::Cuda])
-            .available(|p, caps| layer(p).available("mma", caps)),
+            .available(|p, caps| available(p, caps, "mma")),
             Variant::kernel("vendor", "the same with products by the vendor's library, cuBLASLt", |p, caps| {
                 program(p, caps, "vendor", Some(By::Library))
             })
             .only_in(&[Dialect::Cuda])
-            .available(|p, caps| layer(p).available("vendor", caps)),
+            .available(|p, caps| available(p, caps, "vendor")),
         ],
         // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &["mma", "fused", "unfused"],
@@ -155,6 +157,21 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
     }
 }
 
+fn available(p: &Problem, caps: &Caps, variant: &str) -> Result<(), String> {
+    addressable(p, usize::BITS)?;
+    layer(p).available(variant, caps)
+}
+
+/// The reference keeps the gradients of all layers as doubles, which a page, whose addresses have 32 bits, may have no room for.
+fn addressable(p: &Problem, bits: u32) -> Result<(), String> {
+    let specs = p.buffers();
+    let kept = Bytes(8 * p.outputs().into_iter().map(|at| specs[at].len).sum::<u64>());
+    match bits < 64 && kept > Bytes(1 << 31) {
+        true => Err(format!("the reference keeps {kept} of gradients, more than a page has room for")),
+        false => Ok(()),
+    }
+}
+
 /// An item on its way through all layers and back.
 struct Way<T> {
     /// What each layer is given, and the result.
@@ -199,7 +216,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         let [x, gradient] = buffers.map(|buffer| inputs.values(buffer, item * s * c..(item + 1) * s * c));
         Way { rows: vec![x], gradient, count }
     });
-    let of = |at: usize| parameters(|buffer| inputs.values(input_of(at, buffer), ..));
+    let of = |at: usize| parameters(|buffer| inputs.whole(input_of(at, buffer)));
     let learned = there_and_back(layers, layer_of(inner.problem()), items.known_mut(), of);
     Box::new(move |output, row, out| {
         let way = |row: u64| items.item(row / s);
@@ -237,4 +254,20 @@ fn program(p: &Problem, caps: &Caps, variant: &str, by: Option<By>) -> Program {
         all.extend(on_layer(&back, at, &names));
     }
     Program { stages: all }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{DType, find};
+
+    #[test]
+    fn a_page_says_that_it_has_no_room_for_the_gradients_of_all_layers() {
+        let workload = find("encoder").expect("registered");
+        let of = |shape| Problem::new(workload, Direction::FwdBwd, shape, DType::F32).expect("valid");
+        let why = addressable(&of("b1"), 32).expect_err("of 27 layers");
+        assert_eq!(why, "the reference keeps 4.16 GB of gradients, more than a page has room for");
+        assert_eq!(addressable(&of("l2,b1"), 32), Ok(()));
+        assert_eq!(addressable(&of("b1"), 64), Ok(()));
+    }
 }

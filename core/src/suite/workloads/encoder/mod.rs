@@ -214,7 +214,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let mut items =
         Items::of(inputs, &[X], [p["b"], s * c], |item, _| inputs.values(X, item * s * c..(item + 1) * s * c));
     for at in 0..p["l"] as usize {
-        let of = parameters(|buffer| inputs.values(input_of(at, buffer), ..));
+        let of = parameters(|buffer| inputs.whole(input_of(at, buffer)));
         items.known_mut().iter_mut().for_each(|x| *x = layer.forward(x, &of, None).out);
     }
     Box::new(move |output, row, out| match is_result(p, output) {

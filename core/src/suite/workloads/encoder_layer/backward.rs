@@ -308,7 +308,7 @@ impl Known<'_> {
 /// Both passes of all items that differ.
 pub(super) fn known<'a>(p: &'a Problem, inputs: &'a Inputs) -> Known<'a> {
     let (layer, elements) = (layer_of(p), p["s"] * width(p));
-    let of = parameters(|buffer| inputs.values(buffer, ..));
+    let of = parameters(|buffer| inputs.whole(buffer));
     let mut learned: Vec<Vec<f64>> = gradients(p).iter().skip(1).map(|spec| vec![0.0; spec.len as usize]).collect();
     let made = |at: u64, count| {
         let [x, dout] = [X, DOUT].map(|buffer| inputs.values(buffer, at * elements..(at + 1) * elements));

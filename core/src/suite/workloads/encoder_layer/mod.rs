@@ -339,7 +339,7 @@ fn row_cost(p: &Problem, output: usize) -> u64 {
 
 fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let (c, f, s) = (width(p), p["f"], p["s"]);
-    let of = parameters(|buffer| inputs.values(buffer, ..));
+    let of = parameters(|buffer| inputs.whole(buffer));
     let made = |at: u64, _| {
         let x = inputs.values(X, at * s * c..(at + 1) * s * c);
         let passed = layer_of(p).forward(&x, &of, dropout::of_inputs(p, inputs, at));

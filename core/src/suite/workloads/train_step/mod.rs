@@ -297,7 +297,7 @@ fn batch<T>(integers: impl Fn(usize) -> Vec<u32>, reals: impl Fn(usize) -> Vec<T
 
 /// Everything in the inputs, for the reference.
 fn read(inputs: &Inputs) -> (Batch<f64>, [Parameter<f64>; 5]) {
-    let reals = |buffer| inputs.values(buffer, ..);
+    let reals = |buffer| inputs.whole(buffer);
     batch(|buffer| reals(buffer).into_iter().map(|x| x as u32).collect(), reals)
 }
 
