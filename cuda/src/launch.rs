@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use parallax_core::device::{BackendError, Launch, SpanKind};
-use parallax_core::suite::{CudaLaunch, Kernel, Place, Stage};
+use parallax_core::suite::{CopyRange, CudaLaunch, Kernel, Place, Stage};
 use parallax_core::units::Bytes;
 
 use crate::cluster;
@@ -67,8 +67,8 @@ pub(crate) enum Ready {
     Gemm(Rc<Gemm>, sys::CUdeviceptr),
     /// A fill with a word.
     Fill(u32),
-    /// A copy on the device.
-    Copy,
+    /// A copy of all, or of a part.
+    Copy(Option<CopyRange>),
 }
 
 /// A kernel with its launch.
@@ -96,6 +96,12 @@ pub(crate) struct Range {
 }
 
 impl Range {
+    /// A part of it, if it is that long.
+    fn part(self, from: Bytes, bytes: Bytes) -> Option<Range> {
+        let end = from.0.checked_add(bytes.0)?;
+        (end <= self.bytes).then_some(Range { pointer: self.pointer + from.0, bytes: bytes.0, ..self })
+    }
+
     /// The host address of memory that is the host's.
     fn host(&self) -> *mut c_void {
         std::ptr::with_exposed_provenance_mut(self.pointer as usize)
@@ -137,7 +143,7 @@ impl Step {
             Ready::Kernel(_) => count <= MOST_BUFFERS && given.iter().all(|one| one.range.place != Place::HostPageable),
             Ready::Gemm(ref gemm, _) => count == gemm.buffers() && !given.iter().any(host),
             Ready::Fill(_) => count == 1 && !given.iter().any(host),
-            Ready::Copy => count == 2 && given[0].range.bytes == given[1].range.bytes && !given.iter().all(host),
+            Ready::Copy(part) => count == 2 && !given.iter().all(host) && ends(&given, part).is_some(),
         };
         if !fits {
             let label = &stage.label;
@@ -153,7 +159,7 @@ impl Step {
             Ready::Kernel(_) => "cuLaunchKernel",
             Ready::Gemm(..) => "cublasLtMatmul",
             Ready::Fill(_) => "cuMemsetD32Async",
-            Ready::Copy => match [0, 1].map(|end| self.given[end].range.place.is_host()) {
+            Ready::Copy(_) => match [0, 1].map(|end| self.given[end].range.place.is_host()) {
                 [true, _] => "cuMemcpyHtoDAsync",
                 [_, true] => "cuMemcpyDtoHAsync",
                 _ => "cuMemcpyDtoDAsync",
@@ -171,7 +177,9 @@ impl Step {
         match self.work {
             Ready::Kernel(_) | Ready::Gemm(..) => (SpanKind::Kernel, None),
             Ready::Fill(_) => (SpanKind::Memset, Some(Bytes(self.given[0].range.bytes))),
-            Ready::Copy => (SpanKind::Memcpy, Some(Bytes(self.given[0].range.bytes))),
+            Ready::Copy(part) => {
+                (SpanKind::Memcpy, Some(part.map_or(Bytes(self.given[0].range.bytes), |part| part.bytes)))
+            }
         }
     }
 
@@ -187,7 +195,10 @@ impl Step {
                 unsafe { gemm.launch([a, b, c].map(|one| one.range.pointer), bias, *workspace, stream.cu_stream()) }
             }
             (Ready::Fill(word), [to]) => fill(to.range, *word, stream).doing(doing),
-            (Ready::Copy, [from, to]) => copy(from.range, to.range, stream).doing(doing),
+            (Ready::Copy(part), given) => {
+                let [from, to] = ends(given, *part).expect("looked at when it was made");
+                copy(from, to, stream).doing(doing)
+            }
             _ => unreachable!("counted when it was made"),
         }
     }
@@ -249,6 +260,16 @@ impl Step {
             occupancy: resident(kernel, device).and_then(|wave| occupancy(grid, threads, wave, device)),
             ..launch
         }
+    }
+}
+
+/// What a copy reads and what it writes, of the same length: all of its two arguments, or a part of each. `None` where that
+/// cannot be.
+fn ends(given: &[Given], part: Option<CopyRange>) -> Option<[Range; 2]> {
+    let [from, to] = given else { return None };
+    match part {
+        None => (from.range.bytes == to.range.bytes).then_some([from.range, to.range]),
+        Some(part) => Some([from.range.part(part.from, part.bytes)?, to.range.part(part.to, part.bytes)?]),
     }
 }
 

@@ -62,7 +62,8 @@ impl Cuda {
             }
             (Work::Kernel(kernel), Some(place), _) => Ok(Ready::Kernel(Rc::new(modules[*place].function(kernel)?))),
             (Work::Fill(word), ..) => Ok(Ready::Fill(*word)),
-            (Work::Copy, ..) => Ok(Ready::Copy),
+            (Work::Copy, ..) => Ok(Ready::Copy(None)),
+            (Work::CopyRange(part), ..) => Ok(Ready::Copy(Some(*part))),
             (Work::Collective(_), ..) => {
                 Err(BackendError::Unsupported(format!("{} needs several devices", stage.label)))
             }

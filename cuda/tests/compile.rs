@@ -62,7 +62,17 @@ fn cases(workload: &'static Workload, form: &'static Form, shape: &str, arch: Ar
     cases
 }
 
-/// Every text of every CUDA case of a form at a shape.
+/// Of each variant at a shape one type by turns, and at the last shape every type.
+fn by_turns(form: &Form, shape: &str, cases: Vec<(Case, Program)>) -> Vec<(Case, Program)> {
+    let turn = form.awkward.iter().position(|s| *s == shape).expect("one of its shapes");
+    if turn + 1 == form.awkward.len() {
+        return cases;
+    }
+    let variants = cases.chunk_by(|(a, _), (b, _)| a.variant == b.variant);
+    variants.map(|types| types[turn % types.len()].clone()).collect()
+}
+
+/// Every text of the CUDA cases of a form at a shape that are compiled.
 fn jobs(workload: &'static Workload, form: &'static Form, shape: &str, arch: Arch) -> Vec<Job> {
     let of_case = |(case, program): (Case, Program)| {
         let dtype = case.problem.dtype;
@@ -74,7 +84,7 @@ fn jobs(workload: &'static Workload, form: &'static Form, shape: &str, arch: Arc
         };
         texts.into_iter().enumerate().map(job).collect::<Vec<_>>()
     };
-    cases(workload, form, shape, arch).into_iter().flat_map(of_case).collect()
+    by_turns(form, shape, cases(workload, form, shape, arch)).into_iter().flat_map(of_case).collect()
 }
 
 /// All awkward shapes on one architecture; on the others the last, which is among the largest.

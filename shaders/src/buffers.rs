@@ -3,7 +3,10 @@
 use std::rc::Rc;
 
 use parallax_core::device::{BackendError, Ledger};
-use parallax_core::suite::{Access, Arg, BufferSpec, Case, Inputs, Place, Program, Region, Role, Scratch, Stage};
+use parallax_core::suite::{
+    Access, Arg, BufferSpec, Case, CopyRange, Inputs, Place, Program, Region, Role, Scratch, Stage, Work,
+};
+use parallax_core::units::Bytes;
 
 use crate::copied::{Copied, Ends};
 use crate::fence::Fence;
@@ -137,8 +140,11 @@ impl Buffers {
             let fenced = fence.beside(gpu, buffer(on_device));
             Ends { from: buffer(from).clone(), to: buffer(to).clone(), fenced }
         };
-        let bytes = specs[from].bytes(case.problem.dtype).0;
-        Copied::new(stage, bytes, self.sets.iter().map(ends).collect(), order.map(Order::before_copies))
+        let part = match stage.work {
+            Work::CopyRange(part) => part,
+            _ => CopyRange { from: Bytes(0), to: Bytes(0), bytes: specs[from].bytes(case.problem.dtype) },
+        };
+        Copied::new(stage, part, self.sets.iter().map(ends).collect(), order.map(Order::before_copies))
     }
 
     /// Fill, in every set, what the device copies to the host and has one of these roles.

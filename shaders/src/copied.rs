@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use parallax_core::device::Launch;
-use parallax_core::suite::Stage;
+use parallax_core::suite::{CopyRange, Stage};
 use parallax_core::units::Bytes;
 
 use crate::fence::Fenced;
@@ -14,7 +14,7 @@ pub struct Copied {
     /// The stage's name.
     pub label: Cow<'static, str>,
     entry: &'static str,
-    bytes: u64,
+    part: CopyRange,
     /// One pair of buffers per set.
     sets: Vec<Ends>,
     /// A copy to make before it, where there are several sets: see [`crate::order`].
@@ -30,15 +30,15 @@ pub struct Ends {
 }
 
 impl Copied {
-    /// A stage that copies so many bytes; copies come in multiples of four, as buffers do.
-    pub fn new(stage: &Stage, bytes: u64, sets: Vec<Ends>, order: Option<[wgpu::Buffer; 2]>) -> Copied {
-        let bytes = bytes.next_multiple_of(4);
-        Copied { label: stage.label.clone(), entry: stage.entry(), bytes, sets, order }
+    /// A stage that copies a part, or all; copies come in multiples of four, as buffers do.
+    pub fn new(stage: &Stage, part: CopyRange, sets: Vec<Ends>, order: Option<[wgpu::Buffer; 2]>) -> Copied {
+        let part = CopyRange { bytes: Bytes(part.bytes.0.next_multiple_of(4)), ..part };
+        Copied { label: stage.label.clone(), entry: stage.entry(), part, sets, order }
     }
 
     /// Bytes that it moves.
     pub fn bytes(&self) -> Bytes {
-        Bytes(self.bytes)
+        self.part.bytes
     }
 
     /// A copy has neither grid nor workgroups.
@@ -61,7 +61,7 @@ impl Copied {
         if let Some([order, away]) = &self.order {
             encoder.copy_buffer_to_buffer(order, 0, away, 0, 4);
         }
-        encoder.copy_buffer_to_buffer(from, 0, to, 0, self.bytes);
+        encoder.copy_buffer_to_buffer(from, self.part.from.0, to, self.part.to.0, self.part.bytes.0);
         if behind.is_some() {
             fenced.encode(encoder, behind);
         }

@@ -27,6 +27,14 @@ pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendErro
                     return Err(BackendError::Unsupported(why));
                 }
             },
+            // Plans see to it that one end is the host's.
+            Work::CopyRange(_) => match places(problem, &stage.args)[..] {
+                [Place::HostPinned, Place::Device] | [Place::Device, Place::HostPinned] => return Ok(stage),
+                _ => {
+                    let why = format!("{} copies a part between memories that this target does not", stage.label);
+                    return Err(BackendError::Unsupported(why));
+                }
+            },
             Work::Library(_) | Work::Collective(_) => {
                 return Err(BackendError::Unsupported(format!("{} is no work for this target", stage.label)));
             }

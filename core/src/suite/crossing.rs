@@ -1,6 +1,6 @@
 //! What crosses the link between host and device.
 
-use super::{Access, Problem, Role, Stage};
+use super::{Access, Problem, Role, Stage, Work};
 use crate::units::Bytes;
 
 /// The least bytes that must cross the link, each way.
@@ -27,7 +27,11 @@ impl Stage {
     /// The same of this stage alone, in a case of this problem.
     pub fn crossing(&self, problem: &Problem) -> Crossing {
         let touches = |name: &str, access| self.args.iter().any(|arg| arg.buffer == name && arg.access == access);
-        let bytes = |access| problem.bytes(|b| b.place.is_host() && touches(b.name, access));
+        let whole = |access| problem.bytes(|b| b.place.is_host() && touches(b.name, access));
+        let bytes = |access| match self.work {
+            Work::CopyRange(part) => whole(access).min(part.bytes),
+            _ => whole(access),
+        };
         Crossing { up: bytes(Access::Read), down: bytes(Access::Write) }
     }
 }
@@ -44,6 +48,7 @@ mod tests {
             ("link/fwd/n5,upload/f32/copy", (20, 0), vec![(20, 0)]),
             ("link/fwd/n5,download/f16/copy", (0, 10), vec![(0, 10)]),
             ("copy/fwd/n5/f32/scalar", (0, 0), vec![(0, 0)]),
+            ("transfer/fwd/n5,k2,down,pinned/f32/separate", (0, 40), vec![(0, 20), (0, 20)]),
             ("upload_compute/fwd/n2,k1,c2,pinned/f32/serial", (128, 0), vec![(64, 0), (0, 0), (64, 0), (0, 0)]),
         ] {
             let case: Case = text.parse().expect("valid");

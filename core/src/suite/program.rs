@@ -142,6 +142,8 @@ pub enum Work {
     Fill(u32),
     /// Copies its first argument to its second, of the same length.
     Copy,
+    /// Copies a part of its first argument to a part of its second, one of which lies in host memory.
+    CopyRange(CopyRange),
     /// Exchanges data between devices. No target carries this out yet; plans say so.
     Collective(Collective),
 }
@@ -222,6 +224,17 @@ pub enum Library {
     Gemm(Product, Epilogue),
 }
 
+/// A part of one buffer, and of another. Multiples of four, as WebGPU copies nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyRange {
+    /// Where it begins in the one that is read.
+    pub from: Bytes,
+    /// Where it begins in the one that is written.
+    pub to: Bytes,
+    /// How long it is.
+    pub bytes: Bytes,
+}
+
 /// An exchange between the devices of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collective {
@@ -261,6 +274,11 @@ impl Stage {
         Stage::new(label, Work::Copy).args([(from, Access::Read), (to, Access::Write)])
     }
 
+    /// A part of one buffer copied to a part of another, from the host to the device or back.
+    pub fn copy_range(label: impl Into<Cow<'static, str>>, [from, to]: [&'static str; 2], part: CopyRange) -> Stage {
+        Stage::new(label, Work::CopyRange(part)).args([(from, Access::Read), (to, Access::Write)])
+    }
+
     /// An exchange between devices.
     pub fn collective(label: impl Into<Cow<'static, str>>, collective: Collective) -> Stage {
         Stage::new(label, Work::Collective(collective))
@@ -280,7 +298,7 @@ impl Stage {
             Work::Kernel(Kernel { entry, .. }) => entry,
             Work::Library(Library::Gemm(..)) => "cublaslt_matmul",
             Work::Fill(_) => "fill",
-            Work::Copy => "copy",
+            Work::Copy | Work::CopyRange(_) => "copy",
             Work::Collective(Collective::AllReduce) => "all_reduce",
             Work::Collective(Collective::AllGather) => "all_gather",
             Work::Collective(Collective::ReduceScatter) => "reduce_scatter",

@@ -1,0 +1,254 @@
+//! Transfer: `k` buffers of `n` elements go from the host to the device or back, `out[i, j] = x[i, j]`.
+//!
+//! They lie one behind the other on either side, and what differs is how they cross: each by a copy of its own, all as one, or
+//! read and written by a kernel across the link. Elements are f32 alone, because nothing looks into them. The link's ceiling is
+//! found by copies of whole large buffers (`link`); here sizes go from a kilobyte to a gigabyte, so that what a copy costs
+//! however short it is can be told from what its bytes cost.
+//!
+//! Bytes are counted once: what an upload writes to the device, and what a download reads from it.
+
+use super::copy;
+use crate::suite::{
+    Access, Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Elem, Form, Place, Preset, Problem,
+    Program, Rate, Reference, Role, Stage, Variant, Workload, indexable, normal, spread,
+};
+use crate::units::Bytes;
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "buffers from the host to the device or back: what size, number and kind of memory cost",
+        axes: const {
+            &[
+                Axis::extent("n", "elements of a buffer"),
+                Axis::optional("k", "buffers", 1, 1),
+                Axis::word("way", "which way they go", &["up", "down"]),
+                Axis::word("memory", "where they lie on the host", &["pinned", "pageable"]),
+            ]
+        },
+        dtypes: &[DType::F32],
+        validate: |shape| match shape["k"] {
+            k if k > MOST_BUFFERS => Err(format!("each may be a stage of its own: at most {MOST_BUFFERS} buffers")),
+            k => indexable(shape["n"] * k),
+        },
+        forms: vec![Form {
+            direction: Direction::Fwd,
+            rate: Rate::Bytes,
+            headline: Some("n65536,k16,up,pinned"),
+            shapes,
+            // The last but one is more than what is written to a mapping at a time.
+            awkward: &[
+                "n1,up,pinned",
+                "n1,k3,down,pinned",
+                "n3,k7,up,pinned",
+                "n7,down,pageable",
+                "n257,k5,up,pinned",
+                "n1009,k2,up,pageable",
+                "n5003,k9,down,pinned",
+                "n1048579,up,pinned",
+                "n64,k64,down,pinned",
+            ],
+            huge: &[],
+            buffers,
+            cost,
+            tolerance: copy::tolerance,
+            reference: Reference { row_cost: |p, _| row_len(p), rows: copy::rows },
+            setup: None,
+            host: Some(copy::host),
+            variants: vec![
+                Variant::kernel("separate", "a copy for each buffer, one behind the other", |p, _| separate(p))
+                    .available(several),
+                Variant::kernel(
+                    "collated",
+                    "one copy of all, which the host has put one behind the other before: what a copy costs however short it \
+                     is comes once",
+                    |p, _| collated(p),
+                ),
+                Variant::kernel(
+                    "reached",
+                    "a kernel that reads or writes pinned memory of the host across the link: no copy engine, and nothing to \
+                     start but a kernel; WebGPU binds no memory that the host maps",
+                    reached,
+                )
+                .only_in(&[Dialect::Cuda])
+                .available(reachable),
+            ],
+            fallback: &["collated", "separate"],
+            preconditions: Vec::new(),
+            hard: copy::hard_sets(),
+            only: None,
+        }],
+    }
+}
+
+/// Each may be a stage, and plans and traces list them all.
+const MOST_BUFFERS: u64 = 1024;
+
+/// From a kilobyte to a gigabyte in one piece; and 4 MiB in 16 pieces and in 256.
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &[
+            "n256,up,pinned",
+            "n16384,up,pinned",
+            "n1048576,up,pinned",
+            "n16777216,up,pinned",
+            "n16777216,up,pageable",
+            "n65536,k16,up,pinned",
+            "n4096,k256,up,pinned",
+            "n256,down,pinned",
+            "n16384,down,pinned",
+            "n1048576,down,pinned",
+            "n16777216,down,pinned",
+            "n16777216,down,pageable",
+            "n65536,k16,down,pinned",
+        ],
+        _ => &[
+            "n256,up,pinned",
+            "n256,up,pageable",
+            "n4096,up,pinned",
+            "n16384,up,pinned",
+            "n16384,up,pageable",
+            "n65536,up,pinned",
+            "n1048576,up,pinned",
+            "n1048576,up,pageable",
+            "n16777216,up,pinned",
+            "n16777216,up,pageable",
+            "n268435456,up,pinned",
+            "n268435456,up,pageable",
+            "n65536,k16,up,pinned",
+            "n65536,k16,up,pageable",
+            "n4096,k256,up,pinned",
+            "n4096,k256,up,pageable",
+            "n256,down,pinned",
+            "n256,down,pageable",
+            "n4096,down,pinned",
+            "n16384,down,pinned",
+            "n16384,down,pageable",
+            "n65536,down,pinned",
+            "n1048576,down,pinned",
+            "n1048576,down,pageable",
+            "n16777216,down,pinned",
+            "n16777216,down,pageable",
+            "n268435456,down,pinned",
+            "n268435456,down,pageable",
+            "n65536,k16,down,pinned",
+            "n65536,k16,down,pageable",
+            "n4096,k256,down,pinned",
+            "n4096,k256,down,pageable",
+        ],
+    }
+}
+
+/// Elements of all buffers.
+fn elements(p: &Problem) -> u64 {
+    p["n"] * p["k"]
+}
+
+/// For checking, all of them are cut into the longest rows that are alike, as in `copy`.
+fn row_len(p: &Problem) -> u64 {
+    const MOST: u64 = 1 << 20;
+    1 << elements(p).trailing_zeros().min(MOST.trailing_zeros())
+}
+
+fn is_upload(p: &Problem) -> bool {
+    p.shape.has("up")
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let dims = [p["k"], p["n"]];
+    let host = if p.shape.has("pinned") { Place::HostPinned } else { Place::HostPageable };
+    let [from, to] = if is_upload(p) { [host, Place::Device] } else { [Place::Device, host] };
+    let out = BufferSpec { role: Role::Output { row_len: row_len(p) }, ..BufferSpec::output("out", Elem::Real, &dims) };
+    vec![BufferSpec::input("x", Elem::Real, &dims, normal).at(from), out.at(to)]
+}
+
+/// Bytes of so many elements.
+fn bytes(elements: u64) -> u64 {
+    4 * elements
+}
+
+/// Of so many elements.
+fn crossing(p: &Problem, elements: u64) -> Cost {
+    match is_upload(p) {
+        true => Cost::new(0, 0, bytes(elements)),
+        false => Cost::new(0, bytes(elements), 0),
+    }
+}
+
+fn cost(p: &Problem) -> Cost {
+    crossing(p, elements(p))
+}
+
+fn several(p: &Problem, _caps: &Caps) -> Result<(), String> {
+    match p["k"] {
+        1 => Err("there is one buffer: its own copy is that of all".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn reachable(p: &Problem, _caps: &Caps) -> Result<(), String> {
+    match p.shape.has("pinned") {
+        true => Ok(()),
+        false => Err("kernels reach pinned memory of the host, not pageable".to_owned()),
+    }
+}
+
+fn label(p: &Problem) -> &'static str {
+    if is_upload(p) { "upload" } else { "download" }
+}
+
+fn separate(p: &Problem) -> Program {
+    let one = |i: u64| {
+        let first = Bytes(bytes(i * p["n"]));
+        let part = CopyRange { from: first, to: first, bytes: Bytes(bytes(p["n"])) };
+        Stage::copy_range(format!("{} {i}", label(p)), ["x", "out"], part).costing(crossing(p, p["n"]))
+    };
+    Program { stages: (0..p["k"]).map(one).collect() }
+}
+
+fn collated(p: &Problem) -> Program {
+    Stage::copy(label(p), "x", "out").costing(cost(p)).into()
+}
+
+/// Most workgroups that read or write across the link, which is full long before the device is.
+const GROUPS: u64 = 256;
+/// Threads in a workgroup, and accesses of 16 bytes that each makes at a time: see `copy`.
+const THREADS: u64 = 256;
+const AT_ONCE: u64 = 4;
+
+fn reached(p: &Problem, _caps: &Caps) -> Program {
+    let vectors = bytes(elements(p)).div_ceil(16);
+    let groups = GROUPS.min(vectors.div_ceil(THREADS * AT_ONCE));
+    let consts = [("N", elements(p)), ("THREADS", THREADS), ("VECTORS", vectors), ("STRIDE", groups * THREADS)];
+    Stage::kernel(label(p), "copy/stride", "copy_stride")
+        .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .args([("x", Access::Read), ("out", Access::Write)])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread(groups))
+        .costing(cost(p))
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{Case, Work};
+    use crate::testing::mock::caps;
+
+    #[test]
+    fn separate_copies_take_every_byte_once_in_order() {
+        let case: Case = "transfer/fwd/n5003,k9,down,pinned/f32/separate".parse().expect("valid");
+        let stages = case.program(&caps()).expect("copies").stages;
+        let mut end = 0;
+        for stage in &stages {
+            let Work::CopyRange(part) = stage.work else { panic!("{stage:?}") };
+            assert_eq!((part.from, part.to), (Bytes(end), Bytes(end)));
+            end += part.bytes.0;
+        }
+        assert_eq!((stages.len(), end), (9, 4 * 9 * 5003));
+        let total: u64 = stages.iter().map(|stage| stage.cost.moved().0).sum();
+        assert_eq!(total, case.problem.cost().moved().0);
+    }
+}
