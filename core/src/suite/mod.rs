@@ -3,6 +3,7 @@
 mod buffer;
 mod caps;
 mod case;
+pub(crate) mod conv;
 mod crossing;
 pub(crate) mod dense;
 mod direction;

@@ -1,4 +1,4 @@
-//! Depthwise 2-D convolution (cross-correlation, as in every deep-learning framework), forward.
+//! Depthwise 2-D convolution (cross-correlation, as in every deep-learning framework), forward and backward.
 //!
 //! `out[n,c,y,x] = Σ_{i<k, j<kw} w[c,i,j] · in[n, c, y·stride + i·dilation - pad, x·stride + j·dilation - pad]`, terms
 //! outside the image being zero. Formula: the PyTorch documentation of `Conv2d` with `groups = channels` and no bias.
@@ -7,7 +7,12 @@
 //! that the fastest index is the same as the image's where it matters. Output extent: `⌊(h + 2p - l(k-1) - 1)/s⌋ + 1`.
 //!
 //! Operations: `2·k·kw` per output element, border included.
+//!
+//! `marching`, and the backward form, are those of `depthwise_conv3d` with a middle extent of one.
 
+use super::depthwise_conv3d::backward;
+use super::depthwise_conv3d::marching::{self, Finish};
+use super::depthwise_conv3d::volume::Volume;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
@@ -20,7 +25,7 @@ use rayon::prelude::*;
 const X: usize = 0;
 const W: usize = 1;
 
-/// The form.
+/// The forms.
 pub fn workload() -> Workload {
     Workload {
         name: "",
@@ -42,50 +47,72 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate,
-        forms: vec![Form {
-            direction: Direction::Fwd,
-            rate: Rate::Bytes,
-            headline: Some("n8,c8,h128,k3,p1,nchw"),
-            shapes,
-            awkward: &[
-                "n1,c1,h1,k1,nchw",
-                "n1,c1,h1,k1,nhwc",
-                "n2,c3,h7,w5,k3,p1,nchw",
-                "n2,c3,h7,w5,k3,p1,nhwc",
-                "n1,c5,h37,w41,k2,nchw",
-                "n1,c37,h19,w23,k4,kw2,nhwc",
-                "n1,c2,h33,w67,k3,kw5,s2,p2,nchw",
-                "n1,c33,h17,w29,k3,kw5,s2,p2,nhwc",
-                "n1,c3,h29,k3,p3,l3,nchw",
-                "n1,c67,h13,k5,s3,p1,l2,nhwc",
-                "n3,c1,h3,w131,k7,kw1,p3,nchw",
-            ],
-            huge: &[],
-            buffers,
-            cost,
-            tolerance,
-            reference: Reference {
-                row_cost,
-                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
-            },
-            setup: None,
-            host: Some(host),
-            variants: vec![
-                Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
-                Variant::kernel(
-                    "tiled",
-                    "a workgroup stages the input patch of an output tile in workgroup memory and reads it once",
-                    tiled,
-                )
-                .tunables(&[ROWS, COLUMNS, MOST_CHANNELS, NHWC_ROWS]),
-            ],
-            fallback: &["tiled", "direct"],
-            preconditions: Vec::new(),
-            hard: hard_sets(),
-            only: None,
-        }],
+        forms: vec![forward(), backward::form("n8,c8,h128,k3,p1,nchw", shapes, AWKWARD, marching::FLAT_TUNABLES)],
     }
 }
+
+fn forward() -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Bytes,
+        headline: Some("n8,c8,h128,k3,p1,nchw"),
+        shapes,
+        awkward: AWKWARD,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance,
+        reference: Reference {
+            row_cost,
+            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        },
+        setup: None,
+        host: Some(host),
+        variants: vec![
+            Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
+            Variant::kernel(
+                "tiled",
+                "a workgroup stages the input patch of an output tile in workgroup memory and reads it once",
+                tiled,
+            )
+            .tunables(&[ROWS, COLUMNS, MOST_CHANNELS, NHWC_ROWS]),
+            Variant::kernel(
+                marching::NAME,
+                "a thread marches down a strip with its results in the making in registers, and reads its part of each row \
+                 once, in pieces; no workgroup memory, no barriers",
+                |p, caps| {
+                    let v = Volume::of(&p.shape);
+                    marching::stage(&v, p, caps, Finish::default(), ["x", "out"]).costing(cost(p)).into()
+                },
+            )
+            .available(|p, _| marching::available(&Volume::of(&p.shape)))
+            .tunables(marching::FLAT_TUNABLES),
+        ],
+        fallback: &[marching::NAME, "tiled", "direct"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+/// Shapes that step over every edge: single elements, lengths that no vector divides and some that do, strides and dilations.
+const AWKWARD: &[&str] = &[
+    "n1,c1,h1,k1,nchw",
+    "n1,c1,h1,k1,nhwc",
+    "n2,c3,h7,w5,k3,p1,nchw",
+    "n2,c3,h7,w5,k3,p1,nhwc",
+    "n1,c5,h37,w41,k2,nchw",
+    "n1,c37,h19,w23,k4,kw2,nhwc",
+    "n1,c2,h33,w67,k3,kw5,s2,p2,nchw",
+    "n1,c33,h17,w29,k3,kw5,s2,p2,nhwc",
+    "n1,c3,h29,k3,p3,l3,nchw",
+    "n1,c67,h13,k5,s3,p1,l2,nhwc",
+    "n1,c8,h9,w10,k3,p1,nhwc",
+    "n2,c3,h11,w16,k3,p1,nchw",
+    "n2,c12,h7,w9,k4,s2,p2,nhwc",
+    "n1,c2,h24,k7,s2,p3,nchw",
+    "n3,c1,h3,w131,k7,kw1,p3,nchw",
+];
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
@@ -94,6 +121,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "n8,c8,h128,k3,p1,nhwc",
             "n8,c32,h256,k3,p1,nchw",
             "n8,c32,h256,k3,p1,nhwc",
+            "n8,c96,h56,k7,p3,nchw",
             "n8,c96,h56,k7,p3,nhwc",
             "n8,c144,h56,k3,s2,p1,nchw",
         ],
@@ -104,6 +132,8 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "n8,c32,h256,k3,p1,nhwc",
             "n8,c64,h512,k3,p1,nchw",
             "n8,c64,h512,k3,p1,nhwc",
+            "n8,c96,h56,k7,p3,nchw",
+            "n8,c96,h56,k7,p3,nhwc",
         ],
     }
 }

@@ -1,0 +1,302 @@
+//! The geometry of convolutions, in two or three dimensions: extents, how tensors lie in memory, and what kernels are told of
+//! them. Two dimensions are three with a depth of one, in which nothing is padded.
+
+use super::{Shape, Stage, countable, indexable};
+
+/// A convolution (cross-correlation, as in every deep-learning framework): what its shape says, resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conv {
+    /// Images.
+    pub images: u64,
+    /// Channels of the input, and of the output.
+    pub channels: [u64; 2],
+    /// Groups of channels that know nothing of each other.
+    pub groups: u64,
+    /// Depth, height and width of an image.
+    pub image: [u64; 3],
+    /// Depth, height and width of the kernel.
+    pub kernel: [u64; 3],
+    /// Elements on either side of depth, height and width that count as zero.
+    pub pad: [u64; 3],
+    /// Distance of neighbouring outputs, in elements of the image.
+    pub stride: u64,
+    /// Distance of neighbouring taps, in elements of the image.
+    pub dilation: u64,
+    /// Channels are the fastest index of images, and of the kernel within an output channel.
+    pub last: bool,
+    /// There are two dimensions.
+    flat: bool,
+}
+
+/// What extents with their padding stay below, so that kernels find coordinates outside by wrapping around.
+const MOST_EXTENT: u64 = 1 << 30;
+
+impl Conv {
+    /// Of a shape with the axes `n`, `c`, `m`, `h`, `w`, `k`, `kw`, `s`, `p`, `l`, `g`, and `d` and `kd` in three dimensions.
+    pub fn of(shape: &Shape) -> Conv {
+        let flat = !shape.extents().iter().any(|(key, _)| *key == "d");
+        let deep = |key| if flat { 1 } else { shape[key] };
+        Conv {
+            images: shape["n"],
+            channels: [shape["c"], shape["m"]],
+            groups: shape["g"],
+            image: [deep("d"), shape["h"], shape["w"]],
+            kernel: [deep("kd"), shape["k"], shape["kw"]],
+            pad: [if flat { 0 } else { shape["p"] }, shape["p"], shape["p"]],
+            stride: shape["s"],
+            dilation: shape["l"],
+            last: shape.has("nhwc") || shape.has("ndhwc"),
+            flat,
+        }
+    }
+
+    /// Of single positions, in three dimensions: an output channel is a sum over the input channels at the same position.
+    pub fn pointwise(images: u64, channels: [u64; 2], image: [u64; 3], last: bool) -> Conv {
+        let (kernel, pad) = ([1; 3], [0; 3]);
+        Conv { images, channels, groups: 1, image, kernel, pad, stride: 1, dilation: 1, last, flat: false }
+    }
+
+    /// Depth, height and width of the output: zero where the dilated kernel does not fit into the padded image.
+    pub fn out(&self) -> [u64; 3] {
+        [0, 1, 2].map(|i| {
+            let reach = self.dilation * (self.kernel[i] - 1) + 1;
+            (self.image[i] + 2 * self.pad[i]).checked_sub(reach).map_or(0, |room| room / self.stride + 1)
+        })
+    }
+
+    /// Why the operation is not defined, or cannot be counted, if so.
+    ///
+    /// # Errors
+    /// With the reason.
+    pub fn validate(&self) -> Result<(), String> {
+        let [c, m] = self.channels;
+        if !c.is_multiple_of(self.groups) || !m.is_multiple_of(self.groups) {
+            return Err(format!("{} groups must divide {c} input and {m} output channels", self.groups));
+        }
+        let far = [0, 1, 2].into_iter().find(|i| {
+            self.image[*i] + 2 * self.pad[*i] >= MOST_EXTENT || self.dilation * self.kernel[*i] >= MOST_EXTENT
+        });
+        if far.is_some() || self.stride >= MOST_EXTENT {
+            return Err(format!("an image with its padding, a dilated kernel and a stride stay below {MOST_EXTENT}"));
+        }
+        let out = self.out();
+        if out.contains(&0) {
+            return Err("the dilated kernel is larger than the padded image, so the output is empty".to_owned());
+        }
+        let all = [self.images, m, c / self.groups].into_iter().chain(out).chain(self.kernel);
+        if !countable(all) {
+            return Err("more operations than can be counted in 64 bits".to_owned());
+        }
+        [self.x_dims(), self.w_dims(), self.out_dims()].iter().try_for_each(|dims| indexable(dims.iter().product()))
+    }
+
+    /// Channels of a group of the input, and of the output.
+    pub fn of_group(&self) -> [u64; 2] {
+        self.channels.map(|channels| channels / self.groups)
+    }
+
+    /// Positions of the kernel.
+    pub fn taps(&self) -> u64 {
+        self.kernel.iter().product()
+    }
+
+    /// Positions of all images, and of all outputs.
+    pub fn pixels(&self) -> [u64; 2] {
+        [self.image, self.out()].map(|extents| self.images * extents.iter().product::<u64>())
+    }
+
+    /// Terms of an element of the output, those in the padding included.
+    pub fn terms(&self) -> u64 {
+        self.of_group()[0] * self.taps()
+    }
+
+    /// Operations of one direction, as everybody counts them: the border included.
+    pub fn flops(&self) -> u64 {
+        2 * self.channels[1] * self.pixels()[1] * self.terms()
+    }
+
+    /// How a tensor lies in memory whose positions have these extents.
+    fn dims(&self, first: u64, channels: u64, extents: [u64; 3]) -> Vec<u64> {
+        let extents = &extents[usize::from(self.flat)..];
+        match self.last {
+            true => [&[first], extents, &[channels]].concat(),
+            false => [&[first, channels], extents].concat(),
+        }
+    }
+
+    /// How the input lies.
+    pub fn x_dims(&self) -> Vec<u64> {
+        self.dims(self.images, self.channels[0], self.image)
+    }
+
+    /// How the kernel lies: as an image for each output channel, of the input channels of its group.
+    pub fn w_dims(&self) -> Vec<u64> {
+        self.dims(self.channels[1], self.of_group()[0], self.kernel)
+    }
+
+    /// How the output lies.
+    pub fn out_dims(&self) -> Vec<u64> {
+        self.dims(self.images, self.channels[1], self.out())
+    }
+
+    /// Where an element lies of a tensor of so many channels and such positions.
+    fn at(&self, [first, channel]: [u64; 2], channels: u64, at: [u64; 3], extents: [u64; 3]) -> u64 {
+        let [_, height, width] = extents;
+        let position = (at[0] * height + at[1]) * width + at[2];
+        let positions: u64 = extents.iter().product();
+        match self.last {
+            true => (first * positions + position) * channels + channel,
+            false => (first * channels + channel) * positions + position,
+        }
+    }
+
+    /// What lies at a place of a tensor of so many channels and such positions: the other way round.
+    fn of_place(&self, place: u64, channels: u64, extents: [u64; 3]) -> ([u64; 2], [u64; 3]) {
+        let positions: u64 = extents.iter().product();
+        let (first, channel, at) = match self.last {
+            true => (place / channels / positions, place % channels, place / channels % positions),
+            false => (place / positions / channels, place / positions % channels, place % positions),
+        };
+        ([first, channel], position(at, extents))
+    }
+
+    /// Image, channel and position of an element of the output.
+    pub fn of_out(&self, place: u64) -> ([u64; 2], [u64; 3]) {
+        self.of_place(place, self.channels[1], self.out())
+    }
+
+    /// Where an element of the input lies: image and channel, position.
+    pub fn x_at(&self, of: [u64; 2], at: [u64; 3]) -> u64 {
+        self.at(of, self.channels[0], at, self.image)
+    }
+
+    /// Where a weight lies: output channel and input channel within the group, tap.
+    pub fn w_at(&self, of: [u64; 2], tap: [u64; 3]) -> u64 {
+        self.at(of, self.of_group()[0], tap, self.kernel)
+    }
+
+    /// The position of the image under a tap at a position of the output, unless it is in the padding.
+    pub fn under(&self, out: [u64; 3], tap: [u64; 3]) -> Option<[u64; 3]> {
+        let mut found = [0; 3];
+        for i in 0..3 {
+            let padded = out[i] * self.stride + tap[i] * self.dilation;
+            found[i] = padded.checked_sub(self.pad[i]).filter(|at| *at < self.image[i])?;
+        }
+        Some(found)
+    }
+
+    /// Image, channel and position of an element of the input.
+    pub fn of_x(&self, place: u64) -> ([u64; 2], [u64; 3]) {
+        self.of_place(place, self.channels[0], self.image)
+    }
+
+    /// Output channel, input channel within the group, and tap of a weight.
+    pub fn of_w(&self, place: u64) -> ([u64; 2], [u64; 3]) {
+        self.of_place(place, self.of_group()[0], self.kernel)
+    }
+
+    /// Where an element of the output lies: image and channel, position.
+    pub fn out_at(&self, of: [u64; 2], at: [u64; 3]) -> u64 {
+        self.at(of, self.channels[1], at, self.out())
+    }
+
+    /// Every position of the output, in the order in which they lie in memory.
+    pub fn every_output(&self) -> impl Iterator<Item = [u64; 3]> + use<> {
+        positions(self.out())
+    }
+
+    /// The position of the output that has a position of the image under a tap, if there is one.
+    pub fn over(&self, at: [u64; 3], tap: [u64; 3]) -> Option<[u64; 3]> {
+        let (out, mut found) = (self.out(), [0; 3]);
+        for i in 0..3 {
+            let apart = (at[i] + self.pad[i]).checked_sub(tap[i] * self.dilation)?;
+            found[i] = Some(apart / self.stride).filter(|at| apart.is_multiple_of(self.stride) && *at < out[i])?;
+        }
+        Some(found)
+    }
+
+    /// Every tap, in the order in which they lie in memory.
+    pub fn every_tap(&self) -> impl Iterator<Item = [u64; 3]> + use<> {
+        positions(self.kernel)
+    }
+
+    /// A stage with what all texts of convolutions are told.
+    pub fn told(&self, stage: Stage) -> Stage {
+        let [c, m] = self.of_group();
+        let [kd, kh, kw] = self.kernel;
+        let extents = [
+            ("IMAGES", self.images),
+            ("GROUPS", self.groups),
+            ("IN_C", c),
+            ("OUT_C", m),
+            ("KD", kd),
+            ("KH", kh),
+            ("KW", kw),
+            ("STRIDE", self.stride),
+            ("DILATION", self.dilation),
+            ("PAD_D", self.pad[0]),
+            ("PAD", self.pad[1]),
+        ];
+        stage.consts(&extents.map(|(name, value)| (name, value as u32))).consts(&[("LAST", self.last)])
+    }
+}
+
+/// Every position within extents, the last one fastest.
+fn positions(extents: [u64; 3]) -> impl Iterator<Item = [u64; 3]> + use<> {
+    (0..extents.iter().product()).map(move |index| position(index, extents))
+}
+
+/// The position of an index within extents, the last one fastest.
+pub fn position(index: u64, [_, height, width]: [u64; 3]) -> [u64; 3] {
+    [index / (height * width), index / width % height, index % width]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::suite::Case;
+
+    use super::*;
+
+    #[test]
+    fn places_positions_and_taps_go_both_ways() {
+        for shape in [
+            "conv2d/fwd/n2,c6,m4,h7,w8,k3,kw2,s2,p1,l2,g2,nchw",
+            "conv2d/fwd/n2,c6,m4,h7,w8,k3,kw2,s3,p2,g2,nhwc",
+            "conv3d/fwd/n2,c3,m2,d4,h5,k2,kd3,s2,p1,ndhwc",
+            "conv3d/fwd/n1,c2,m2,d4,h5,k2,l2,p1,ncdhw",
+        ] {
+            let case: Case = format!("{shape}/f32/direct").parse().expect("valid");
+            let conv = Conv::of(&case.problem.shape);
+            let count = |dims: Vec<u64>| 0..dims.iter().product::<u64>();
+            for place in count(conv.x_dims()) {
+                let (of, at) = conv.of_x(place);
+                assert_eq!(conv.x_at(of, at), place, "{shape}");
+            }
+            for place in count(conv.w_dims()) {
+                let (of, tap) = conv.of_w(place);
+                assert_eq!(conv.w_at(of, tap), place, "{shape}");
+            }
+            for place in count(conv.out_dims()) {
+                let (of, at) = conv.of_out(place);
+                assert_eq!(conv.out_at(of, at), place, "{shape}");
+            }
+            for (out, tap) in conv.every_output().flat_map(|out| conv.every_tap().map(move |tap| (out, tap))) {
+                let Some(at) = conv.under(out, tap) else { continue };
+                assert_eq!(conv.over(at, tap), Some(out), "{shape}");
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_without_an_output_that_can_be_counted_are_refused() {
+        for (shape, part) in [
+            ("n1,c1,h4,w4,k9", "larger than the padded image"),
+            ("n1,c1,h4,w4,k3,p1073741824", "stay below"),
+            ("n1,c6,m4,h4,k1,g3", "3 groups must divide 6 input and 4 output channels"),
+            ("n1048576,c1,m4096,h1,k1", "count elements in 32 bits"),
+        ] {
+            let error = format!("conv2d/fwd/{shape}/f32/direct").parse::<Case>().expect_err(shape);
+            assert!(error.to_string().contains(part), "{shape}: {error}");
+        }
+    }
+}

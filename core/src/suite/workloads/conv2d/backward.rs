@@ -1,0 +1,248 @@
+//! The backward form of convolutions: gradients of the input, of the kernels and of the bias for a gradient `dout` of the result.
+//!
+//! With `g = dout`, or `dout` where the result `out` is above zero and zero elsewhere if `relu` follows: `dx` is the convolution of
+//! `g` with the kernels the other way round, `dw[m,c,tap] = Σ g · x` over images and positions, `dbias = Σ g`. Tensors lie as in
+//! the forward form; `out` is an input, as the forward pass left it.
+//!
+//! Operations: those of the two products, twice the forward pass's.
+
+use super::super::linear::backward::by_element;
+use super::super::linear::stages::most_parts;
+use super::Shapes;
+use super::backward_stages::{Backward, most_parts_of_weights};
+use super::forward::of_terms;
+use crate::suite::conv::Conv;
+use crate::suite::hard::{any, exact, one, wide, zero};
+use crate::suite::{
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate, Reference,
+    Tolerance, Variant, normal,
+};
+use rayon::prelude::*;
+
+const X: usize = 0;
+const W: usize = 1;
+const DOUT: usize = 2;
+/// The result of the forward pass, where ReLU follows.
+const OUT: usize = 3;
+
+/// The outputs, in buffer order.
+const DX: usize = 0;
+const DW: usize = 1;
+
+/// The form, for shapes of either number of dimensions.
+pub(in super::super) fn form(shapes: Shapes) -> Form {
+    Form {
+        direction: Direction::Bwd,
+        rate: Rate::Flops,
+        headline: Some(shapes.headline),
+        shapes: shapes.presets,
+        awkward: shapes.awkward,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance,
+        reference: Reference {
+            row_cost: |p, output| {
+                let conv = Conv::of(&p.shape);
+                match output {
+                    DX => conv.of_group()[1] * conv.taps() * conv.x_dims().last().expect("extents"),
+                    _ => conv.pixels()[1],
+                }
+            },
+            rows: |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
+        },
+        setup: None,
+        host: Some(host),
+        variants: vec![
+            Variant::kernel("direct", "one element of a gradient per thread, straight from device memory", direct),
+            Variant::kernel(
+                "implicit_gemm",
+                "both gradients are products by tiles in workgroup memory; that of the kernels is made in parts of the \
+                 positions, which a second stage adds up",
+                implicit_gemm,
+            ),
+        ],
+        fallback: &["implicit_gemm", "direct"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let conv = Conv::of(&p.shape);
+    let (bias, relu) = (p.shape.has("bias"), p.shape.has("relu"));
+    let (out, weights) = (conv.out_dims(), conv.w_dims());
+    let mut buffers = vec![
+        BufferSpec::input("x", Elem::Real, &conv.x_dims(), normal),
+        BufferSpec::input("w", Elem::Real, &weights, normal),
+        BufferSpec::input("dout", Elem::Real, &out, normal),
+    ];
+    if relu {
+        buffers.push(BufferSpec::input("out", Elem::Real, &out, normal));
+    }
+    buffers.push(BufferSpec::output("dx", Elem::Real, &conv.x_dims()));
+    buffers.push(by_element("dw", &weights));
+    if bias {
+        buffers.push(by_element("dbias", &[conv.channels[1]]));
+        let most = most_parts(conv.pixels()[1]);
+        buffers.push(BufferSpec::scratch("sums", Elem::F32, &[most, conv.channels[1]]));
+    }
+    if relu {
+        buffers.push(BufferSpec::scratch("gated", Elem::Real, &out));
+    }
+    let parts = most_parts_of_weights(&conv);
+    buffers.push(BufferSpec::scratch("parts", Elem::F32, &[&[parts], &weights[..]].concat()));
+    buffers
+}
+
+fn cost(p: &Problem) -> Cost {
+    let bytes = |role: fn(&BufferSpec) -> bool| p.bytes(role).0;
+    let read = bytes(|buffer| buffer.role.fill().is_some());
+    Cost::new(2 * Conv::of(&p.shape).flops(), read, bytes(|buffer| buffer.role.row_len().is_some()))
+}
+
+fn tolerance(p: &Problem, output: usize) -> Tolerance {
+    let conv = Conv::of(&p.shape);
+    match output {
+        DX => of_terms(p, conv.of_group()[1] * conv.taps()),
+        _ => of_terms(p, conv.pixels()[1]),
+    }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "no gradient: every result is zero",
+            applies: any,
+            fills: |_| vec![("dout", zero)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "equal",
+            about: "all one: the number of terms inside",
+            // Kernels' gradients count positions, of which f16 cannot hold many.
+            applies: |p| wide(p) || Conv::of(&p.shape).pixels()[1] < 60_000,
+            fills: |p| match p.shape.has("relu") {
+                true => vec![("x", one), ("w", one), ("dout", one), ("out", one)],
+                false => vec![("x", one), ("w", one), ("dout", one)],
+            },
+            tolerance: |p, _| Tolerance {
+                abs: 0.0,
+                rel: 2.0 * p.dtype.unit_roundoff(),
+                reason: "sums of ones are exact in f32, and rounded once to the element type",
+            },
+        },
+        Hard {
+            name: "closed",
+            about: "ReLU let nothing through: every result is zero",
+            applies: |p| p.shape.has("relu"),
+            fills: |_| vec![("out", zero)],
+            tolerance: exact,
+        },
+    ]
+}
+
+/// The gradient before ReLU at an element of the result.
+fn gradient(p: &Problem, inputs: &Inputs) -> impl Fn(u64) -> f64 {
+    let relu = p.shape.has("relu");
+    move |place| if relu && inputs.at(OUT, place) <= 0.0 { 0.0 } else { inputs.at(DOUT, place) }
+}
+
+fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f64]) {
+    let conv = Conv::of(&p.shape);
+    let ([in_group, out_group], gradient) = (conv.of_group(), gradient(p, inputs));
+    let first = row * out.len() as u64;
+    for (slot, place) in out.iter_mut().zip(first..) {
+        *slot = 0.0;
+        match output {
+            DX => {
+                let ([image, c], at) = conv.of_x(place);
+                for tap in conv.every_tap() {
+                    let Some(over) = conv.over(at, tap) else { continue };
+                    for m in c / in_group * out_group..(c / in_group + 1) * out_group {
+                        let weight = inputs.at(W, conv.w_at([m, c % in_group], tap));
+                        *slot += gradient(conv.out_at([image, m], over)) * weight;
+                    }
+                }
+            }
+            DW => {
+                let ([m, c], tap) = conv.of_w(place);
+                for at in conv.every_output() {
+                    let Some(under) = conv.under(at, tap) else { continue };
+                    for image in 0..conv.images {
+                        let pixel = inputs.at(X, conv.x_at([image, m / out_group * in_group + c], under));
+                        *slot += gradient(conv.out_at([image, m], at)) * pixel;
+                    }
+                }
+            }
+            _ => {
+                for at in conv.every_output() {
+                    *slot += (0..conv.images).map(|image| gradient(conv.out_at([image, place], at))).sum::<f64>();
+                }
+            }
+        }
+    }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let conv = Conv::of(&p.shape);
+    let [in_group, out_group] = conv.of_group();
+    let (x, w, dout) = (inputs[X].f32(), inputs[W].f32(), inputs[DOUT].f32());
+    let g: Vec<f32> = match p.shape.has("relu") {
+        true => dout.par_iter().zip(inputs[OUT].f32()).map(|(g, out)| if *out > 0.0 { *g } else { 0.0 }).collect(),
+        false => dout.to_vec(),
+    };
+    outputs[DX].par_iter_mut().enumerate().for_each(|(place, dx)| {
+        let ([image, c], at) = conv.of_x(place as u64);
+        *dx = 0.0;
+        for tap in conv.every_tap() {
+            let Some(over) = conv.over(at, tap) else { continue };
+            let ms = c / in_group * out_group..(c / in_group + 1) * out_group;
+            let term = |m| g[conv.out_at([image, m], over) as usize] * w[conv.w_at([m, c % in_group], tap) as usize];
+            *dx += ms.map(term).sum::<f32>();
+        }
+    });
+    outputs[DW].par_iter_mut().enumerate().for_each(|(place, dw)| {
+        let ([m, c], tap) = conv.of_w(place as u64);
+        let channel = m / out_group * in_group + c;
+        // Summed image by image, row of positions by row, for smaller errors of rounding.
+        let of_image = |image: u64| {
+            let of_row = |row: u64| {
+                let [depth, y] = [row / conv.out()[1], row % conv.out()[1]];
+                let term = |column: u64| {
+                    let at = [depth, y, column];
+                    let under = conv.under(at, tap)?;
+                    let pixel = x[conv.x_at([image, channel], under) as usize];
+                    Some(pixel * g[conv.out_at([image, m], at) as usize])
+                };
+                (0..conv.out()[2]).filter_map(term).sum::<f32>()
+            };
+            (0..conv.out()[0] * conv.out()[1]).map(of_row).sum::<f32>()
+        };
+        *dw = (0..conv.images).map(of_image).sum();
+    });
+    if let Some(dbias) = outputs.get_mut(DW + 1) {
+        dbias.par_iter_mut().enumerate().for_each(|(m, dbias)| {
+            let of_image = |image: u64| {
+                let places = conv.every_output().map(|at| conv.out_at([image, m as u64], at) as usize);
+                places.map(|place| g[place]).sum::<f32>()
+            };
+            *dbias = (0..conv.images).map(of_image).sum();
+        });
+    }
+}
+
+fn backward<'a>(p: &Problem, caps: &'a Caps) -> Backward<'a> {
+    let conv = Conv::of(&p.shape);
+    Backward { conv, dtype: p.dtype, caps, bias: p.shape.has("bias"), relu: p.shape.has("relu") }
+}
+
+fn direct(p: &Problem, caps: &Caps) -> Program {
+    backward(p, caps).program(false)
+}
+
+fn implicit_gemm(p: &Problem, caps: &Caps) -> Program {
+    backward(p, caps).program(true)
+}

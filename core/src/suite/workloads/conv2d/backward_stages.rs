@@ -1,0 +1,142 @@
+//! The stages of convolutions' backward pass.
+
+use super::super::linear::stages::{By, Stages, most_parts};
+use super::stages::{DEPTH, Gather, Tile};
+use crate::suite::Access::{Read, Write};
+use crate::suite::conv::Conv;
+use crate::suite::{Caps, Cost, DType, Elem, Program, Stage, by_pieces, spread, sum_of_parts, width};
+
+/// The backward pass of a convolution on a device.
+#[derive(Clone, Copy)]
+pub(super) struct Backward<'a> {
+    pub(super) conv: Conv,
+    pub(super) dtype: DType,
+    pub(super) caps: &'a Caps,
+    pub(super) bias: bool,
+    pub(super) relu: bool,
+}
+
+/// Threads of a workgroup.
+const THREADS: u64 = 256;
+/// Multiprocessors of a large GPU, where their number is not known; workgroups for each.
+const UNITS: u64 = 128;
+const GROUPS_PER_UNIT: u64 = 4;
+/// Positions that are worth a part of the kernels' gradient, and elements of all parts together.
+const FEWEST_POSITIONS: u64 = 64;
+const MOST_ELEMENTS: u64 = 1 << 25;
+
+/// Most parts that the gradient of the kernels is made in.
+pub(super) fn most_parts_of_weights(conv: &Conv) -> u64 {
+    let weights: u64 = conv.w_dims().iter().product();
+    (conv.pixels()[1] / FEWEST_POSITIONS).min(MOST_ELEMENTS / weights).clamp(1, 256)
+}
+
+impl Backward<'_> {
+    /// By tiles, or one element a thread.
+    pub(super) fn program(&self, tiles: bool) -> Program {
+        let g = if self.relu { "gated" } else { "dout" };
+        let mut stages = Vec::new();
+        if self.relu {
+            stages.push(self.gate());
+        }
+        let back = Gather { conv: self.conv, back: true, bias: false, relu: false };
+        let [x, w, out] = self.bytes();
+        let input = match tiles {
+            true => back.implicit(self.caps, [g, "w", "dx"]),
+            false => back.direct([g, "w", "dx"]),
+        };
+        stages.push(input.called("dx").costing(Cost::new(self.conv.flops(), w + out, x)));
+        match tiles {
+            true => stages.extend(self.weights(g)),
+            false => stages.push(self.weights_directly(g)),
+        }
+        if self.bias {
+            stages.extend(self.bias(g));
+        }
+        Program { stages }
+    }
+
+    /// Bytes of the input, of the kernels and of the result.
+    fn bytes(&self) -> [u64; 3] {
+        let bytes = |dims: Vec<u64>| dims.iter().product::<u64>() * Elem::Real.storage(self.dtype).bytes();
+        [self.conv.x_dims(), self.conv.w_dims(), self.conv.out_dims()].map(bytes)
+    }
+
+    /// The gradient before ReLU.
+    fn gate(&self) -> Stage {
+        let elements: u64 = self.conv.out_dims().iter().product();
+        let (width, [.., out]) = (width(elements, self.dtype, self.caps), self.bytes());
+        let texts = ["conv2d/gate", "conv2d/gate1", "conv2d/gate4"];
+        by_pieces(elements / width, width, self.caps, texts, "conv2d_gate")
+            .args([("result", "out", Read), ("gradient", "dout", Read), ("gated", "gated", Write)])
+            .costing(Cost::new(elements, 2 * out, out))
+            .called("gate")
+    }
+
+    /// Kernels' gradients look at what the forward pass looks at.
+    fn forward(&self) -> Gather {
+        Gather { conv: self.conv, back: false, bias: false, relu: false }
+    }
+
+    /// One weight a thread, which goes over all images and positions.
+    fn weights_directly(&self, g: &'static str) -> Stage {
+        let weights: u64 = self.conv.w_dims().iter().product();
+        let [x, w, out] = self.bytes();
+        let stage = Stage::kernel("dw", "conv2d/direct_weights", "conv2d_direct_weights")
+            .consts(&[("THREADS", THREADS as u32)])
+            .threads([THREADS as u32, 1, 1])
+            .grid(spread(weights.div_ceil(THREADS)))
+            .args([("source", "x", Read), ("gradient", g, Read), ("weights", "dw", Write)])
+            .costing(Cost::new(self.conv.flops(), x + out, w));
+        self.forward().sides(stage)
+    }
+
+    /// By tiles, in parts of the positions.
+    fn weights(&self, g: &'static str) -> [Stage; 2] {
+        let (conv, [x, _, out]) = (&self.conv, self.bytes());
+        let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
+        let weights: u64 = conv.w_dims().iter().product();
+        let tile = Tile::largest(m);
+        let tiles = tile.count([m, conv.terms(), conv.groups]);
+        let wanted = (self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT).div_ceil(tiles);
+        let parts = wanted.min(most_parts_of_weights(conv));
+        // Whole steps, so that no vector along the positions is cut by a part's end.
+        let part = positions.div_ceil(parts).next_multiple_of(DEPTH);
+        let stage = Stage::kernel("dw_parts", "conv2d/weights", "conv2d_weights")
+            .consts(&[("PARTS", parts as u32), ("PART", part as u32)])
+            .grid(spread(tiles * parts))
+            .args([("source", "x", Read), ("gradient", g, Read), ("parts", "parts", Write)])
+            .costing(Cost::new(conv.flops(), x + out, 4 * parts * weights));
+        [self.forward().sides(tile.told(stage)), self.added_up([parts, weights], ["parts", "dw"])]
+    }
+
+    /// Sums of the channels, in parts.
+    fn bias(&self, g: &'static str) -> [Stage; 2] {
+        let (channels, positions) = (self.conv.channels[1], self.conv.pixels()[1]);
+        if self.conv.last {
+            let stages = Stages { dtype: self.dtype, caps: self.caps, by: By::Tiles };
+            return stages.columns([positions, channels], [g, "sums", "dbias"]);
+        }
+        let wanted = self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / channels;
+        let parts = wanted.clamp(1, most_parts(positions));
+        let [_, m] = self.conv.of_group();
+        let stage = Stage::kernel("dbias_parts", "conv2d/channels", "conv2d_channels")
+            .consts(&[("IMAGES", self.conv.images), ("CHANNELS", m * self.conv.groups)].map(|(n, v)| (n, v as u32)))
+            .consts(&[("POSITIONS", (positions / self.conv.images) as u32), ("PARTS", parts as u32)])
+            .consts(&[("ROW_THREADS", THREADS as u32)])
+            .threads([THREADS as u32, 1, 1])
+            .grid(spread(channels * parts))
+            .shared(4 * THREADS as u32)
+            .args([("gradient", g, Read), ("sums", "sums", Write)])
+            .costing(Cost::new(positions * channels, self.bytes()[2], 4 * parts * channels));
+        [stage, self.added_up([parts, channels], ["sums", "dbias"])]
+    }
+
+    /// Sums over so many parts, each a row of so many columns.
+    fn added_up(&self, [parts, columns]: [u64; 2], [from, to]: [&'static str; 2]) -> Stage {
+        sum_of_parts(parts, columns, self.caps, "rmsnorm/parts", "rmsnorm_parts")
+            .consts(&[("COLUMNS", columns as u32)])
+            .args([("parts", from, Read), ("dgamma", to, Write)])
+            .called(to)
+    }
+}

@@ -1,0 +1,226 @@
+//! The forward form of convolutions.
+
+use super::Shapes;
+use super::stages::Gather;
+use super::winograd::Squares;
+use crate::suite::conv::Conv;
+use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::{
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Product, Program, Rate,
+    Reference, Tolerance, Variant, dense, normal,
+};
+use rayon::prelude::*;
+
+const X: usize = 0;
+const W: usize = 1;
+const BIAS: usize = 2;
+
+/// The form, for shapes of either number of dimensions.
+pub(in super::super) fn form(shapes: Shapes) -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Flops,
+        headline: Some(shapes.headline),
+        shapes: shapes.presets,
+        awkward: shapes.awkward,
+        huge: &[],
+        buffers,
+        cost,
+        tolerance,
+        reference: Reference {
+            row_cost: |p, _| {
+                let conv = Conv::of(&p.shape);
+                conv.terms() * conv.out_dims().last().expect("extents")
+            },
+            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+        },
+        setup: None,
+        host: Some(host),
+        variants: vec![
+            Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
+            Variant::kernel(
+                "implicit_gemm",
+                "a product of kernels with pixels by tiles in workgroup memory: pixels are gathered as they are staged",
+                implicit_gemm,
+            ),
+            Variant::kernel(
+                "mma",
+                "the same on tensor cores; with channels last and eight to a vector, pixels are copied asynchronously",
+                mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            Variant::kernel(
+                "winograd",
+                "squares of 2 × 2 results from 16 products in place of 36 (3 × 3 without stride), by four stages: kernels, \
+                 pixels, products of matrices, results",
+                winograd,
+            )
+            .available(|p, _| Squares::of(p).map(|_| ())),
+        ],
+        fallback: &["mma", "implicit_gemm", "direct"],
+        preconditions: Vec::new(),
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let conv = Conv::of(&p.shape);
+    let mut buffers = vec![
+        BufferSpec::input("x", Elem::Real, &conv.x_dims(), normal),
+        BufferSpec::input("w", Elem::Real, &conv.w_dims(), normal),
+    ];
+    if p.shape.has("bias") {
+        buffers.push(BufferSpec::input("bias", Elem::Real, &[conv.channels[1]], normal));
+    }
+    buffers.push(BufferSpec::output("out", Elem::Real, &conv.out_dims()));
+    buffers.extend(Squares::of(p).into_iter().flat_map(|squares| squares.scratch()));
+    buffers
+}
+
+/// Every pixel is counted, also those that a stride beyond the kernel's reach passes over.
+fn cost(p: &Problem) -> Cost {
+    let bytes = |role: fn(&BufferSpec) -> bool| p.bytes(role).0;
+    let read = bytes(|buffer| buffer.role.fill().is_some());
+    Cost::new(Conv::of(&p.shape).flops(), read, bytes(|buffer| buffer.role.row_len().is_some()))
+}
+
+/// Of a sum of so many products of normal numbers.
+pub(super) fn of_terms(p: &Problem, terms: u64) -> Tolerance {
+    let k = terms as f64;
+    // Sum of the magnitudes of k products of normal draws: below their number by a third, with room for luck.
+    let magnitudes = k + 12.0 * k.sqrt();
+    Tolerance {
+        abs: 8.0 * k.sqrt() * 2f64.powi(-24) * magnitudes,
+        rel: 2.0 * p.dtype.unit_roundoff(),
+        reason: "so many products are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with \
+                 probability e^-32 (Higham and Mary 2019); the result is rounded once to the element type",
+    }
+}
+
+fn tolerance(p: &Problem, _output: usize) -> Tolerance {
+    Tolerance {
+        reason: "the products and the bias are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with \
+                 probability e^-32 (Higham and Mary 2019); as many of Winograd's products make a result, of 1.5 times the \
+                 magnitude, for which the sum has room; the result is rounded once to the element type",
+        ..of_terms(p, Conv::of(&p.shape).terms() + 1)
+    }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "images of zeros give the bias, or zeros",
+            applies: any,
+            fills: |_| vec![("x", zero)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "equal",
+            about: "all one: the number of terms inside the image",
+            applies: any,
+            fills: |p| match p.shape.has("bias") {
+                true => vec![("x", one), ("w", one), ("bias", one)],
+                false => vec![("x", one), ("w", one)],
+            },
+            tolerance: |p, _| Tolerance {
+                abs: 0.0,
+                rel: 2.0 * p.dtype.unit_roundoff(),
+                reason: "the sum of ones is exact in f32, and rounded once to the element type",
+            },
+        },
+        Hard {
+            name: "huge",
+            about: "products of up to 1e36, whose sums stay within f32; f16 has no such numbers",
+            applies: |p| wide(p) && Conv::of(&p.shape).terms() <= 256,
+            fills: |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
+            tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e36, ..tolerance(p, 0) },
+        },
+        Hard {
+            name: "subnormal",
+            about: "pixels too small to be normal: their sum is small, or zero where the device flushes them",
+            applies: any,
+            fills: |p| vec![("x", subnormal(p))],
+            tolerance: |p, _| Tolerance {
+                abs: (3.47 * Conv::of(&p.shape).terms() as f64 + 1.0) * smallest_normal(p),
+                rel: 2.0 * p.dtype.unit_roundoff(),
+                reason: "each product of at most 3.47 times such a number may be taken for zero, and so may the sum; \
+                         with the bias it is rounded once",
+            },
+        },
+    ]
+}
+
+fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
+    let conv = Conv::of(&p.shape);
+    let [in_group, out_group] = conv.of_group();
+    let (first, bias, relu) = (row * out.len() as u64, p.shape.has("bias"), p.shape.has("relu"));
+    for (slot, place) in out.iter_mut().zip(first..) {
+        let ([image, m], at) = conv.of_out(place);
+        *slot = 0.0;
+        for tap in conv.every_tap() {
+            let Some(under) = conv.under(at, tap) else { continue };
+            for c in 0..in_group {
+                let pixel = conv.x_at([image, m / out_group * in_group + c], under);
+                *slot += inputs.at(X, pixel) * inputs.at(W, conv.w_at([m, c], tap));
+            }
+        }
+        if bias {
+            *slot += inputs.at(BIAS, m);
+        }
+        if relu {
+            *slot = slot.max(0.0);
+        }
+    }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let conv = Conv::of(&p.shape);
+    let [in_group, out_group] = conv.of_group();
+    let (x, w) = (inputs[X].f32(), inputs[W].f32());
+    let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
+    let relu = p.shape.has("relu");
+    outputs[0].par_iter_mut().enumerate().for_each(|(place, out)| {
+        let ([image, m], at) = conv.of_out(place as u64);
+        let mut sum = 0.0;
+        for tap in conv.every_tap() {
+            let Some(under) = conv.under(at, tap) else { continue };
+            let pixel = conv.x_at([image, m / out_group * in_group], under) as usize;
+            let weight = conv.w_at([m, 0], tap) as usize;
+            sum += match conv.last {
+                true => dense::dot(&x[pixel..][..in_group as usize], &w[weight..][..in_group as usize]),
+                false => {
+                    let pixels = x[pixel..].iter().step_by(conv.image.iter().product::<u64>() as usize);
+                    let weights = w[weight..].iter().step_by(conv.taps() as usize);
+                    pixels.zip(weights).take(in_group as usize).map(|(x, w)| x * w).sum::<f32>()
+                }
+            };
+        }
+        sum += bias.map_or(0.0, |bias| bias[m as usize]);
+        *out = if relu { sum.max(0.0) } else { sum };
+    });
+}
+
+/// What every stage takes beside the pixels and the kernel.
+fn gather(p: &Problem) -> Gather {
+    Gather { conv: Conv::of(&p.shape), back: false, bias: p.shape.has("bias"), relu: p.shape.has("relu") }
+}
+
+fn direct(p: &Problem, _caps: &Caps) -> Program {
+    gather(p).direct(["x", "w", "out"]).costing(cost(p)).into()
+}
+
+fn implicit_gemm(p: &Problem, caps: &Caps) -> Program {
+    gather(p).implicit(caps, ["x", "w", "out"]).costing(cost(p)).into()
+}
+
+fn mma(p: &Problem, _caps: &Caps) -> Program {
+    gather(p).mma(["x", "w", "out"]).costing(cost(p)).into()
+}
+
+/// Called only where it is available.
+fn winograd(p: &Problem, caps: &Caps) -> Program {
+    Squares::of(p).expect("available").program(gather(p), caps)
+}

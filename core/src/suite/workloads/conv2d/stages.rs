@@ -1,0 +1,174 @@
+//! Stages of which convolutions are made, in two and three dimensions, forward and backward.
+
+use crate::suite::Access::{Read, Write};
+use crate::suite::conv::Conv;
+use crate::suite::{Caps, Product, Stage, Stored, spread};
+
+/// A product of kernels with pixels that are gathered around each position: forward, of the input around positions of the
+/// output; backward, of the output's gradient around positions of the input.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Gather {
+    pub(in super::super) conv: Conv,
+    /// The gradient of the input is computed.
+    pub(in super::super) back: bool,
+    /// A number of each output channel is added.
+    pub(in super::super) bias: bool,
+    /// What is negative becomes zero.
+    pub(in super::super) relu: bool,
+}
+
+/// A product by tiles: threads keep squares of 4 × 4 sums of theirs in registers, one or two in either direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Tile {
+    rows: u64,
+    columns: u64,
+    /// Squares of a thread, down and across.
+    squares: [u64; 2],
+}
+
+/// Threads of a workgroup by tiles.
+const THREADS: u64 = 256;
+/// Multiprocessors of a large GPU, where their number is not known.
+const UNITS: u64 = 128;
+
+/// Terms of each sum that are staged at a time.
+pub(super) const DEPTH: u64 = 16;
+
+impl Tile {
+    /// So many rows of threads, and squares of each thread.
+    fn new(down: u64, squares: [u64; 2]) -> Tile {
+        Tile { rows: 4 * down * squares[0], columns: 4 * THREADS / down * squares[1], squares }
+    }
+
+    /// The largest for so many rows. Few, as in groups or in 3-D, would leave most of a square tile empty.
+    pub(in super::super) fn largest(rows: u64) -> Tile {
+        match rows {
+            0..=32 => Tile::new(8, [1, 1]),
+            33..=64 => Tile::new(16, [1, 2]),
+            _ => Tile::new(16, [2, 2]),
+        }
+    }
+
+    /// For results of so many rows and columns, so many times: large tiles read less, but must be enough for the device.
+    fn of([rows, columns, times]: [u64; 3], caps: &Caps) -> Tile {
+        let largest = Tile::largest(rows);
+        let enough = largest.count([rows, columns, times]) >= caps.units.map_or(UNITS, u64::from);
+        if rows <= 32 || enough { largest } else { Tile::new(16, [1, 1]) }
+    }
+
+    /// How many of them there are.
+    pub(in super::super) fn count(&self, [rows, columns, times]: [u64; 3]) -> u64 {
+        times * rows.div_ceil(self.rows) * columns.div_ceil(self.columns)
+    }
+
+    /// A stage by such tiles.
+    pub(in super::super) fn told(&self, stage: Stage) -> Stage {
+        let sizes = [
+            ("TILE_ROWS", self.rows),
+            ("TILE_COLUMNS", self.columns),
+            ("ROW_SQUARES", self.squares[0]),
+            ("COLUMN_SQUARES", self.squares[1]),
+            ("DEPTH", DEPTH),
+        ];
+        stage
+            .consts(&sizes.map(|(name, value)| (name, value as u32)))
+            .threads([THREADS as u32, 1, 1])
+            .shared(((self.rows + self.columns) * DEPTH * 4) as u32)
+    }
+}
+
+impl Gather {
+    /// With what texts are told of both sides: pixels come from one, and positions of the other have them around.
+    pub(super) fn sides(&self, stage: Stage) -> Stage {
+        let Gather { conv, back, bias, relu } = *self;
+        let ([c, m], [image, out]) = (conv.of_group(), [conv.image, conv.out()]);
+        let ((from, from_c), (to, to_c)) = if back { ((out, m), (image, c)) } else { ((image, c), (out, m)) };
+        let extents = [
+            ("FROM_C", from_c),
+            ("FROM_D", from[0]),
+            ("FROM_H", from[1]),
+            ("FROM_W", from[2]),
+            ("TO_C", to_c),
+            ("TO_D", to[0]),
+            ("TO_H", to[1]),
+            ("TO_W", to[2]),
+        ];
+        conv.told(stage).consts(&extents.map(|(name, value)| (name, value as u32))).consts(&[
+            ("BACK", back),
+            ("BIAS", bias),
+            ("RELU", relu),
+        ])
+    }
+
+    /// The same with the buffers of pixels, of kernels and of results.
+    fn told(&self, stage: Stage, [source, w, result]: [&'static str; 3]) -> Stage {
+        let args = [("source", source, Read), ("w", w, Read), ("result", result, Write)];
+        self.sides(stage).args(args.into_iter().chain(self.bias.then_some(("bias", "bias", Read))))
+    }
+
+    /// Channels of a group, positions, and groups of the result.
+    fn extents(&self) -> [u64; 3] {
+        let ([c, m], [image, out]) = (self.conv.of_group(), self.conv.pixels());
+        let (channels, pixels) = if self.back { (c, image) } else { (m, out) };
+        [channels, pixels, self.conv.groups]
+    }
+
+    /// One element of the result a thread, straight from device memory.
+    pub(in super::super) fn direct(&self, buffers: [&'static str; 3]) -> Stage {
+        let elements: u64 = self.extents().iter().product();
+        let stage = Stage::kernel("conv2d_direct", "conv2d/direct", "conv2d_direct")
+            .consts(&[("THREADS", THREADS as u32)])
+            .threads([THREADS as u32, 1, 1])
+            .grid(spread(elements.div_ceil(THREADS)));
+        self.told(stage, buffers)
+    }
+
+    /// By tiles in workgroup memory.
+    pub(in super::super) fn implicit(&self, caps: &Caps, buffers: [&'static str; 3]) -> Stage {
+        let tile = Tile::of(self.extents(), caps);
+        let stage = Stage::kernel("conv2d_implicit", "conv2d/implicit", "conv2d_implicit");
+        self.told(tile.told(stage).grid(spread(tile.count(self.extents()))), buffers)
+    }
+
+    /// On tensor cores, forward: with channels last, pixels times kernels, and kernels times pixels otherwise, so that results are
+    /// stored as they lie.
+    pub(in super::super) fn mma(&self, buffers: [&'static str; 3]) -> Stage {
+        let ([channels, pixels, groups], terms) = (self.extents(), self.conv.terms());
+        let product = match self.conv.last {
+            true => Product::new(pixels, channels, terms).stored(Stored::Nt),
+            false => Product::new(channels, pixels, terms),
+        };
+        self.told(product.batch(groups).mma("conv2d/mma", "conv2d_mma"), buffers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::suite::{Case, Value, find};
+    use crate::testing::mock::caps;
+
+    #[test]
+    fn awkward_shapes_reach_every_tile() {
+        let mut found = std::collections::BTreeSet::new();
+        for form in ["conv2d", "conv3d"].iter().flat_map(|name| &find(name).expect("a workload").forms) {
+            for shape in form.awkward {
+                let case = format!("conv2d/{}/{shape}/f32/implicit_gemm", form.direction.name());
+                let Ok(case) = case.parse::<Case>() else { continue };
+                for kernel in case.program(&caps()).expect("a kernel variant").kernels() {
+                    let of = |name| kernel.consts.iter().find(|(known, _)| *known == name);
+                    if let (Some((_, Value::U32(rows))), Some((_, Value::U32(columns)))) =
+                        (of("TILE_ROWS"), of("TILE_COLUMNS"))
+                    {
+                        found.insert((kernel.entry, *rows, *columns));
+                    }
+                }
+            }
+        }
+        for (rows, columns) in [(32, 128), (64, 64), (64, 128), (128, 128)] {
+            let by = |entry| found.contains(&(entry, rows, columns));
+            assert!(by("conv2d_implicit"), "{rows} x {columns}: {found:?}");
+            // Its terms come in parts, however few tiles there are.
+            assert!(by("conv2d_weights") != (columns == 64), "{rows} x {columns}: {found:?}");
+        }
+    }
+}

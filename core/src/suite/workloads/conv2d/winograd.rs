@@ -1,0 +1,112 @@
+//! Winograd's F(2×2, 3×3): squares of 2 × 2 results of a kernel of 3 × 3 from 16 products instead of 36.
+//!
+//! With the matrices of Lavin and Gray (2016), "Fast Algorithms for Convolutional Neural Networks": `Y = Aᵀ((G g Gᵀ) ∘ (Bᵀ d B))A`
+//! for a kernel `g` and a square `d` of 4 × 4 pixels. Summed over channels before the last step, the 16 elementwise products are
+//! 16 products of matrices. Everything between is f32 for every element type.
+
+use super::super::linear::stages::{By, Stages};
+use super::stages::Gather;
+use crate::suite::Access::{Read, Write};
+use crate::suite::conv::Conv;
+use crate::suite::{BufferSpec, Caps, Cost, DType, Elem, Problem, Product, Program, Stage, Stored, indexable, spread};
+
+/// Products of a square, and results of it in either direction.
+const PRODUCTS: u64 = 16;
+const SQUARE: u64 = 2;
+/// Threads of a workgroup.
+const THREADS: u64 = 256;
+
+/// A convolution by squares of results.
+#[derive(Clone, Copy)]
+pub(super) struct Squares {
+    conv: Conv,
+    dtype: DType,
+}
+
+impl Squares {
+    /// Of a problem, if it can be computed so.
+    ///
+    /// # Errors
+    /// With the reason why not.
+    pub(super) fn of(p: &Problem) -> Result<Squares, String> {
+        let conv = Conv::of(&p.shape);
+        if conv.kernel != [1, 3, 3] || conv.image[0] != 1 || conv.stride != 1 || conv.dilation != 1 {
+            return Err("winograd computes kernels of 3 × 3 in two dimensions, without stride or dilation".to_owned());
+        }
+        let squares = Squares { conv, dtype: p.dtype };
+        squares.elements().into_iter().try_for_each(indexable)?;
+        Ok(squares)
+    }
+
+    /// Down and across one image.
+    fn extents(&self) -> [u64; 2] {
+        let [_, height, width] = self.conv.out();
+        [height, width].map(|extent| extent.div_ceil(SQUARE))
+    }
+
+    /// Of all images.
+    fn count(&self) -> u64 {
+        self.conv.images * self.extents().iter().product::<u64>()
+    }
+
+    /// Elements of kernels, pixels and results between.
+    fn elements(&self) -> [u64; 3] {
+        let [c, m] = self.conv.channels;
+        [m * self.conv.of_group()[0], c * self.count(), m * self.count()].map(|elements| PRODUCTS * elements)
+    }
+
+    /// What lies between the stages.
+    pub(super) fn scratch(&self) -> [BufferSpec; 3] {
+        let [kernels, pixels, sums] = self.elements();
+        [("kernels", kernels), ("pixels", pixels), ("products", sums)]
+            .map(|(name, elements)| BufferSpec::scratch(name, Elem::F32, &[PRODUCTS, elements / PRODUCTS]))
+    }
+
+    /// The products of one square's place for all squares, as the layout has them.
+    fn product(&self) -> Product {
+        let ([c, m], squares) = (self.conv.of_group(), self.count());
+        let product = match self.conv.last {
+            true => Product::new(squares, m, c).stored(Stored::Nt),
+            false => Product::new(m, squares, c),
+        };
+        product.batch(PRODUCTS * self.conv.groups)
+    }
+
+    /// A stage with a thread for each of so many things.
+    fn stage(&self, name: &'static str, text: &'static str, count: u64) -> Stage {
+        let [down, across] = self.extents();
+        Stage::kernel(name, text, name)
+            .consts(
+                &[("SQUARES_DOWN", down), ("SQUARES_ACROSS", across), ("THREADS", THREADS)].map(|(n, v)| (n, v as u32)),
+            )
+            .threads([THREADS as u32, 1, 1])
+            .grid(spread(count.div_ceil(THREADS)))
+    }
+
+    /// The four stages.
+    pub(super) fn program(&self, gather: Gather, caps: &Caps) -> Program {
+        let ([kernels, pixels, sums], plain) = (self.elements(), Gather { bias: false, relu: false, ..gather });
+        let bytes = |dims: Vec<u64>| dims.iter().product::<u64>() * Elem::Real.storage(self.dtype).bytes();
+        let [x, w, out] = [self.conv.x_dims(), self.conv.w_dims(), self.conv.out_dims()].map(bytes);
+        let of_kernels = plain
+            .sides(self.stage("conv2d_winograd_kernels", "conv2d/winograd_kernels", kernels / PRODUCTS))
+            .args([("w", "w", Read), ("kernels", "kernels", Write)])
+            .costing(Cost::new(2 * kernels, w, 4 * kernels));
+        let of_pixels = plain
+            .sides(self.stage("conv2d_winograd_pixels", "conv2d/winograd_pixels", pixels / PRODUCTS))
+            .args([("source", "x", Read), ("pixels", "pixels", Write)])
+            .costing(Cost::new(2 * pixels, x, 4 * pixels));
+        let names = if self.conv.last { ["pixels", "kernels", "products"] } else { ["kernels", "pixels", "products"] };
+        let products =
+            Stages { dtype: DType::F32, caps, by: By::Tiles }.product(self.product(), names).elem(DType::F32);
+        let of_sums = gather
+            .sides(self.stage("conv2d_winograd_results", "conv2d/winograd_results", sums / PRODUCTS))
+            .args([("products", "products", Read), ("result", "out", Write)])
+            .costing(Cost::new(2 * sums, 4 * sums, out));
+        let mut results = of_sums;
+        if gather.bias {
+            results.args.push(("bias", Read).into());
+        }
+        Program { stages: vec![of_kernels, of_pixels, products, results] }
+    }
+}

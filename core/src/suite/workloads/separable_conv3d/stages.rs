@@ -1,0 +1,77 @@
+//! Stages of separable convolutions: those of both steps, each with its cost, and the one that is both.
+
+use super::super::conv2d::stages::{Gather, Tile};
+use super::super::depthwise_conv3d::direct_stage;
+use super::super::depthwise_conv3d::marching::{self, Finish};
+use super::super::depthwise_conv3d::volume::Volume;
+use super::{pointwise, pointwise_flops};
+use crate::suite::Access::{Read, Write};
+use crate::suite::{Caps, Cost, Elem, Problem, Program, Stage, spread};
+
+/// Buffers of the second step where it is a stage of its own.
+const SECOND: [&str; 3] = ["mid", "pointwise", "out"];
+
+/// Costs of both steps, with what is between them stored.
+pub(super) fn costs(p: &Problem) -> [Cost; 2] {
+    let (v, conv, element) = (Volume::of(&p.shape), pointwise(p), Elem::Real.storage(p.dtype).bytes());
+    let [c, m] = conv.channels;
+    let (mid, out) = (v.elements()[1], conv.out_dims().iter().product::<u64>());
+    let weights = c * m + u64::from(p.shape.has("bias")) * m;
+    [
+        Cost::new(2 * v.taps() * mid, (v.touched() + c * v.taps()) * element, mid * element),
+        Cost::new(pointwise_flops(p), (mid + weights) * element, out * element),
+    ]
+}
+
+/// What follows the sums of the second step.
+fn gather(p: &Problem) -> Gather {
+    Gather { conv: pointwise(p), back: false, bias: p.shape.has("bias"), relu: p.shape.has("relu") }
+}
+
+/// Both steps, one behind the other.
+fn both(p: &Problem, depthwise: Stage, pointwise: Stage) -> Program {
+    let [first, second] = costs(p);
+    Program {
+        stages: vec![depthwise.called("depthwise").costing(first), pointwise.called("pointwise").costing(second)],
+    }
+}
+
+/// The first step by the best stage there is for its filter.
+fn depthwise(p: &Problem, caps: &Caps) -> Stage {
+    let v = Volume::of(&p.shape);
+    match marching::available(&v) {
+        Ok(()) => marching::stage(&v, p, caps, Finish::default(), ["x", "mid"]),
+        Err(_) => direct_stage(p, Finish::default(), ["x", "mid"]),
+    }
+}
+
+pub(super) fn direct(p: &Problem, _caps: &Caps) -> Program {
+    both(p, direct_stage(p, Finish::default(), ["x", "mid"]), gather(p).direct(SECOND))
+}
+
+pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
+    both(p, depthwise(p, caps), gather(p).implicit(caps, SECOND))
+}
+
+pub(super) fn unfused_mma(p: &Problem, caps: &Caps) -> Program {
+    both(p, depthwise(p, caps), gather(p).mma(SECOND))
+}
+
+/// Tiles as high as there are output channels, as far as they go: whatever is above a tile computes its positions' depthwise
+/// results again.
+pub(super) fn fused(p: &Problem, _caps: &Caps) -> Program {
+    let (v, conv) = (Volume::of(&p.shape), pointwise(p));
+    let ([_, m], [_, positions]) = (conv.channels, conv.pixels());
+    let (bias, relu) = (p.shape.has("bias"), p.shape.has("relu"));
+    let tile = Tile::largest(m);
+    let args = [("x", Read), ("w", Read), ("pointwise", Read), ("out", Write)];
+    let stage = Stage::kernel("separable_conv3d_fused", "separable_conv3d/fused", "separable_conv3d_fused");
+    tile.told(stage)
+        .consts(&v.consts())
+        .consts(&[("M", m as u32)])
+        .consts(&[("CHANNELS_LAST", v.channels_last), ("BIAS", bias), ("RELU", relu)])
+        .args(args.into_iter().chain(bias.then_some(("bias", Read))))
+        .grid(spread(tile.count([m, positions, 1])))
+        .costing(super::cost(p))
+        .into()
+}

@@ -1,0 +1,88 @@
+// Shared by the variants of conv2d: the index arithmetic of both layouts, and what becomes of sums. No tensor has more elements
+// than can be counted in 32 bits.
+
+#include "lib/elem.cuh"
+
+constexpr unsigned TAPS = KD * KH * KW;
+constexpr unsigned FROM = FROM_D * FROM_H * FROM_W, TO = TO_D * TO_H * TO_W;
+
+// Depth, row and column of a tap.
+__device__ __forceinline__ uint3 tap_at(unsigned tap) {
+    if constexpr (KD == 1) return make_uint3(0, tap / KW, tap % KW);
+    return make_uint3(tap / (KH * KW), tap / KW % KH, tap % KW);
+}
+
+// Where the weight lies that a channel of the source has in one of the result, both within their group.
+__device__ __forceinline__ unsigned weight_at(unsigned group, unsigned to, unsigned from, unsigned tap) {
+    const unsigned m = group * OUT_C + (BACK ? from : to), c = BACK ? to : from;
+    return LAST ? (m * TAPS + tap) * IN_C + c : (m * IN_C + c) * TAPS + tap;
+}
+
+// Where element (channel within the group, position in its image) of the result lies.
+__device__ __forceinline__ unsigned result_at(unsigned group, unsigned channel, unsigned image, unsigned position) {
+    return LAST ? (image * TO + position) * (GROUPS * TO_C) + group * TO_C + channel
+                : ((image * GROUPS + group) * TO_C + channel) * TO + position;
+}
+
+// The same of the source.
+__device__ __forceinline__ unsigned source_at(unsigned group, unsigned channel, unsigned image, unsigned position) {
+    return LAST ? (image * FROM + position) * (GROUPS * FROM_C) + group * FROM_C + channel
+                : ((image * GROUPS + group) * FROM_C + channel) * FROM + position;
+}
+
+// A position of the result: its image, and depth, row and column of the source under the first tap. What lies before the source
+// wraps around and is beyond its end.
+struct Known {
+    unsigned image;
+    uint3 at;
+};
+
+__device__ __forceinline__ Known known_of(unsigned column) {
+    const unsigned position = column % TO;
+    uint3 at = make_uint3(0, position / TO_W, position % TO_W);
+    if constexpr (TO_D > 1) at = make_uint3(position / (TO_H * TO_W), position / TO_W % TO_H, position % TO_W);
+    if constexpr (BACK) {
+        at = make_uint3(at.x + PAD_D, at.y + PAD, at.z + PAD);
+    } else {
+        at = make_uint3(at.x * STRIDE - PAD_D, at.y * STRIDE - PAD, at.z * STRIDE - PAD);
+    }
+    return {column / TO, at};
+}
+
+// A position of the source under a tap, and whether there is one.
+struct Under {
+    unsigned position;
+    bool there;
+};
+
+__device__ __forceinline__ Under under(const Known& known, const uint3& tap) {
+    unsigned z, y, x;
+    bool there = known.image < IMAGES;
+    if constexpr (BACK) {
+        z = known.at.x - tap.x * DILATION;
+        y = known.at.y - tap.y * DILATION;
+        x = known.at.z - tap.z * DILATION;
+        if constexpr (STRIDE > 1) {
+            there = there && z % STRIDE == 0 && y % STRIDE == 0 && x % STRIDE == 0;
+            z /= STRIDE;
+            y /= STRIDE;
+            x /= STRIDE;
+        }
+    } else {
+        z = known.at.x + tap.x * DILATION;
+        y = known.at.y + tap.y * DILATION;
+        x = known.at.z + tap.z * DILATION;
+    }
+    there = there && z < FROM_D && y < FROM_H && x < FROM_W;
+    return {(z * FROM_H + y) * FROM_W + x, there};
+}
+
+// What becomes of a sum of an output channel: the channel's number is added, and what is negative becomes zero.
+struct Finished {
+    const elem* bias;
+    __device__ __forceinline__ float operator()(unsigned channel, float sum) const {
+        if constexpr (BIAS) sum += load(bias[channel]);
+        if constexpr (RELU) sum = fmaxf(sum, 0.0f);
+        return sum;
+    }
+};

@@ -1,0 +1,18 @@
+// The gradient before ReLU, in pieces: that of the result where the result is above zero, and zero elsewhere. The definition is in
+// core/src/suite/workloads/conv2d/backward.rs.
+
+#include "lib/launch.cuh"
+#include "lib/pieces.cuh"
+
+extern "C" __global__ void conv2d_gate(const elem* __restrict__ result, const elem* __restrict__ gradient,
+                                       elem* __restrict__ gated) {
+    const u64 at = flat_workgroup() * THREADS + threadIdx.x;
+    if (at >= COUNT) return;
+    const piece above = load_piece(result, at);
+    piece value = load_piece(gradient, at);
+#pragma unroll
+    for (unsigned i = 0; i < WIDTH; i++) {
+        if (!(above.at[i] > 0.0f)) value.at[i] = 0.0f;
+    }
+    store_piece(gated, at, value);
+}

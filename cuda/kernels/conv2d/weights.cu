@@ -1,0 +1,129 @@
+// The gradient of the kernels as products of the result's gradient with pixels that are gathered as they are staged, by tiles: a
+// row is an output channel, a column a weight of it, a term an image and a position. Blocks take parts of the terms, and leave
+// their sums to be added up. The definition is in core/src/suite/workloads/conv2d/backward.rs.
+
+#include "conv2d/common.cuh"
+#include "conv2d/tile.cuh"
+#include "lib/launch.cuh"
+
+constexpr unsigned COLUMNS = FROM_C * TAPS, TERMS = IMAGES * TO;
+// Neighbouring weights are of neighbouring channels, four to a vector.
+constexpr bool VECTORS = LAST && FROM_C % 4 == 0;
+
+struct Weights {
+    const elem* __restrict__ source;
+    const elem* __restrict__ gradient;
+    float* __restrict__ parts;
+    unsigned group, first_row, first_column;
+    // What a thread stages is of the same four weights all along: their channels, and their taps.
+    unsigned channel[4];
+    uint3 tap[4];
+
+    __device__ __forceinline__ unsigned column_of(unsigned slot, unsigned i) const {
+        return first_column + (VECTORS ? slot * 4 + i : slot + i * RIGHT);
+    }
+
+    __device__ __forceinline__ void begin() {
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++) {
+            const unsigned column = column_of(threadIdx.x % RIGHT, i);
+            // Past the last weight there is no such channel.
+            channel[i] = column >= COLUMNS ? FROM_C : LAST ? column % FROM_C : column / TAPS;
+            tap[i] = tap_at(LAST ? column / FROM_C : column % TAPS);
+        }
+    }
+
+    __device__ __forceinline__ void stage_right(float4* tile, unsigned depth, unsigned to) const {
+#pragma unroll
+        for (unsigned e = threadIdx.x; e < RIGHT * DEPTH; e += 256) {
+            const unsigned term = depth + e / RIGHT;
+            const Known known = known_of(term);
+            float4 pixels = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            if constexpr (VECTORS) {
+                const Under found = under(known, tap[0]);
+                if (term < to && channel[0] < FROM_C && found.there) {
+                    pixels = four_of(source + source_at(group, channel[0], known.image, found.position));
+                }
+            } else {
+                float x[4];
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++) {
+                    const Under found = under(known, tap[i]);
+                    x[i] = 0.0f;
+                    if (term < to && channel[i] < FROM_C && found.there) {
+                        x[i] = load(source[source_at(group, channel[i], known.image, found.position)]);
+                    }
+                }
+                pixels = make_float4(x[0], x[1], x[2], x[3]);
+            }
+            tile[e] = pixels;
+        }
+    }
+
+    __device__ __forceinline__ void stage_left(float4* tile, unsigned depth, unsigned to) const {
+        if constexpr (!LAST && TO % 4 == 0) {
+            // Terms of a row lie one after the other, as long as they are of one image.
+#pragma unroll
+            for (unsigned e = threadIdx.x; e < LEFT * FOURS; e += 256) {
+                const unsigned slot = e / FOURS, d = e % FOURS * 4, term = depth + d;
+                float4 x[4];
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++) {
+                    const unsigned row = first_row + slot * 4 + i;
+                    x[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                    if (term < to && row < TO_C) x[i] = four_of(gradient + result_at(group, row, term / TO, term % TO));
+                }
+                put_turned(tile + d * LEFT + slot, LEFT, x);
+            }
+        } else {
+#pragma unroll
+            for (unsigned e = threadIdx.x; e < LEFT * DEPTH; e += 256) {
+                const unsigned term = depth + e / LEFT, row = first_row + e % LEFT * 4;
+                float4 rows = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                if constexpr (LAST && TO_C % 4 == 0) {
+                    if (term < to && row < TO_C) {
+                        rows = four_of(gradient + result_at(group, row, term / TO, term % TO));
+                    }
+                } else {
+                    float x[4];
+#pragma unroll
+                    for (unsigned i = 0; i < 4; i++) {
+                        x[i] = 0.0f;
+                        if (term < to && row + i < TO_C) {
+                            x[i] = load(gradient[result_at(group, row + i, term / TO, term % TO)]);
+                        }
+                    }
+                    rows = make_float4(x[0], x[1], x[2], x[3]);
+                }
+                tile[e] = rows;
+            }
+        }
+    }
+
+    __device__ __forceinline__ void put_column(unsigned tile_row, unsigned slot, unsigned i, const float4& sums) const {
+        const unsigned row = first_row + tile_row, column = column_of(slot, i);
+        if (column >= COLUMNS) return;
+        const float sum[4] = {sums.x, sums.y, sums.z, sums.w};
+#pragma unroll
+        for (unsigned e = 0; e < 4; e++) {
+            if (row + e < TO_C) parts[(u64)(row + e) * COLUMNS + column] = sum[e];
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+    conv2d_weights(const elem* __restrict__ source, const elem* __restrict__ gradient, float* __restrict__ parts) {
+    // Blocks that run together share positions. Parts and groups are counted together: groups lie one behind the other in each.
+    constexpr unsigned down = (TO_C + TILE_ROWS - 1) / TILE_ROWS, across = (COLUMNS + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    const u64 index = flat_workgroup(), counted = index / ((u64)down * across);
+    if (counted >= (u64)GROUPS * PARTS) return;
+    Weights weights{source,
+                    gradient,
+                    parts + counted * (TO_C * COLUMNS),
+                    (unsigned)(counted % GROUPS),
+                    (unsigned)(index % down) * TILE_ROWS,
+                    (unsigned)(index / down % across) * TILE_COLUMNS};
+    weights.begin();
+    const u64 from = counted / GROUPS * PART, to = from + PART;
+    tile_product<false>(weights, (unsigned)min(from, (u64)TERMS), (unsigned)min(to, (u64)TERMS));
+}

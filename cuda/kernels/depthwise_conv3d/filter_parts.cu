@@ -1,0 +1,13 @@
+// The gradients of the filters and of the bias from the parts that `filter` left.
+
+#include "lib/parts.cuh"
+
+extern "C" __global__ void depthwise_filter_parts(const float* __restrict__ parts, elem* __restrict__ dw
+#when BIASED , elem* __restrict__ dbias
+) {
+    const unsigned column = (unsigned)flat_workgroup() * 32 + threadIdx.x;
+    const float sum = parts_sum(parts, column);
+    if (threadIdx.y != 0) return;
+    if (column < FILTERS) dw[column] = to_elem(sum);
+#when BIASED     if (column >= FILTERS && column < PART_COLUMNS) dbias[column - FILTERS] = to_elem(sum);
+}

@@ -1,0 +1,15 @@
+// The gradient of what ReLU is taken of: that of its result, where this is above zero. In pieces.
+
+#include "lib/launch.cuh"
+#include "lib/pieces.cuh"
+
+extern "C" __global__ void depthwise_relu(const elem* __restrict__ out, const elem* __restrict__ dout,
+                                          elem* __restrict__ dpre) {
+    const u64 at = flat_workgroup() * THREADS + threadIdx.x;
+    if (at >= COUNT) return;
+    const piece result = load_piece(out, at);
+    piece gradient = load_piece(dout, at);
+#pragma unroll
+    for (unsigned i = 0; i < WIDTH; i++) gradient.at[i] = result.at[i] > 0.0f ? gradient.at[i] : 0.0f;
+    store_piece(dpre, at, gradient);
+}

@@ -1,0 +1,13 @@
+// Pooling, a piece of neighbouring channels per thread (in nchw one element). The definition is in
+// core/src/suite/workloads/pool/mod.rs.
+
+#include "pool/of_window.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    pool_forward(const elem* __restrict__ x, elem* __restrict__ out) {
+    const u64 at = flat_workgroup() * THREADS + threadIdx.x;
+    if (at >= COUNT) return;
+    piece value;
+    of_window(x, split(at, OH, OW), value.at);
+    store_piece(out, at, value);
+}

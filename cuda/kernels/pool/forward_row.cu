@@ -1,0 +1,19 @@
+// Pooling in nchw, neighbours of a row per thread: against `forward`, one wide store, and windows that overlap are read by one thread.
+// The definition is in core/src/suite/workloads/pool/mod.rs.
+
+#include "pool/of_window.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    pool_forward(const elem* __restrict__ x, elem* __restrict__ out) {
+    const u64 at = flat_workgroup() * THREADS + threadIdx.x;
+    if (at >= COUNT) return;
+    Element own = split(at * WIDTH, OH, OW);
+    piece values;
+#pragma unroll
+    for (unsigned i = 0; i < WIDTH; i++, own.column++) {
+        float one[1];
+        of_window(x, own, one);
+        values.at[i] = one[0];
+    }
+    store_piece(out, at, values);
+}

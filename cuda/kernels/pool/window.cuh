@@ -1,0 +1,52 @@
+// Windows of a pooling, and where elements lie. The definition is in core/src/suite/workloads/pool/mod.rs.
+//
+// Channels are counted in pieces. In nchw the first index runs over images and channels alike, in nhwc over images alone; STEP is how
+// far neighbours of a row are from each other: the channels of a pixel, or one.
+
+#include "lib/launch.cuh"
+#include "lib/pieces.cuh"
+
+// An element of a tensor: the first index, row, column, and the channel within its pixel.
+struct Element {
+    unsigned first, row, column, channel;
+};
+
+__device__ __forceinline__ Element split(u64 at, unsigned rows, unsigned columns) {
+    const unsigned flat = (unsigned)at, pixel = flat / STEP, line = pixel / columns;
+    return Element{line / rows, line % rows, pixel % columns, flat % STEP};
+}
+
+__device__ __forceinline__ u64 position(const Element& of, unsigned row, unsigned column, unsigned rows,
+                                        unsigned columns) {
+    return (((u64)of.first * rows + row) * columns + column) * STEP + of.channel;
+}
+
+// The first of some, and the one behind the last.
+struct Span {
+    unsigned begin, end;
+};
+
+// Pixels of a window along an extent.
+__device__ __forceinline__ Span window(unsigned at, unsigned extent, unsigned outputs, unsigned kernel) {
+    if constexpr (ADAPTIVE) return Span{at * extent / outputs, ((at + 1) * extent + outputs - 1) / outputs};
+    const unsigned begin = at * STRIDE;
+    return Span{max(begin, PAD) - PAD, min(begin + kernel - PAD, extent)};
+}
+
+// Windows that have a pixel.
+__device__ __forceinline__ Span around(unsigned pixel, unsigned extent, unsigned outputs, unsigned kernel) {
+    if constexpr (ADAPTIVE) return Span{pixel * outputs / extent, ((pixel + 1) * outputs + extent - 1) / extent};
+    const unsigned reach = pixel + PAD;
+    return Span{reach >= kernel ? (reach - kernel) / STRIDE + 1 : 0, min(reach / STRIDE + 1, outputs)};
+}
+
+// So many neighbours, moved as one: a piece of channels, or one element.
+template <typename T, unsigned count>
+struct alignas(count * sizeof(T)) Neighbours {
+    T at[count];
+};
+
+template <unsigned count, typename T>
+__device__ __forceinline__ Neighbours<T, count> neighbours(const T* __restrict__ x, u64 index) {
+    return reinterpret_cast<const Neighbours<T, count>*>(x)[index];
+}

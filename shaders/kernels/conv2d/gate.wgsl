@@ -1,0 +1,21 @@
+// The gradient before ReLU, in pieces: that of the result where the result is above zero, and zero elsewhere. The definition is in
+// core/src/suite/workloads/conv2d/backward.rs.
+
+#import lib/launch
+
+@group(0) @binding(0) var<storage, read> result: array<stored>;
+@group(0) @binding(1) var<storage, read> gradient: array<stored>;
+@group(0) @binding(2) var<storage, read_write> gated: array<stored>;
+
+@compute @workgroup_size(THREADS)
+fn conv2d_gate(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let at = flat_group(group, groups) * THREADS + lane;
+    if at >= COUNT {
+        return;
+    }
+    gated[at] = stored(select(piece(), piece(gradient[at]), piece(result[at]) > piece()));
+}

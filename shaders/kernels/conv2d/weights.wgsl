@@ -1,0 +1,191 @@
+// The gradient of the kernels as products of the result's gradient with pixels that are gathered as they are staged, by tiles: a
+// row is an output channel, a column a weight of it, a term an image and a position. Workgroups take parts of the terms, and leave
+// their sums to be added up. The definition is in core/src/suite/workloads/conv2d/backward.rs.
+
+#import conv2d/common
+#import conv2d/tile
+#import lib/launch
+
+@group(0) @binding(0) var<storage, read> source: array<vec4<elem>>;
+@group(0) @binding(1) var<storage, read> gradient: array<vec4<elem>>;
+@group(0) @binding(2) var<storage, read_write> parts: array<f32>;
+
+const COLUMNS: u32 = FROM_C * TAPS;
+const TERMS: u32 = IMAGES * TO;
+const FOURS: u32 = DEPTH / 4u;
+const ROWS_TOGETHER: bool = false;
+// Neighbouring weights are of neighbouring channels, four to a vector.
+const VECTORS: bool = LAST && FROM_C % 4u == 0u;
+
+// Parts and groups are counted together: groups lie one behind the other in each part.
+
+// What a thread stages is of the same four weights all along: their channels, and how far their taps are from the first.
+struct Known {
+    channel: vec4<u32>,
+    z: vec4<u32>,
+    y: vec4<u32>,
+    x: vec4<u32>,
+}
+
+fn column_of(slot: u32, i: u32) -> u32 {
+    if VECTORS {
+        return slot * 4u + i;
+    }
+    return slot + i * RIGHT;
+}
+
+fn known_of(counted: u32, first: vec2<u32>, lane: u32) -> Known {
+    var known: Known;
+    for (var i = 0u; i < 4u; i++) {
+        let column = first.y + column_of(lane % RIGHT, i);
+        var channel = column / TAPS;
+        var tap = column % TAPS;
+        if LAST {
+            channel = column % FROM_C;
+            tap = column / FROM_C;
+        }
+        let by = tap_at(tap) * DILATION;
+        // Past the last weight there is no such channel.
+        known.channel[i] = select(FROM_C, channel, column < COLUMNS);
+        known.z[i] = by.x;
+        known.y[i] = by.y;
+        known.x[i] = by.z;
+    }
+    return known;
+}
+
+fn pixel(group: u32, channel: u32, image: u32, z: u32, y: u32, x: u32) -> f32 {
+    if channel >= FROM_C || z >= FROM_D || y >= FROM_H || x >= FROM_W {
+        return 0.0;
+    }
+    let at = source_at(group, channel, image, (z * FROM_H + y) * FROM_W + x);
+    return f32(source[at / 4u][at % 4u]);
+}
+
+fn stage_right(known: Known, counted: u32, column: u32, depth: u32, end: u32, lane: u32) {
+    let group = counted % GROUPS;
+    for (var e = lane; e < RIGHT * DEPTH; e += 256u) {
+        let term = depth + e / RIGHT;
+        var pixels = vec4<f32>();
+        if term < end {
+            let image = term / TO;
+            let first = first_under(term % TO);
+            let z = known.z + vec4<u32>(first.x);
+            let y = known.y + vec4<u32>(first.y);
+            let x = known.x + vec4<u32>(first.z);
+            if VECTORS {
+                if known.channel.x < FROM_C && z.x < FROM_D && y.x < FROM_H && x.x < FROM_W {
+                    let at = source_at(group, known.channel.x, image, (z.x * FROM_H + y.x) * FROM_W + x.x);
+                    pixels = vec4<f32>(source[at / 4u]);
+                }
+            } else {
+                pixels = vec4<f32>(
+                    pixel(group, known.channel.x, image, z.x, y.x, x.x),
+                    pixel(group, known.channel.y, image, z.y, y.y, x.y),
+                    pixel(group, known.channel.z, image, z.z, y.z, x.z),
+                    pixel(group, known.channel.w, image, z.w, y.w, x.w),
+                );
+            }
+        }
+        right_tile[e] = pixels;
+    }
+}
+
+fn of_row(group: u32, row: u32, term: u32) -> f32 {
+    if row >= TO_C {
+        return 0.0;
+    }
+    let at = result_at(group, row, term / TO, term % TO);
+    return f32(gradient[at / 4u][at % 4u]);
+}
+
+// Four neighbouring terms of a row, all in one image.
+fn four_of_row(group: u32, row: u32, term: u32) -> vec4<f32> {
+    if row >= TO_C {
+        return vec4<f32>();
+    }
+    return vec4<f32>(gradient[result_at(group, row, term / TO, term % TO) / 4u]);
+}
+
+fn stage_left(counted: u32, row: u32, depth: u32, end: u32, lane: u32) {
+    let group = counted % GROUPS;
+    if !LAST && TO % 4u == 0u {
+        for (var e = lane; e < LEFT * FOURS; e += 256u) {
+            let slot = e / FOURS;
+            let d = e % FOURS * 4u;
+            var block = mat4x4<f32>();
+            if depth + d < end {
+                block = transpose(mat4x4<f32>(
+                    four_of_row(group, row + slot * 4u, depth + d),
+                    four_of_row(group, row + slot * 4u + 1u, depth + d),
+                    four_of_row(group, row + slot * 4u + 2u, depth + d),
+                    four_of_row(group, row + slot * 4u + 3u, depth + d),
+                ));
+            }
+            left_tile[d * LEFT + slot] = block[0];
+            left_tile[(d + 1u) * LEFT + slot] = block[1];
+            left_tile[(d + 2u) * LEFT + slot] = block[2];
+            left_tile[(d + 3u) * LEFT + slot] = block[3];
+        }
+    } else {
+        for (var e = lane; e < LEFT * DEPTH; e += 256u) {
+            let term = depth + e / LEFT;
+            let first = row + e % LEFT * 4u;
+            var rows = vec4<f32>();
+            if term < end {
+                if LAST && TO_C % 4u == 0u {
+                    if first < TO_C {
+                        rows = vec4<f32>(gradient[result_at(group, first, term / TO, term % TO) / 4u]);
+                    }
+                } else {
+                    rows = vec4<f32>(
+                        of_row(group, first, term),
+                        of_row(group, first + 1u, term),
+                        of_row(group, first + 2u, term),
+                        of_row(group, first + 3u, term),
+                    );
+                }
+            }
+            left_tile[e] = rows;
+        }
+    }
+}
+
+// Four rows of one column; `place` is that of the first weight of its group in its part.
+fn put_column(place: u32, row: u32, column: u32, sums: vec4<f32>) {
+    if column >= COLUMNS {
+        return;
+    }
+    let at = place + row * COLUMNS + column;
+    if row < TO_C { parts[at] = sums.x; }
+    if row + 1u < TO_C { parts[at + COLUMNS] = sums.y; }
+    if row + 2u < TO_C { parts[at + 2u * COLUMNS] = sums.z; }
+    if row + 3u < TO_C { parts[at + 3u * COLUMNS] = sums.w; }
+}
+
+fn put_square(counted: u32, row: u32, column: u32, slot: u32, square: mat4x4<f32>) {
+    let place = counted * (TO_C * COLUMNS);
+    put_column(place, row, column + column_of(slot, 0u), square[0]);
+    put_column(place, row, column + column_of(slot, 1u), square[1]);
+    put_column(place, row, column + column_of(slot, 2u), square[2]);
+    put_column(place, row, column + column_of(slot, 3u), square[3]);
+}
+
+@compute @workgroup_size(256)
+fn conv2d_weights(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    // Workgroups that run together share positions.
+    let down = (TO_C + TILE_ROWS - 1u) / TILE_ROWS;
+    let across = (COLUMNS + TILE_COLUMNS - 1u) / TILE_COLUMNS;
+    let index = flat_group(workgroup, workgroups);
+    let counted = index / (down * across);
+    if counted >= GROUPS * PARTS {
+        return;
+    }
+    let first = vec2<u32>(index % down * TILE_ROWS, index / down % across * TILE_COLUMNS);
+    let begin = counted / GROUPS * PART;
+    tile_product(counted, first, begin, min(begin + PART, TERMS), lane);
+}

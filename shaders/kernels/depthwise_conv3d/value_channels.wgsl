@@ -1,0 +1,9 @@
+// Four neighbouring channels are computed with at once.
+
+#import lib/pieces4
+
+alias value = vec4<f32>;
+
+fn put(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
+    (*window)[load] = vec4<f32>(piece);
+}

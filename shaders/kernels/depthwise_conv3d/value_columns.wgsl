@@ -1,0 +1,15 @@
+// One column is computed with at once, and four neighbours are read: the window begins SKIP elements into the first four.
+
+#import lib/pieces4
+
+alias value = f32;
+
+fn put(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
+    let four = vec4<f32>(piece);
+    for (var i = 0u; i < 4u; i++) {
+        let at = load * 4u + i - SKIP;
+        if at < WINDOW {
+            (*window)[at] = four[i];
+        }
+    }
+}

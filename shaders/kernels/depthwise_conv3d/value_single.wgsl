@@ -1,0 +1,9 @@
+// One element is computed with at once, and read as such.
+
+#import lib/pieces1
+
+alias value = f32;
+
+fn put(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
+    (*window)[load] = f32(piece);
+}

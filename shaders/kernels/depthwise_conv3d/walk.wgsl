@@ -1,0 +1,51 @@
+// How threads go over a convolution in `marching` and in the gradient of its filters: which columns and rows are theirs, and
+// how a row of the image is read. What is computed with at once, `value`, and how a piece becomes such, is said by the texts
+// that import this: one column, or four channels of one.
+//
+// A thread has ALONG columns of DOWN rows. Under them lie WINDOW columns of WINDOW_ROWS rows of each slice of the image, which
+// are read in LOADS pieces.
+
+@group(0) @binding(0) var<storage, read> x: array<stored>;
+
+struct Walk {
+    // Of the example, and of its channel or piece of channels.
+    n: u32,
+    c: u32,
+    // Of the first column, in groups of ALONG; of the first row; and of the first slice.
+    unit: u32,
+    y: u32,
+    z: u32,
+}
+
+// The walk of this number, of those that go over channel `c`.
+fn walk_of(number: u32, c: u32) -> Walk {
+    let strip = number / (UNITS * TILES);
+    return Walk(strip / STRIPS, c, number % UNITS, number / UNITS % TILES * DOWN, strip % STRIPS * STRIP);
+}
+
+// A row of the image under the thread's columns, zero where there is none. In pieces, unsigned: what is in front of the row
+// wraps around and is beyond its end.
+fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
+    var window = array<value, WINDOW>();
+    let y = walk.y * SH + row - PH;
+    if z >= ID || y >= IH {
+        return window;
+    }
+    let first = walk.unit * STEP - LEAD;
+    if CHANNELS_LAST {
+        let base = ((walk.n * ID + z) * IH + y) * IW;
+        for (var load = 0u; load < LOADS; load++) {
+            if first + load < IW {
+                put(&window, load, x[(base + first + load) * CHANNELS + walk.c]);
+            }
+        }
+    } else {
+        let base = (((walk.n * C + walk.c) * ID + z) * IH + y) * (IW / WIDTH);
+        for (var load = 0u; load < LOADS; load++) {
+            if first + load < IW / WIDTH {
+                put(&window, load, x[base + first + load]);
+            }
+        }
+    }
+    return window;
+}

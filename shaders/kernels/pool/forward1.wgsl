@@ -1,0 +1,4 @@
+// Pooling in pieces of one element.
+
+#import lib/pieces1
+#import pool/forward

@@ -1,0 +1,26 @@
+// Pooling in nchw, four neighbours of a row per thread: against `forward`, one wide store, and windows that overlap are read by one
+// thread. The definition is in core/src/suite/workloads/pool/mod.rs.
+
+#import lib/launch
+#import lib/pieces1
+#import pool/of_window
+
+@group(0) @binding(1) var<storage, read_write> out: array<vec4<elem>>;
+
+@compute @workgroup_size(THREADS)
+fn pool_forward(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let at = flat_group(group, groups) * THREADS + lane;
+    if at >= COUNT {
+        return;
+    }
+    let own = split(at * WIDTH, OH, OW);
+    var four = vec4<f32>();
+    for (var i = 0u; i < WIDTH; i++) {
+        four[i] = of_window(own.x, own.y, own.z + i, 0u);
+    }
+    out[at] = vec4<elem>(four);
+}

@@ -1,0 +1,36 @@
+// What a pixel gets of the gradients of its windows, in pieces of neighbouring channels. The definition is in
+// core/src/suite/workloads/pool/backward.rs.
+
+#import pool/window
+
+@group(0) @binding(0) var<storage, read> dout: array<stored>;
+// The pixel that a window's gradient is for, as a piece of whole numbers.
+#when LARGEST @group(0) @binding(2) var<storage, read> place: array<whole>;
+
+// Pixels that an average is made of.
+fn pixels_of(y: u32, x: u32) -> f32 {
+    if ADAPTIVE {
+        let rows = window(y, H, OH, KH);
+        let columns = window(x, W, OW, KW);
+        return f32((rows.y - rows.x) * (columns.y - columns.x));
+    }
+    return f32(KH * KW);
+}
+
+fn share(at: u32, row: u32, column: u32, y: u32, x: u32) -> piece {
+    let all = piece(dout[at]);
+#when LARGEST     return select(piece(), all, place[at] == whole(row * W + column));
+#when !LARGEST     return all / pixels_of(y, x);
+}
+
+fn of_pixel(first: u32, row: u32, column: u32, channel: u32) -> piece {
+    let rows = around(row, H, OH, KH);
+    let columns = around(column, W, OW, KW);
+    var sum = piece();
+    for (var y = rows.x; y < rows.y; y++) {
+        for (var x = columns.x; x < columns.y; x++) {
+            sum += share(position(first, y, x, channel, OH, OW), row, column, y, x);
+        }
+    }
+    return sum;
+}
