@@ -262,8 +262,8 @@ const tests = {
     await page.locator("tr[data-case]").nth(1).waitFor({ timeout: RUN_TIMEOUT });
     await finished(page);
     assert.ok((await page.locator(".meter.best").count()) > 0);
-    // The headline shape in its three variants.
-    assert.equal(await page.locator("tr[data-case]").count(), 3);
+    // The headline shape in its five variants.
+    assert.equal(await page.locator("tr[data-case]").count(), 5);
     assert.ok((await page.locator("tr.note").count()) <= 3);
     assert.equal(await page.locator(".verdict:not(.pass)").count(), 0);
     await pictures(page, "compared");

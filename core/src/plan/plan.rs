@@ -285,8 +285,8 @@ mod tests {
     fn a_preset_plans_every_variant_and_each_skip_has_a_reason() {
         for (preset, reason) in [
             ("quick", "`mma` has no kernel for this target"),
-            ("standard", "owner needs rows sorted by group"),
-            ("full", "owner needs rows sorted by group"),
+            ("standard", "rows are not sorted by group"),
+            ("full", "rows are not sorted by group"),
         ] {
             let plan = planned(&[("preset", preset)], &caps());
             assert!(plan.cases.len() > 10, "{preset}");

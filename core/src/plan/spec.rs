@@ -246,7 +246,7 @@ mod tests {
             ("preset", "fast", "unknown preset `fast`: choose one of quick, standard, full, awkward, huge"),
             ("direction", "fwd,bwd", "unknown direction `fwd,bwd`: choose one of fwd, bwd, fwd+bwd"),
             ("dtype", "f8", "unknown dtype"),
-            ("variant", "flush", "unknown variant `flush`: choose one of auto, basic"),
+            ("variant", "flush", "unknown variant `flush`: choose one of "),
             ("seed", "-1", "whole number"),
             ("inputs", "easy", "unknown inputs `easy`: choose one of seeded, hard"),
             ("budget", "0", "seconds above 0"),

@@ -253,7 +253,7 @@ mod tests {
         let mut tuned = caps();
         tuned.tuning.assign(&format!("{THRESHOLD}=200000")).expect("in range");
         assert_eq!(actual(&tuned), "owner");
-        assert_eq!(case.settings(&tuned), [("OWNER_ROWS", 200_000)]);
+        assert_eq!(case.settings(&tuned), [("OWNER_ROWS", 200_000), ("SHARED_ROWS", u32::MAX)]);
 
         let tiled: Case = "matmul/fwd/m64,n64,k64/f32/tiled".parse().expect("valid");
         tuned.tuning.assign("DEPTH=8").expect("a choice");

@@ -1,20 +1,30 @@
 // Hash embedding for rows that are sorted by group, in one stage.
 //
 // hash_embedding_owner  LANES threads own a stretch of LANES * COLUMNS columns of one group's output row. They find the
-//                       group's first row by a galloping search, walk its rows together, keep the sums in registers and
-//                       write every column once, zeros included.
+//                       group's first row by a galloping search, and then each of up to 32 of them takes a row: its three
+//                       numbers are loaded beside those of its neighbours and hashed once, and handed round by shuffles. Sums
+//                       stay in registers, and every column is written once, zeros included.
 //
 // Against basic.cu: no atomics and no pass that writes zeros first, and rows are added in order, so the result is the
-// same in every run. The price is that every owner of a stretch reads all rows of the group; they come from the cache.
+// same in every run. The price is the search, and that every owner of a stretch reads all rows of the group; they come from the
+// cache.
 
+#include "hash_embedding/hash.cuh"
 #include "lib/launch.cuh"
 #include "lib/sorted.cuh"
+
+// Threads that take rows together, and all of a warp.
+constexpr unsigned TEAM = LANES < 32 ? LANES : 32;
+constexpr unsigned ALL = 0xFFFFFFFFu;
+// The column of no row.
+constexpr unsigned NONE = 0xFFFFFFFFu;
 
 extern "C" __global__ void hash_embedding_owner(const unsigned* __restrict__ id, const unsigned* __restrict__ sorted,
                                                 const float* __restrict__ weight, float* __restrict__ out) {
     const u64 owner = flat_workgroup() * (THREADS / LANES) + threadIdx.x / LANES;
-    if (owner >= (u64)GROUPS * STRETCHES) return;
-    const unsigned mine = (unsigned)(owner / STRETCHES);
+    // Threads that own nothing stay for the shuffles of their warp.
+    const bool owns = owner < (u64)GROUPS * STRETCHES;
+    const unsigned mine = owns ? (unsigned)(owner / STRETCHES) : 0;
     // Neighbouring threads hold neighbouring columns, so that the final writes are contiguous.
     const unsigned first = (unsigned)(owner % STRETCHES) * (LANES * COLUMNS) + threadIdx.x % LANES;
 
@@ -24,19 +34,33 @@ extern "C" __global__ void hash_embedding_owner(const unsigned* __restrict__ id,
 
     // Groups tend to be of like size, so the search starts where the row would lie if they were equal.
     const unsigned guess = min(ROWS, (unsigned)((float)mine * ((float)ROWS / (float)GROUPS)));
-    for (unsigned row = first_at_least(sorted, mine, guess, ROWS); row < ROWS && sorted[row] == mine; row++) {
-        // MurmurHash3's finaliser: the top bit is the sign, the others choose the column.
-        unsigned h = id[row];
-        h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
-        h = (h ^ (h >> 13)) * 0xC2B2AE35u;
-        h ^= h >> 16;
-        const unsigned column = (h & 0x7FFFFFFFu) % DIM;
-        const float x = h >> 31 ? -weight[row] : weight[row];
-        // A compare per register instead of an index: an indexed array would live in memory.
+    u64 row = owns ? first_at_least(sorted, mine, guess, ROWS) : ROWS;
+    bool more = true;
+    while (__any_sync(ALL, more)) {
+        const u64 at = row + threadIdx.x % TEAM;
+        unsigned column = NONE;
+        float term = 0.0f;
+        if (more && at < ROWS && sorted[at] == mine) {
+            const unsigned h = hashed(id[at]);
+            column = column_of(h);
+            term = signed_by(h, weight[at]);
+        }
+        const unsigned found = __ballot_sync(ALL, column != NONE);
+        // A warp that is one team stops at its last row; of several teams each has its own.
+        const unsigned rows = TEAM == 32 ? __popc(found) : TEAM;
+        for (unsigned k = 0; k < rows; k++) {
+            const unsigned to = __shfl_sync(ALL, column, k, TEAM);
+            const float x = __shfl_sync(ALL, term, k, TEAM);
+            // A compare per register instead of an index: an indexed array would live in memory.
 #pragma unroll
-        for (unsigned c = 0; c < COLUMNS; c++) acc[c] += column == first + c * LANES ? x : 0.0f;
+            for (unsigned c = 0; c < COLUMNS; c++) acc[c] += to == first + c * LANES ? x : 0.0f;
+        }
+        // There may be more where the last of the team's rows was the group's.
+        more = __shfl_sync(ALL, column, TEAM - 1, TEAM) != NONE;
+        row += TEAM;
     }
 
+    if (!owns) return;
 #pragma unroll
     for (unsigned c = 0; c < COLUMNS; c++) {
         const unsigned column = first + c * LANES;

@@ -18,7 +18,7 @@ fn mistakes_in_cases_and_settings() {
             &["unknown workload `atention`", "attention"],
         ),
         (&["list", "--target", "cpu", "--filter", "zebra"], &["filter `zebra`", "parallax list"]),
-        (&["list", "--target", "cpu", "--filter", "conv2d"], &["filter `conv2d`"]),
+        (&["list", "--target", "cpu", "--filter", "decode"], &["filter `decode`"]),
         (&["list", "--target", "cpu", "--filter", "copy", "--direction", "bwd"], &["filter `copy`, direction `bwd`"]),
         (
             &["profile", "encoder_layer", "--direction", "both"],

@@ -1,4 +1,4 @@
-// Hash embedding, one atomic addition per row. The definition is in core/src/suite/workloads/hash_embedding.rs.
+// Hash embedding, one atomic addition per row. The definition is in core/src/suite/workloads/hash_embedding.
 //
 // basic   hash_embedding_zero     clears the output
 //         hash_embedding_scatter  one thread a row; WGSL has no floating-point atomics, so the addition retries a

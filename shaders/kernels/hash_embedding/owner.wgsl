@@ -1,8 +1,9 @@
-// Hash embedding for rows sorted by group. The definition is in core/src/suite/workloads/hash_embedding.rs.
+// Hash embedding for rows sorted by group. The definition is in core/src/suite/workloads/hash_embedding.
 //
 // owner   hash_embedding_owner    against `basic`: no atomics and no zero-fill. LANES threads own LANES·COLUMNS columns
 //                                 of one group's output row, find the group's first row by a galloping search, sum in
-//                                 registers in row order, and write every column once: the result does not depend on timing
+//                                 registers in row order, with four rows under way at once, and write every column once: the
+//                                 result does not depend on timing
 
 #import lib/launch
 #import lib/murmur
@@ -12,6 +13,22 @@
 @group(0) @binding(1) var<storage, read> sorted: array<u32>;
 @group(0) @binding(2) var<storage, read> weight: array<f32>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
+
+// The column of a row that is another group's.
+const NONE: u32 = 0xffffffffu;
+
+// What a row adds, and to which column.
+struct Term {
+    column: u32,
+    value: f32,
+}
+
+fn term(row: u32, mine: u32) -> Term {
+    let at = min(row, ROWS - 1u);
+    let h = murmur_finalise(id[at]);
+    let counts = row < ROWS && sorted[at] == mine;
+    return Term(select(NONE, (h & 0x7fffffffu) % DIM, counts), select(weight[at], -weight[at], h >> 31u == 1u));
+}
 
 @compute @workgroup_size(THREADS)
 fn hash_embedding_owner(
@@ -28,12 +45,17 @@ fn hash_embedding_owner(
     var sums: array<f32, COLUMNS>;
     // Groups tend to be of like size, so the search starts where the row would lie if they were equal.
     let guess = min(ROWS, u32(f32(mine) * (f32(ROWS) / f32(GROUPS))));
-    for (var row = first_at_least(mine, guess, ROWS); row < ROWS && sorted[row] == mine; row++) {
-        let h = murmur_finalise(id[row]);
-        let column = (h & 0x7fffffffu) % DIM;
-        let term = select(weight[row], -weight[row], h >> 31u == 1u);
+    for (var row = first_at_least(mine, guess, ROWS); row < ROWS && sorted[row] == mine; row += 4u) {
+        let x = term(row, mine);
+        let y = term(row + 1u, mine);
+        let z = term(row + 2u, mine);
+        let w = term(row + 3u, mine);
         for (var i = 0u; i < COLUMNS; i++) {
-            sums[i] += select(0.0, term, column == first + i * LANES);
+            let column = first + i * LANES;
+            sums[i] += select(0.0, x.value, x.column == column);
+            sums[i] += select(0.0, y.value, y.column == column);
+            sums[i] += select(0.0, z.value, z.column == column);
+            sums[i] += select(0.0, w.value, w.column == column);
         }
     }
     for (var i = 0u; i < COLUMNS; i++) {

@@ -6,16 +6,17 @@
 //!
 //! With `sorted`, rows come in ascending order of group. Operations: one addition per row.
 
-use crate::suite::Access::{Read, Write};
+use self::stages::{MOST_COLUMNS, MOST_LANES, MOST_WORDS, OWNER_ROWS, SHARED_ROWS};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Precondition,
-    Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Tunable, Variant, Workload, normal,
-    spread,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Precondition, Preset,
+    Problem, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, normal,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
 use std::sync::OnceLock;
+
+mod stages;
 
 const ID: usize = 0;
 const GROUP: usize = 1;
@@ -51,6 +52,7 @@ pub fn workload() -> Workload {
                 "r1009,g101,d67,unsorted",
                 "r500,g1,d3,sorted",
                 "r257,g83,d64,sorted",
+                "r2600,g1501,d8,sorted",
                 "r997,g7,d4099,sorted",
                 "r997,g7,d4099,unsorted",
             ],
@@ -66,25 +68,37 @@ pub fn workload() -> Workload {
                     "basic",
                     "zero the output, then one atomic addition per row; WGSL has no floating-point atomics, so \
                      there the addition is a compare-and-exchange loop on the bits",
-                    basic,
+                    stages::basic,
                 ),
                 Variant::kernel(
                     "owner",
-                    "sorted rows only: each output row has one owner that finds its rows by search, sums \
-                     in registers and writes once; no atomics, no zero-fill, deterministic",
-                    owner,
+                    "sorted rows only: each output row has one owner that finds its rows by search, takes several at a \
+                     time, sums in registers and writes once; no atomics, no zero-fill, deterministic",
+                    stages::owner,
                 )
-                .available(|p, _| match p.shape.has("sorted") {
-                    true => Ok(()),
-                    false => Err("owner needs rows sorted by group".to_owned()),
-                })
+                .available(sorted)
                 .tunables(&[MOST_LANES, MOST_COLUMNS]),
+                Variant::kernel(
+                    "shared",
+                    "sorted rows only: a workgroup owns neighbouring output rows, whose columns are private to it in its \
+                     memory; each row is read once and added there atomically, and every output row is written once",
+                    stages::shared,
+                )
+                .available(sorted)
+                .tunables(&[MOST_WORDS]),
+                Variant::kernel(
+                    "chunked",
+                    "sorted rows only: threads sum stretches of rows in registers and nobody searches; groups that span \
+                     stretches are joined by a stage of their own; no atomics, no zero-fill, deterministic",
+                    stages::chunked,
+                )
+                .available(sorted),
                 Variant::select(
                     "auto",
-                    "owner for few sorted rows, basic otherwise: whichever was measured to be faster",
-                    select,
+                    "owner for few sorted rows, shared for many, basic otherwise: whichever was measured to be faster",
+                    stages::select,
                 )
-                .tunables(&[OWNER_ROWS]),
+                .tunables(&[OWNER_ROWS, SHARED_ROWS]),
             ],
             fallback: &["owner", "basic"],
             preconditions: vec![
@@ -94,6 +108,13 @@ pub fn workload() -> Workload {
             hard: hard_sets(),
             only: None,
         }],
+    }
+}
+
+fn sorted(p: &Problem, _caps: &Caps) -> Result<(), String> {
+    match p.shape.has("sorted") {
+        true => Ok(()),
+        false => Err("rows are not sorted by group".to_owned()),
     }
 }
 
@@ -145,6 +166,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::input("group", Elem::U32, &[rows], group_of_row),
         BufferSpec::input("weight", Elem::F32, &[rows], normal),
         BufferSpec::output("out", Elem::F32, &[groups, dim]),
+        stages::segments(p).scratch("parts"),
     ]
 }
 
@@ -255,7 +277,7 @@ fn row_cost(p: &Problem, _output: usize) -> u64 {
 }
 
 /// The numbers of the input rows, group by group, and where each group begins: a counting sort.
-fn by_group(groups: u64, rows: u64, group: impl Fn(u64) -> u64) -> (Vec<u32>, Vec<usize>) {
+pub(super) fn by_group(groups: u64, rows: u64, group: impl Fn(u64) -> u64) -> (Vec<u32>, Vec<usize>) {
     let mut first = vec![0usize; groups as usize + 1];
     for r in 0..rows {
         first[group(r) as usize + 1] += 1;
@@ -297,80 +319,6 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             out[column as usize] += sign as f32 * weights[*r as usize];
         }
     });
-}
-
-/// Threads in a workgroup.
-const THREADS: u64 = 256;
-
-fn extents(p: &Problem) -> [(&'static str, u32); 4] {
-    [("ROWS", p["r"] as u32), ("GROUPS", p["g"] as u32), ("DIM", p["d"] as u32), ("THREADS", THREADS as u32)]
-}
-
-fn basic(p: &Problem, _caps: &Caps) -> Program {
-    const TEXT: &str = "hash_embedding/basic";
-    let over = |items: u64| spread(items.div_ceil(THREADS));
-    // Every row's three numbers are read, and its column is read and written; the zeros are written before.
-    let (zeros, rows) = (p["g"] * p["d"] * 4, p["r"]);
-    let stage =
-        |entry: &'static str| Stage::kernel(entry, TEXT, entry).consts(&extents(p)).threads([THREADS as u32, 1, 1]);
-    let zero = stage("hash_embedding_zero").args([("out", Write)]).grid(over(p["g"] * p["d"]));
-    let scatter = stage("hash_embedding_scatter")
-        .args([("out", Write), ("id", Read), ("group", Read), ("weight", Read)])
-        .grid(over(rows));
-    Program {
-        stages: vec![
-            zero.costing(Cost::new(0, 0, zeros)),
-            scatter.costing(Cost::new(rows, rows * 12 + zeros.min(rows * 4), zeros.min(rows * 4))),
-        ],
-    }
-}
-
-/// What `owner` leaves open.
-const MOST_LANES: Tunable = Tunable {
-    name: "MOST_LANES",
-    about: "most threads that own a stretch of columns together",
-    allowed: Allowed::OneOf(&[8, 16, 32, 64, 128, 256]),
-    default: 256,
-};
-const MOST_COLUMNS: Tunable = Tunable {
-    name: "MOST_COLUMNS",
-    about: "most columns that a thread keeps in registers",
-    allowed: Allowed::OneOf(&[1, 2, 4, 8, 16]),
-    default: 8,
-};
-
-fn owner(p: &Problem, caps: &Caps) -> Program {
-    let tuned = |tunable| u64::from(caps.tuned(p, "owner", tunable));
-    // `lanes` threads own a stretch of `lanes * columns` columns of one group's output row.
-    let lanes = p["d"].next_power_of_two().min(tuned(&MOST_LANES));
-    let columns = p["d"].div_ceil(lanes).min(tuned(&MOST_COLUMNS));
-    let stretches = p["d"].div_ceil(lanes * columns);
-    Stage::kernel("hash_embedding_owner", "hash_embedding/owner", "hash_embedding_owner")
-        .consts(&extents(p))
-        .consts(&[("LANES", lanes as u32), ("COLUMNS", columns as u32), ("STRETCHES", stretches as u32)])
-        .args([("id", "id", Read), ("sorted", "group", Read), ("weight", "weight", Read), ("out", "out", Write)])
-        .threads([THREADS as u32, 1, 1])
-        .grid(spread((p["g"] * stretches).div_ceil(THREADS / lanes)))
-        .costing(cost(p))
-        .into()
-}
-
-/// What `auto` goes by. Its default was measured on an H200, 12 rows a group and 64 columns, CUDA and Vulkan alike: 4.0
-/// against 5.1 µs at 10⁴ rows, 12.1 against 5.2 µs at 10⁵: the search pays only where launches dominate.
-const OWNER_ROWS: Tunable = Tunable {
-    name: "OWNER_ROWS",
-    about: "rows up to which owner beats basic on sorted rows",
-    allowed: Allowed::Between(0, u32::MAX),
-    default: 32_768,
-};
-
-fn select(p: &Problem, caps: &Caps) -> (&'static str, String) {
-    let most = caps.tuned(p, "auto", &OWNER_ROWS);
-    match (p.shape.has("sorted"), p["r"] <= u64::from(most)) {
-        (false, _) => ("basic", "rows are not sorted by group".to_owned()),
-        (true, true) => ("owner", format!("rows are sorted by group, at most {most} of them")),
-        (true, false) => ("basic", format!("more than {most} rows: atomics are faster than the owners' search")),
-    }
 }
 
 #[cfg(test)]

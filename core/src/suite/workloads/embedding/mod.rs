@@ -1,0 +1,161 @@
+//! Rows of a table: `out[i, :] = table[index[i], :]`. Backward, each row of the table is given the sum of the gradients of the items
+//! that took it: `dtable[r, :] = Σ dout[i, :]` over all `i` with `index[i] = r`.
+//!
+//! Operations: none forward, one addition for each element of the gradients backward. Bytes: the indices, every row that is taken
+//! once, and what is made; how many different rows so many draws take is known on average.
+
+use self::indices::{CHOICE, ENDS, LAST, chosen, different, moved};
+use self::stages::{AT_ONCE, Taken};
+use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, subnormal, zero};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, Precondition, Preset, Problem,
+    Program, Rate, Reference, Variant, Workload, by_pieces, indexable, normal,
+};
+use rayon::prelude::*;
+
+mod backward;
+pub(super) mod indices;
+pub(super) mod stages;
+
+const INDEX: usize = 0;
+const TABLE: usize = 1;
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "rows of a table, taken by their numbers",
+        axes: const {
+            &[
+                Axis::extent("n", "items").items(),
+                Axis::extent("v", "rows of the table"),
+                Axis::extent("d", "elements of a row"),
+                CHOICE,
+            ]
+        },
+        dtypes: &[DType::F32, DType::F16, DType::BF16],
+        validate: |shape| [shape["n"] * shape["d"], shape["v"] * shape["d"]].into_iter().try_for_each(indexable),
+        forms: vec![forward(), backward::form()],
+    }
+}
+
+fn forward() -> Form {
+    Form {
+        direction: Direction::Fwd,
+        rate: Rate::Bytes,
+        headline: Some("n65536,v100000,d128"),
+        shapes,
+        awkward: &[
+            "n1,v1,d1",
+            "n3,v7,d5,zipf",
+            "n257,v1,d12",
+            "n100,v33,d8,zipf",
+            "n67,v1009,d130",
+            "n1009,v101,d4,zipf",
+            "n401,v13,d36",
+        ],
+        huge: &["n33554432,v1000,d68"],
+        buffers: |p| {
+            vec![
+                BufferSpec::input("index", Elem::U32, &[p["n"]], chosen),
+                BufferSpec::input("table", Elem::Real, &[p["v"], p["d"]], normal),
+                BufferSpec::output("out", Elem::Real, &[p["n"], p["d"]]),
+            ]
+        },
+        cost: |p| Cost::new(0, 4 * p["n"] + different(p, p["n"]) * row_bytes(p), p["n"] * row_bytes(p)),
+        tolerance: moved,
+        reference: Reference {
+            row_cost: |p, _| p["d"],
+            rows: |p, inputs| {
+                Box::new(move |_, item, out| {
+                    let row = inputs.at(INDEX, item) as u64;
+                    for (out, at) in out.iter_mut().zip(row * p["d"]..) {
+                        *out = inputs.at(TABLE, at);
+                    }
+                })
+            },
+        },
+        setup: None,
+        host: Some(host),
+        variants: vec![
+            Variant::kernel("naive", "one element per thread, which looks up its item's row", naive),
+            Variant::kernel("rows", "pieces of up to sixteen bytes, several under way in each thread", rows)
+                .tunables(&[AT_ONCE]),
+        ],
+        fallback: &["rows", "naive"],
+        preconditions: vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }],
+        hard: hard_sets(),
+        only: None,
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &[
+            "n65536,v1000,d128",
+            "n65536,v100000,d128",
+            "n262144,v100000,d128",
+            "n262144,v100000,d128,zipf",
+            "n1048576,v1000000,d64",
+        ],
+        _ => &[
+            "n8192,v100000,d128",
+            "n65536,v1000,d128",
+            "n65536,v100000,d128",
+            "n262144,v100000,d128",
+            "n262144,v100000,d128,zipf",
+            "n1048576,v100000,d128",
+            "n1048576,v1000000,d64",
+            "n1048576,v10000000,d64",
+            "n1048576,v10000000,d64,zipf",
+        ],
+    }
+}
+
+/// Bytes of a row of the table.
+fn row_bytes(p: &Problem) -> u64 {
+    p["d"] * Elem::Real.storage(p.dtype).bytes()
+}
+
+fn hard_sets() -> Vec<Hard> {
+    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance: moved };
+    vec![
+        set("zeros", "a table of zeros", |_| vec![("table", zero)]),
+        set("one row", "every item takes the last row", |_| vec![("index", LAST)]),
+        set("ends", "the first and the last row by turns, and no other", |_| vec![("index", ENDS)]),
+        set("huge", "up to the largest numbers of the element type", |p| vec![("table", huge(p))]),
+        set("subnormal", "numbers too small to be normal: themselves, or zero where the device flushes them", |p| {
+            vec![("table", subnormal(p))]
+        }),
+    ]
+}
+
+fn huge(p: &Problem) -> Fill {
+    match p.dtype {
+        DType::F16 => |_, draw| 65_504.0 * (2.0 * draw.uniform() - 1.0),
+        DType::F32 | DType::BF16 => |_, draw| 3e38 * (2.0 * draw.uniform() - 1.0),
+    }
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let (index, table, d) = (inputs[INDEX].u32(), inputs[TABLE].f32(), p["d"] as usize);
+    outputs[0]
+        .par_chunks_mut(d)
+        .zip(index)
+        .for_each(|(out, row)| out.copy_from_slice(&table[*row as usize * d..][..d]));
+}
+
+fn naive(p: &Problem, caps: &Caps) -> Program {
+    by_pieces(p["n"] * p["d"], 1, caps, ["embedding/naive"; 3], "embedding_naive")
+        .consts(&[("COLUMNS", p["d"] as u32)])
+        .args([("index", Read), ("table", Read), ("out", Write)])
+        .costing(p.cost())
+        .into()
+}
+
+fn rows(p: &Problem, caps: &Caps) -> Program {
+    let taken = Taken::of_one(p["n"], p["v"], p["d"], p.dtype);
+    taken.gather(caps, caps.tuned(p, "rows", &AT_ONCE), different(p, p["n"]), ["index", "table", "out"]).into()
+}

@@ -1,0 +1,143 @@
+//! The stages of every variant, and what they leave open.
+
+use super::super::embedding::stages::{Segments, With};
+use super::cost;
+use crate::suite::Access::{Read, Write};
+use crate::suite::{Allowed, Caps, Cost, Problem, Program, Stage, Tunable, spread};
+
+/// Threads in a workgroup.
+const THREADS: u64 = 256;
+
+fn extents(p: &Problem) -> [(&'static str, u32); 4] {
+    [("ROWS", p["r"] as u32), ("GROUPS", p["g"] as u32), ("DIM", p["d"] as u32), ("THREADS", THREADS as u32)]
+}
+
+pub(super) fn basic(p: &Problem, _caps: &Caps) -> Program {
+    const TEXT: &str = "hash_embedding/basic";
+    let over = |items: u64| spread(items.div_ceil(THREADS));
+    // Every row's three numbers are read, and its column is read and written; the zeros are written before.
+    let (zeros, rows) = (p["g"] * p["d"] * 4, p["r"]);
+    let stage =
+        |entry: &'static str| Stage::kernel(entry, TEXT, entry).consts(&extents(p)).threads([THREADS as u32, 1, 1]);
+    let zero = stage("hash_embedding_zero").args([("out", Write)]).grid(over(p["g"] * p["d"]));
+    let scatter = stage("hash_embedding_scatter")
+        .args([("out", Write), ("id", Read), ("group", Read), ("weight", Read)])
+        .grid(over(rows));
+    Program {
+        stages: vec![
+            zero.costing(Cost::new(0, 0, zeros)),
+            scatter.costing(Cost::new(rows, rows * 12 + zeros.min(rows * 4), zeros.min(rows * 4))),
+        ],
+    }
+}
+
+/// What `owner` leaves open.
+pub(super) const MOST_LANES: Tunable = Tunable {
+    name: "MOST_LANES",
+    about: "most threads that own a stretch of columns together",
+    allowed: Allowed::OneOf(&[8, 16, 32, 64, 128, 256]),
+    default: 256,
+};
+pub(super) const MOST_COLUMNS: Tunable = Tunable {
+    name: "MOST_COLUMNS",
+    about: "most columns that a thread keeps in registers",
+    allowed: Allowed::OneOf(&[1, 2, 4, 8, 16]),
+    default: 8,
+};
+
+pub(super) fn owner(p: &Problem, caps: &Caps) -> Program {
+    let tuned = |tunable| u64::from(caps.tuned(p, "owner", tunable));
+    // `lanes` threads own a stretch of `lanes * columns` columns of one group's output row.
+    let lanes = p["d"].next_power_of_two().min(tuned(&MOST_LANES));
+    let columns = p["d"].div_ceil(lanes).min(tuned(&MOST_COLUMNS));
+    let stretches = p["d"].div_ceil(lanes * columns);
+    Stage::kernel("hash_embedding_owner", "hash_embedding/owner", "hash_embedding_owner")
+        .consts(&extents(p))
+        .consts(&[("LANES", lanes as u32), ("COLUMNS", columns as u32), ("STRETCHES", stretches as u32)])
+        .args([("id", "id", Read), ("sorted", "group", Read), ("weight", "weight", Read), ("out", "out", Write)])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread((p["g"] * stretches).div_ceil(THREADS / lanes)))
+        .costing(cost(p))
+        .into()
+}
+
+/// What `shared` leaves open. Beside the sums lie two numbers, and WebGPU promises 16 KiB.
+pub(super) const MOST_WORDS: Tunable = Tunable {
+    name: "MOST_WORDS",
+    about: "most columns that a workgroup keeps in its memory, of all its groups",
+    allowed: Allowed::OneOf(&[512, 1024, 2048, 4032]),
+    default: 4032,
+};
+
+/// Workgroups that fill any device: they own several groups each only where there are more than so many.
+const FULL: u64 = 1024;
+
+pub(super) fn shared(p: &Problem, caps: &Caps) -> Program {
+    let words = u64::from(caps.tuned(p, "shared", &MOST_WORDS));
+    let (groups, dim) = (p["g"], p["d"]);
+    // Several groups of a workgroup, or several workgroups of a group, each with a stretch of its columns.
+    let across = dim.div_ceil(words);
+    let columns = dim.div_ceil(across);
+    let owned = groups.div_ceil(FULL).clamp(1, words / columns);
+    let owners = groups.div_ceil(owned);
+    let consts = [("OWNED", owned), ("OWNERS", owners), ("COLUMNS", columns), ("ACROSS", across)];
+    Stage::kernel("hash_embedding_shared", "hash_embedding/shared", "hash_embedding_shared")
+        .consts(&extents(p))
+        .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .args([("id", "id", Read), ("sorted", "group", Read), ("weight", "weight", Read), ("out", "out", Write)])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread(owners * across))
+        .shared(4 * (owned * columns) as u32 + 8)
+        .costing(cost(p))
+        .into()
+}
+
+/// Groups as segments of the rows.
+pub(super) fn segments(p: &Problem) -> Segments {
+    let (items, rows) = (p["r"], p["g"]);
+    Segments { items, sources: items, rows, columns: p["d"], dtype: p.dtype, with: With::default() }
+}
+
+pub(super) fn chunked(p: &Problem, caps: &Caps) -> Program {
+    let segments = segments(p);
+    let texts = ["hash_embedding/chunked", "hash_embedding/chunked1", "hash_embedding/chunked4"];
+    let summed = segments
+        .launch(caps, "hash_embedding_chunked", texts)
+        .consts(&[("GROUPS", p["g"] as u32), ("DIM", p["d"] as u32)])
+        .args([
+            ("id", "id", Read),
+            ("sorted", "group", Read),
+            ("weight", "weight", Read),
+            ("out", "out", Write),
+            ("parts", "parts", Write),
+        ])
+        .costing(cost(p));
+    Program { stages: vec![summed, segments.join(caps, ["group", "parts", "out"])] }
+}
+
+/// What `auto` goes by. The first default was measured on an H200, 12 rows a group and 64 columns, CUDA and Vulkan alike: 4.0
+/// against 5.1 µs at 10⁴ rows, 12.1 against 5.2 µs at 10⁵: the search pays only where launches dominate.
+pub(super) const OWNER_ROWS: Tunable = Tunable {
+    name: "OWNER_ROWS",
+    about: "rows up to which owner beats basic on sorted rows",
+    allowed: Allowed::Between(0, u32::MAX),
+    default: 32_768,
+};
+/// Nobody has measured it yet: until somebody does, `shared` is chosen nowhere.
+pub(super) const SHARED_ROWS: Tunable = Tunable {
+    name: "SHARED_ROWS",
+    about: "rows from which shared beats basic on sorted rows that are too many for owner",
+    allowed: Allowed::Between(0, u32::MAX),
+    default: u32::MAX,
+};
+
+pub(super) fn select(p: &Problem, caps: &Caps) -> (&'static str, String) {
+    let most = caps.tuned(p, "auto", &OWNER_ROWS);
+    let fewest = caps.tuned(p, "auto", &SHARED_ROWS);
+    match (p.shape.has("sorted"), p["r"] <= u64::from(most), p["r"] >= u64::from(fewest)) {
+        (false, ..) => ("basic", "rows are not sorted by group".to_owned()),
+        (true, true, _) => ("owner", format!("rows are sorted by group, at most {most} of them")),
+        (true, false, true) => ("shared", format!("rows are sorted by group, {fewest} of them or more")),
+        (true, false, false) => ("basic", format!("more than {most} rows: atomics are faster than the owners' search")),
+    }
+}

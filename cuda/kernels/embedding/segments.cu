@@ -1,0 +1,85 @@
+// Gradients of rows, summed over items that have been sorted by the row that they took. The definition is in
+// core/src/suite/workloads/embedding/stages.rs.
+//
+// LANES threads go through a stretch of STRETCH sorted items, with the pieces of several items under way at once, and keep the
+// sum of the row that they are at in registers. A row that lies within the stretch is written to the table; the sum of one that
+// goes on from the stretch before is left in part 0, and that of one that goes on in the next in part 1. Nothing is atomic.
+
+#include "lib/launch.cuh"
+#include "lib/pieces.cuh"
+
+// Items under way at once.
+constexpr unsigned BATCH = 8;
+
+// What won the elements of a piece.
+struct alignas(WIDTH * sizeof(unsigned)) numbers {
+    unsigned at[WIDTH];
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    embedding_segments(const unsigned* __restrict__ sorted, const unsigned* __restrict__ order,
+                       const elem* __restrict__ dout, elem* __restrict__ dtable, float* __restrict__ parts
+#when BAGS , const unsigned* __restrict__ bag
+#when SCALED , const float* __restrict__ scale
+#when PICKED , const unsigned* __restrict__ winner
+    ) {
+    const u64 group = flat_workgroup() * (THREADS / LANES) + threadIdx.x / LANES;
+    if (group >= (u64)STRETCHES * ACROSS) return;
+    const unsigned stretch = (unsigned)(group / ACROSS);
+    const unsigned at = (unsigned)(group % ACROSS) * LANES + threadIdx.x % LANES;
+    if (at >= PIECES) return;
+    const unsigned first = stretch * STRETCH, end = min(ITEMS, first + STRETCH);
+
+    unsigned row = sorted[first];
+    // Whether its first item lies in a stretch before.
+    bool entered = first > 0 && sorted[first - 1] == row;
+    piece sum = piece_of(0.0f);
+    for (unsigned item = first; item < end; item += BATCH) {
+        unsigned rows[BATCH], from[BATCH];
+        piece terms[BATCH];
+#pragma unroll
+        for (unsigned i = 0; i < BATCH; i++) {
+            const unsigned known = min(item + i, end - 1);
+            rows[i] = sorted[known];
+            from[i] = order[known];
+        }
+#pragma unroll
+        for (unsigned i = 0; i < BATCH; i++) {
+#when !BAGS             const unsigned source = from[i];
+#when !BAGS             constexpr bool counts = true;
+#when BAGS             const unsigned source = bag[from[i]];
+#when BAGS             const bool counts = source < SOURCES;
+            terms[i] = piece_of(0.0f);
+            if (counts) {
+                terms[i] = load_piece(dout, (u64)source * PIECES + at);
+#when SCALED                 const float factor = scale[from[i]];
+#when SCALED                 for (unsigned x = 0; x < WIDTH; x++) terms[i].at[x] *= factor;
+#when PICKED                 const numbers won = reinterpret_cast<const numbers*>(winner)[(u64)source * PIECES + at];
+#when PICKED                 for (unsigned x = 0; x < WIDTH; x++) terms[i].at[x] = won.at[x] == from[i] ? terms[i].at[x] : 0.0f;
+            }
+        }
+#pragma unroll
+        for (unsigned i = 0; i < BATCH; i++) {
+            if (item + i >= end) break;
+            if (rows[i] != row) {
+                if (entered) {
+                    store_floats(parts, (u64)stretch * 2 * PIECES + at, sum);
+                } else {
+                    store_piece(dtable, (u64)row * PIECES + at, sum);
+                }
+                entered = false;
+                sum = piece_of(0.0f);
+                row = rows[i];
+            }
+#pragma unroll
+            for (unsigned x = 0; x < WIDTH; x++) sum.at[x] += terms[i].at[x];
+        }
+    }
+    if (entered) {
+        store_floats(parts, (u64)stretch * 2 * PIECES + at, sum);
+    } else if (end < ITEMS && sorted[end] == row) {
+        store_floats(parts, ((u64)stretch * 2 + 1) * PIECES + at, sum);
+    } else {
+        store_piece(dtable, (u64)row * PIECES + at, sum);
+    }
+}

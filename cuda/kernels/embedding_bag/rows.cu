@@ -1,0 +1,50 @@
+// Rows of a table put together bag by bag, in pieces. The definition is in core/src/suite/workloads/embedding_bag.
+//
+// A thread looks after a piece of its bag's row. It has the pieces of several items under way at once: first their indices, then
+// what these lead to, so that it waits twice for each batch and not twice for each item.
+
+#include "embedding_bag/bag.cuh"
+
+// Items under way at once.
+constexpr unsigned BATCH = 8;
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    embedding_bag_rows(const unsigned* __restrict__ index, const unsigned* __restrict__ offsets,
+                       const elem* __restrict__ table, elem* __restrict__ out
+#when WEIGHTED , const float* __restrict__ weight
+    ) {
+    const u64 at = flat_workgroup() * THREADS + threadIdx.x;
+    if (at >= COUNT) return;
+    const of_bag mine = bag_at(at);
+    const unsigned begin = offsets[mine.bag], end = offsets[mine.bag + 1];
+    piece value = piece_of(MAX && begin < end ? negative_infinity() : 0.0f);
+    for (unsigned item = begin; item < end; item += BATCH) {
+        unsigned rows[BATCH];
+        stored found[BATCH];
+#when WEIGHTED         float factors[BATCH];
+#pragma unroll
+        for (unsigned i = 0; i < BATCH; i++) {
+            // Past the end of the bag its last item again, which is in the cache and not counted.
+            const unsigned known = min(item + i, end - 1);
+            rows[i] = index[known];
+#when WEIGHTED             factors[i] = weight[known];
+        }
+#pragma unroll
+        for (unsigned i = 0; i < BATCH; i++) found[i] = load_stored(table, (u64)rows[i] * PIECES + mine.piece);
+#pragma unroll
+        for (unsigned i = 0; i < BATCH; i++) {
+            if (item + i >= end) break;
+            piece x = widened(found[i]);
+#pragma unroll
+            for (unsigned k = 0; k < WIDTH; k++) {
+#when WEIGHTED                 x.at[k] *= factors[i];
+                value.at[k] = MAX ? fmaxf(value.at[k], x.at[k]) : value.at[k] + x.at[k];
+            }
+        }
+    }
+    if (MEAN && begin < end) {
+#pragma unroll
+        for (unsigned k = 0; k < WIDTH; k++) value.at[k] /= (float)(end - begin);
+    }
+    store_piece(out, at, value);
+}

@@ -1,0 +1,23 @@
+// Which item each element of a bag's maximum comes from: the first of the largest, and none, which is the largest number of 32
+// bits, where the bag is empty. The definition is in core/src/suite/workloads/embedding_bag.
+
+#include "embedding_bag/bag.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    embedding_bag_winner(const unsigned* __restrict__ index, const unsigned* __restrict__ offsets,
+                         const elem* __restrict__ table, unsigned* __restrict__ winner) {
+    const u64 at = flat_workgroup() * THREADS + threadIdx.x;
+    if (at >= COUNT) return;
+    const of_bag mine = bag_at(at);
+    const unsigned begin = offsets[mine.bag], end = offsets[mine.bag + 1];
+    unsigned best = 0xFFFFFFFFu;
+    float largest = 0.0f;
+    for (unsigned item = begin; item < end; item++) {
+        const float x = load(table[(u64)index[item] * PIECES + mine.piece]);
+        if (item == begin || x > largest) {
+            best = item;
+            largest = x;
+        }
+    }
+    winner[at] = best;
+}

@@ -1,0 +1,10 @@
+// Indices shifted into one stacked table: by the rows of the tables before their own. The definition is in
+// core/src/suite/workloads/embedding_select.
+
+#include "lib/launch.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    embedding_select_flatten(const unsigned* __restrict__ index, unsigned* __restrict__ shifted) {
+    const u64 at = flat_workgroup() * THREADS + threadIdx.x;
+    if (at < COUNT) shifted[at] = index[at] + (unsigned)at % TABLES * TABLE_ROWS;
+}

@@ -1,0 +1,12 @@
+// One more term for a sum in the binding `sums`, whose bits are f32, in whatever order threads come.
+
+fn add_to_sums(at: u32, term: f32) {
+    var seen = atomicLoad(&sums[at]);
+    loop {
+        let tried = atomicCompareExchangeWeak(&sums[at], seen, bitcast<u32>(bitcast<f32>(seen) + term));
+        if tried.exchanged {
+            break;
+        }
+        seen = tried.old_value;
+    }
+}

@@ -1,0 +1,36 @@
+// Rows of tables copied to where they are wanted, in pieces, AT_ONCE of them a thread. The definition is in
+// core/src/suite/workloads/embedding.
+//
+// Nothing is computed with the elements: sixteen bytes are moved as four words, whatever they are.
+
+#import lib/launch
+
+@group(0) @binding(0) var<storage, read> index: array<u32>;
+@group(0) @binding(1) var<storage, read> table: array<stored>;
+@group(0) @binding(2) var<storage, read_write> out: array<stored>;
+
+@compute @workgroup_size(THREADS)
+fn embedding_rows(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let first = flat_group(group, groups) * (THREADS * AT_ONCE) + lane;
+    // Where pieces come from and go to; past the end none is stored.
+    var places = array<vec2<u32>, AT_ONCE>();
+    for (var i = 0u; i < AT_ONCE; i++) {
+        let at = min(first + i * THREADS, COUNT - 1u);
+        let item = FIRST + at / PIECES * STEP;
+        let row = index[item] + item % TABLES * TABLE_ROWS;
+        places[i] = vec2<u32>(row * PIECES + at % PIECES, item * PIECES + at % PIECES);
+    }
+    var moved = array<stored, AT_ONCE>();
+    for (var i = 0u; i < AT_ONCE; i++) {
+        moved[i] = table[places[i].x];
+    }
+    for (var i = 0u; i < AT_ONCE; i++) {
+        if first + i * THREADS < COUNT {
+            out[places[i].y] = moved[i];
+        }
+    }
+}

@@ -1,0 +1,4 @@
+// Gradients of factors in pieces of four elements.
+
+#import lib/pieces4
+#import embedding_bag/factors

@@ -1,0 +1,32 @@
+// The bag of each item, none (a number that is no bag's) where it is in none, and the item's share of its bag's mean. The
+// definition is in core/src/suite/workloads/embedding_bag.
+
+#import lib/launch
+
+// Where bags begin.
+@group(0) @binding(0) var<storage, read> sorted: array<u32>;
+@group(0) @binding(1) var<storage, read_write> bag: array<u32>;
+#when MEAN @group(0) @binding(2) var<storage, read_write> share: array<f32>;
+
+#import lib/sorted
+
+@compute @workgroup_size(THREADS)
+fn embedding_bag_places(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let item = flat_group(group, groups) * THREADS + lane;
+    if item >= ITEMS {
+        return;
+    }
+    // Bags tend to be of like size. The first that begins behind the item comes right after the item's own.
+    let guess = min(BAGS, u32(f32(item) * (f32(BAGS) / f32(ITEMS))));
+    let mine = first_at_least(item + 1u, guess, BAGS + 1u) - 1u;
+    bag[item] = mine;
+#when MEAN     if mine < BAGS {
+#when MEAN         share[item] = 1.0 / f32(sorted[mine + 1u] - sorted[mine]);
+#when MEAN     } else {
+#when MEAN         share[item] = 0.0;
+#when MEAN     }
+}

@@ -1,0 +1,62 @@
+// Rows of a table put together bag by bag, in pieces. The definition is in core/src/suite/workloads/embedding_bag.
+//
+// A thread looks after a piece of its bag's row, and has the pieces of four items under way at once.
+
+#import lib/launch
+
+@group(0) @binding(0) var<storage, read> index: array<u32>;
+@group(0) @binding(1) var<storage, read> offsets: array<u32>;
+@group(0) @binding(2) var<storage, read> table: array<stored>;
+@group(0) @binding(3) var<storage, read_write> out: array<stored>;
+#when WEIGHTED @group(0) @binding(4) var<storage, read> weight: array<f32>;
+
+// An item's piece, times its factor.
+fn term(item: u32, of_row: u32) -> piece {
+    let x = piece(table[index[item] * PIECES + of_row]);
+#when WEIGHTED     return x * weight[item];
+#when !WEIGHTED     return x;
+}
+
+// Two terms, or what was put together of such; the other alone where there is but one.
+fn together(one: piece, other: piece, both: bool) -> piece {
+    if !both {
+        return one;
+    }
+    if MAX {
+        return max(one, other);
+    }
+    return one + other;
+}
+
+@compute @workgroup_size(THREADS)
+fn embedding_bag_rows(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let at = flat_group(group, groups) * THREADS + lane;
+    if at >= COUNT {
+        return;
+    }
+    let bag = at / PIECES;
+    let of_row = at % PIECES;
+    let begin = offsets[bag];
+    let end = offsets[bag + 1u];
+    var value = piece();
+    for (var item = begin; item < end; item += 4u) {
+        // Past the end of the bag its last item again, which is not counted.
+        let items = min(vec4<u32>(item, item + 1u, item + 2u, item + 3u), vec4<u32>(end - 1u));
+        let x = term(items.x, of_row);
+        let y = term(items.y, of_row);
+        let z = term(items.z, of_row);
+        let w = term(items.w, of_row);
+        var batch = together(x, y, item + 1u < end);
+        batch = together(batch, z, item + 2u < end);
+        batch = together(batch, w, item + 3u < end);
+        value = together(batch, value, item > begin);
+    }
+    if MEAN && end > begin {
+        value /= f32(end - begin);
+    }
+    out[at] = stored(value);
+}

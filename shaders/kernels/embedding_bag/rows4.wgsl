@@ -1,0 +1,4 @@
+// Bags of rows in pieces of four elements.
+
+#import lib/pieces4
+#import embedding_bag/rows
