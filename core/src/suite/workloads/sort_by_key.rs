@@ -1,0 +1,267 @@
+//! Sort: keys in rising order, and with each the value that belongs to it; equal keys keep the order in which they came.
+//!
+//! Keys and values are integers of 32 bits, keys below `2^bits`. A radix sort by counting (Knuth, The Art of Computer Programming,
+//! volume 3, 5.2.5): one pass for each digit, from the lowest. Integers alone are moved, so that the result is exact, and there
+//! is one element type.
+//!
+//! Bytes are counted as each key and value read and written once.
+
+use std::sync::OnceLock;
+
+use super::copy::row_len;
+use crate::suite::Access::{Read, Write};
+use crate::suite::hard::{any, zero};
+use crate::suite::{
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, Inputs, MOST_PARTS, Precondition, Preset,
+    Problem, Program, Rate, Reference, Role, Rows, Shape, Sort, Sorted, Stage, Tolerance, Variant, Workload, indexable,
+    parts_of, spread,
+};
+use rayon::prelude::*;
+
+const KEYS: usize = 0;
+const VALUES: usize = 1;
+
+/// The form.
+pub fn workload() -> Workload {
+    Workload {
+        name: "",
+        probes: &[],
+        about: "keys sorted with their values",
+        axes: const { &[Axis::extent("n", "keys"), Axis::optional("bits", "bits of a key", 1, 32)] },
+        dtypes: &[DType::F32],
+        validate: |shape| match shape["bits"] {
+            ..=32 => indexable(shape["n"]),
+            _ => Err("a key has at most 32 bits".to_owned()),
+        },
+        forms: vec![Form {
+            direction: Direction::Fwd,
+            rate: Rate::Bytes,
+            headline: Some("n1048576"),
+            shapes,
+            awkward: &[
+                "n1",
+                "n2,bits1",
+                "n255,bits8",
+                "n1009",
+                "n2049,bits12",
+                "n5003,bits5",
+                "n12289",
+                "n40961,bits20",
+            ],
+            huge: &[],
+            buffers,
+            cost: |p| Cost::new(0, 8 * p["n"], 8 * p["n"]),
+            tolerance,
+            reference: Reference { row_cost: |p, _| 32 * row_len(p), rows: reference },
+            setup: None,
+            host: None,
+            variants: vec![
+                Variant::kernel(
+                    "order",
+                    "keys are sorted with their positions by few workgroups, in digits of 8 to 10 bits, and values are fetched \
+                     from there at the end",
+                    order,
+                ),
+                Variant::kernel(
+                    "radix4",
+                    "digits of 4 bits: values move with their keys, by as many workgroups as the device holds; keys are ranked \
+                     by masks of who has the same digit",
+                    |p, caps| radix(p, caps, 4),
+                ),
+                Variant::kernel(
+                    "radix8",
+                    "the same by digits of 8 bits: half the passes, and shorter runs",
+                    |p, caps| radix(p, caps, 8),
+                ),
+            ],
+            fallback: &["radix8", "radix4", "order"],
+            preconditions: vec![Precondition::Below { buffer: "keys", bound: |p| 1 << p["bits"] }],
+            hard: hard_sets(),
+            only: None,
+        }],
+    }
+}
+
+fn shapes(preset: Preset) -> &'static [&'static str] {
+    match preset {
+        Preset::Standard => &["n1048576", "n16777216", "n16777216,bits16"],
+        _ => &["n1048576", "n16777216", "n16777216,bits16", "n67108864"],
+    }
+}
+
+/// What the sort of a crate's own is given: keys, their order, and what lies between passes.
+const NAMES: Sorted = Sorted {
+    keys: "keys",
+    sorted: "sorted",
+    order: "order",
+    between: ["keys_between", "values_between"],
+    counts: "counts",
+};
+
+fn by_position(p: &Problem) -> Sort {
+    Sort { items: p["n"], below: 1 << p["bits"] }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let n = p["n"];
+    let output = |name| {
+        let spec = BufferSpec::output(name, Elem::U32, &[n]);
+        BufferSpec { role: Role::Output { row_len: row_len(p) }, ..spec }
+    };
+    let [_, order, keys_between, values_between, counts] = by_position(p).scratch(NAMES);
+    let most = counts.len.max(MOST_PARTS.min(n.div_ceil(STRETCH)) << 8);
+    vec![
+        BufferSpec::input("keys", Elem::U32, &[n], |shape, draw| (draw.bits() >> (64 - shape["bits"])) as f64),
+        BufferSpec::input("values", Elem::U32, &[n], |_, draw| (draw.bits() >> 32) as f64),
+        output("sorted"),
+        output("carried"),
+        order,
+        keys_between,
+        values_between,
+        BufferSpec::scratch("counts", Elem::U32, &[most]),
+        BufferSpec::scratch("totals", Elem::U32, &[1 << 8]),
+    ]
+}
+
+fn tolerance(_p: &Problem, _output: usize) -> Tolerance {
+    Tolerance { abs: 0.5, rel: 0.0, reason: "integers are moved: the bound is less than their smallest difference" }
+}
+
+fn hard_sets() -> Vec<Hard> {
+    fn largest(shape: &Shape, _: Draw) -> f64 {
+        ((1u64 << shape["bits"]) - 1) as f64
+    }
+    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance };
+    vec![
+        set("zeros", "keys all zero: nothing moves", |_| vec![("keys", zero)]),
+        set("equal", "keys all the largest: nothing moves", |_| vec![("keys", largest)]),
+        set("two", "the smallest and the largest key by turns", |_| {
+            vec![("keys", |shape, draw| if draw.index.is_multiple_of(2) { largest(shape, draw) } else { 0.0 })]
+        }),
+        set("falling", "keys that fall as far as their bits allow: all that can moves", |_| {
+            vec![("keys", |shape, draw| {
+                let top = (1u64 << shape["bits"]) - 1;
+                (top - draw.index.min(top)) as f64
+            })]
+        }),
+        set("values", "values all alike or the largest: they are moved, whatever they are", |_| {
+            vec![("values", |_, draw| if draw.index.is_multiple_of(3) { f64::from(u32::MAX) } else { 0.0 })]
+        }),
+    ]
+}
+
+/// The order is made when the first row is asked for.
+fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
+    let order = OnceLock::new();
+    let sorted = move || {
+        let key = |i: u64| (inputs.at(KEYS, i) as u64, i);
+        let mut pairs: Vec<(u64, u64)> = (0..p["n"]).into_par_iter().map(key).collect();
+        // Positions differ, so that the order of pairs is that of a stable sort.
+        pairs.par_sort_unstable();
+        pairs
+    };
+    Box::new(move |output, row, out| {
+        let first = row * row_len(p);
+        let pairs = &order.get_or_init(sorted)[first as usize..];
+        for (slot, (key, at)) in out.iter_mut().zip(pairs) {
+            *slot = if output == 0 { *key as f64 } else { inputs.at(VALUES, *at) };
+        }
+    })
+}
+
+/// Threads in a workgroup.
+const THREADS: u64 = 256;
+/// Fewest keys of a workgroup: sixteen for each thread.
+const STRETCH: u64 = 16 * THREADS;
+
+fn order(p: &Problem, _caps: &Caps) -> Program {
+    let mut stages = by_position(p).stages(NAMES);
+    let fetch = Stage::kernel("fetch", "sort_by_key/fetch", "sort_by_key_fetch")
+        .consts(&[("ITEMS", p["n"] as u32), ("THREADS", THREADS as u32)])
+        .args([("order", Read), ("values", Read), ("carried", Write)])
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread(p["n"].div_ceil(THREADS)))
+        .costing(Cost::new(0, 8 * p["n"], 4 * p["n"]));
+    stages.push(fetch);
+    Program { stages }
+}
+
+/// Three stages for each digit of so many bits: it is counted in stretches, each stretch is told where its keys of a digit begin,
+/// and moves them there.
+fn radix(p: &Problem, caps: &Caps, bits: u64) -> Program {
+    let (n, bins, passes) = (p["n"], 1u64 << bits, p["bits"].div_ceil(bits));
+    // Of whole turns of sixteen keys a thread, and none without a key.
+    let turns = n.div_ceil(STRETCH);
+    let length = turns.div_ceil(parts_of(turns, caps)) * STRETCH;
+    let stretches = n.div_ceil(length);
+    let consts = [
+        ("ITEMS", n),
+        ("BINS", bins),
+        ("TILES", length / THREADS),
+        ("THREADS", THREADS),
+        ("STRETCHES", stretches),
+        ("MOST_PARTS", MOST_PARTS),
+    ]
+    .map(|(name, value)| (name, value as u32));
+    let launch = |label: String, text, entry, pass: u64, groups: u64| {
+        Stage::kernel(label, text, entry)
+            .consts(&consts)
+            .consts(&[("SHIFT", (pass * bits) as u32)])
+            .threads([THREADS as u32, 1, 1])
+            .grid([groups as u32, 1, 1])
+    };
+    let (array, table) = (4 * n, 4 * stretches * bins);
+    let pass = |pass: u64| {
+        // Passes go to and fro; the last one ends in the result.
+        let to = |pass: u64| match (passes - pass) % 2 {
+            1 => ["sorted", "carried"],
+            _ => NAMES.between,
+        };
+        let from = if pass == 0 { ["keys", "values"] } else { to(pass - 1) };
+        let count = launch(format!("count_{}", pass + 1), "lib/sort_count", "sort_count", pass, stretches)
+            .args([("keys", from[0], Read), ("counts", "counts", Write)])
+            .shared(4 * bins as u32)
+            .costing(Cost::new(0, array, table));
+        let begin = launch(format!("begin_{}", pass + 1), "sort_by_key/begin", "sort_by_key_begin", pass, bins)
+            .args([("counts", Write), ("totals", Write)])
+            .shared(4 * THREADS as u32)
+            .costing(Cost::new(0, table, table));
+        let place = launch(format!("place_{}", pass + 1), "sort_by_key/place", "sort_by_key_place", pass, stretches)
+            .args([
+                ("counts", "counts", Read),
+                ("totals", "totals", Read),
+                ("keys", from[0], Read),
+                ("values", from[1], Read),
+                ("sorted", to(pass)[0], Write),
+                ("carried", to(pass)[1], Write),
+            ])
+            .shared((4 * (THREADS + bins + bins * THREADS / 32)) as u32)
+            .costing(Cost::new(0, 2 * array + table, 2 * array));
+        [count, begin, place]
+    };
+    Program { stages: (0..passes).flat_map(pass).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::suite::Case;
+    use crate::testing::mock::{caps, hopper};
+
+    #[test]
+    fn passes_begin_at_the_inputs_follow_each_other_and_end_in_the_outputs() {
+        for (bits, variant, passes) in [(32, "radix4", 8), (32, "radix8", 4), (20, "radix8", 3), (1, "radix4", 1)] {
+            for caps in [caps(), hopper()] {
+                let case: Case = format!("sort_by_key/fwd/n40961,bits{bits}/f32/{variant}").parse().expect("valid");
+                let stages = case.program(&caps).expect("kernels").stages;
+                assert_eq!(stages.len(), 3 * passes, "{case}");
+                let buffers = |stage: usize| stages[stage].args.iter().map(|arg| arg.buffer).collect::<Vec<_>>();
+                assert_eq!(buffers(2)[2..4], ["keys", "values"], "{case}");
+                assert_eq!(buffers(3 * passes - 1)[4..], ["sorted", "carried"], "{case}");
+                for pass in 1..passes {
+                    let (moved, then) = (buffers(3 * pass - 1), buffers(3 * pass + 2));
+                    assert_eq!((moved[4], moved[5], moved[4]), (then[2], then[3], buffers(3 * pass)[0]), "{case}");
+                }
+            }
+        }
+    }
+}

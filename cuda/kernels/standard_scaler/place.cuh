@@ -1,0 +1,16 @@
+// Where a block is in its table: a strip of rows times a block of columns, LANES threads to a row. The definition is in
+// core/src/suite/workloads/standard_scaler.rs.
+
+#include "lib/rows.cuh"
+
+struct Place {
+    // The strip, its first row and the one behind its last, and the thread's piece of a row.
+    unsigned part, begin, end, piece_at;
+};
+
+__device__ __forceinline__ bool beyond_all() { return flat_workgroup() >= (u64)PARTS * BLOCKS; }
+
+__device__ __forceinline__ Place place_of() {
+    const unsigned flat = (unsigned)flat_workgroup(), part = flat / BLOCKS, begin = part * STRIP;
+    return Place{part, begin, begin + min(STRIP, ROWS - begin), flat % BLOCKS * LANES + threadIdx.x % LANES};
+}

@@ -1,0 +1,51 @@
+// Reduction by atomic operations: a workgroup makes one number of OF_A_GROUP elements, and puts it to the result. The definition is
+// in core/src/suite/workloads/reduce.rs.
+
+#import lib/launch
+#import lib/reduce
+
+@group(0) @binding(0) var<storage, read> x: array<elem>;
+// Bits of an f32: WGSL has no atomic operations on floats.
+@group(0) @binding(1) var<storage, read_write> out: array<atomic<u32>>;
+
+@compute @workgroup_size(THREADS)
+fn reduce_atomic(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let flat = flat_group(group, groups);
+    if flat >= (N + OF_A_GROUP - 1u) / OF_A_GROUP {
+        return;
+    }
+    let first = flat * OF_A_GROUP;
+    let count = min(OF_A_GROUP, N - first);
+    var mine = 0.0;
+    if LARGEST {
+        // Any element of the workgroup is a beginning.
+        mine = f32(x[first]);
+    }
+    for (var i = lane; i < count; i += THREADS) {
+        let value = f32(x[first + i]);
+        mine = select(mine + value, max(mine, value), LARGEST);
+    }
+    var all = 0.0;
+    if LARGEST {
+        all = row_max(lane, mine);
+    } else {
+        all = row_sum(lane, mine);
+    }
+    if lane != 0u {
+        return;
+    }
+    var seen = atomicLoad(&out[0]);
+    loop {
+        let known = bitcast<f32>(seen);
+        let wanted = select(known + all, max(known, all), LARGEST);
+        let tried = atomicCompareExchangeWeak(&out[0], seen, bitcast<u32>(wanted));
+        if tried.exchanged {
+            break;
+        }
+        seen = tried.old_value;
+    }
+}

@@ -1,0 +1,61 @@
+// Reduction in parts: PARTS workgroups go over all pieces in turn, four loads under way at a time, and each leaves its part. The
+// definition is in core/src/suite/workloads/reduce.rs.
+
+#import lib/launch
+#import lib/reduce
+
+@group(0) @binding(0) var<storage, read> x: array<stored>;
+@group(0) @binding(1) var<storage, read_write> parts: array<f32>;
+
+fn joined(a: piece, b: piece) -> piece {
+    if LARGEST {
+        return max(a, b);
+    }
+    return a + b;
+}
+
+@compute @workgroup_size(THREADS)
+fn reduce_parts(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let part = flat_group(group, groups);
+    if part >= PARTS {
+        return;
+    }
+    const TURN: u32 = PARTS * THREADS;
+    var mine0 = piece();
+    if LARGEST {
+        // Any element is a beginning.
+        mine0 = piece(x[0]);
+    }
+    var mine1 = mine0;
+    var mine2 = mine0;
+    var mine3 = mine0;
+    var at = part * THREADS + lane;
+    // Compared so that nothing goes beyond 32 bits.
+    for (; at < COUNT && COUNT - at > 3u * TURN; at += 4u * TURN) {
+        let x0 = piece(x[at]);
+        let x1 = piece(x[at + TURN]);
+        let x2 = piece(x[at + 2u * TURN]);
+        let x3 = piece(x[at + 3u * TURN]);
+        mine0 = joined(mine0, x0);
+        mine1 = joined(mine1, x1);
+        mine2 = joined(mine2, x2);
+        mine3 = joined(mine3, x3);
+    }
+    for (; at < COUNT; at += TURN) {
+        mine0 = joined(mine0, piece(x[at]));
+    }
+    mine0 = joined(joined(mine0, mine1), joined(mine2, mine3));
+    var all = 0.0;
+    if LARGEST {
+        all = row_max(lane, piece_max(mine0));
+    } else {
+        all = row_sum(lane, piece_sum(mine0));
+    }
+    if lane == 0u {
+        parts[part] = all;
+    }
+}

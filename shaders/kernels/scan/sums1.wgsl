@@ -1,0 +1,4 @@
+// Sums of stretches in pieces of one element.
+
+#import lib/pieces1
+#import scan/sums

@@ -1,0 +1,71 @@
+// Stretches scanned from what they begin with, tile by tile. The definition is in core/src/suite/workloads/scan.rs.
+//
+// A tile is four rows of a piece for each thread, so that neighbouring threads read neighbouring pieces. Sums of the pieces of four
+// rows are scanned as the four numbers of a vector: eight steps, each with two barriers, for all of them.
+
+#import lib/launch
+
+@group(0) @binding(0) var<storage, read> x: array<stored>;
+@group(0) @binding(1) var<storage, read> parts: array<f32>;
+@group(0) @binding(2) var<storage, read_write> out: array<stored>;
+
+var<workgroup> sums: array<vec4<f32>, THREADS>;
+
+@compute @workgroup_size(THREADS)
+fn scan_tiles(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let part = flat_group(group, groups);
+    if part >= PARTS {
+        return;
+    }
+    let end = min((part + 1u) * STRETCH, TILES);
+    var carry = parts[part];
+    for (var tile = part * STRETCH; tile < end; tile++) {
+        let first = tile * 4u * THREADS + lane;
+        var own = array<piece, 4>();
+        var mine = vec4<f32>(0.0);
+        for (var row = 0u; row < 4u; row++) {
+            let at = first + row * THREADS;
+            if at < COUNT {
+                own[row] = upto(piece(x[at]));
+                mine[row] = whole(own[row]);
+            }
+        }
+        sums[lane] = mine;
+        workgroupBarrier();
+        for (var step = 1u; step < THREADS; step *= 2u) {
+            var more = vec4<f32>(0.0);
+            if lane >= step {
+                more = sums[lane - step];
+            }
+            workgroupBarrier();
+            sums[lane] += more;
+            workgroupBarrier();
+        }
+        let rows = sums[THREADS - 1u];
+        var start = vec4<f32>(0.0);
+        if lane > 0u {
+            start = sums[lane - 1u];
+        }
+        // The next tile's sums take the place of these.
+        workgroupBarrier();
+        let two = carry + rows.x;
+        let three = two + rows.y;
+        let four = three + rows.z;
+        start += vec4<f32>(carry, two, three, four);
+        carry = four + rows.w;
+        for (var row = 0u; row < 4u; row++) {
+            let at = first + row * THREADS;
+            if at < COUNT {
+                if EXCLUSIVE {
+                    out[at] = stored(start[row] + below(own[row]));
+                } else {
+                    out[at] = stored(start[row] + own[row]);
+                }
+            }
+        }
+    }
+}

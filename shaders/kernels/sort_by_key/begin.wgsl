@@ -1,0 +1,45 @@
+// Where the keys of a digit begin in each stretch, among all keys of this digit: its counts are scanned over the stretches, by a
+// workgroup for each digit. The definition is in core/src/suite/workloads/sort_by_key.rs.
+
+@group(0) @binding(0) var<storage, read_write> counts: array<u32>;
+@group(0) @binding(1) var<storage, read_write> totals: array<u32>;
+
+var<workgroup> sums: array<u32, THREADS>;
+
+// Stretches of one thread, neighbours.
+const OWN: u32 = MOST_PARTS / THREADS;
+
+@compute @workgroup_size(THREADS)
+fn sort_by_key_begin(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let digit = group.x;
+    var own = array<u32, OWN>();
+    var mine = 0u;
+    for (var i = 0u; i < OWN; i++) {
+        let stretch = lane * OWN + i;
+        own[i] = mine;
+        if stretch < STRETCHES {
+            mine += counts[stretch * BINS + digit];
+        }
+    }
+    sums[lane] = mine;
+    workgroupBarrier();
+    for (var step = 1u; step < THREADS; step *= 2u) {
+        var more = 0u;
+        if lane >= step {
+            more = sums[lane - step];
+        }
+        workgroupBarrier();
+        sums[lane] += more;
+        workgroupBarrier();
+    }
+    let before = sums[lane] - mine;
+    for (var i = 0u; i < OWN; i++) {
+        let stretch = lane * OWN + i;
+        if stretch < STRETCHES {
+            counts[stretch * BINS + digit] = before + own[i];
+        }
+    }
+    if lane == THREADS - 1u {
+        totals[digit] = sums[lane];
+    }
+}

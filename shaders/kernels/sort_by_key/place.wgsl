@@ -1,0 +1,83 @@
+// Keys and their values moved to where a digit of the keys puts them, by stretches. The definition is in
+// core/src/suite/workloads/sort_by_key.rs.
+//
+// Before the keys of a digit in a stretch come all keys of smaller digits, and those of this digit in earlier stretches. Among
+// themselves they are ranked THREADS at a time: each thread sets its bit in the mask of its digit, and counts those below it. Who
+// sets a bit first changes nothing, so that the order is one and the same in every run.
+
+@group(0) @binding(0) var<storage, read> counts: array<u32>;
+@group(0) @binding(1) var<storage, read> totals: array<u32>;
+@group(0) @binding(2) var<storage, read> keys: array<u32>;
+@group(0) @binding(3) var<storage, read> values: array<u32>;
+@group(0) @binding(4) var<storage, read_write> sorted: array<u32>;
+@group(0) @binding(5) var<storage, read_write> carried: array<u32>;
+
+// Words of a mask.
+const WORDS: u32 = THREADS / 32u;
+
+var<workgroup> sums: array<u32, THREADS>;
+// Where the next key of each digit goes.
+var<workgroup> next: array<u32, BINS>;
+// Which threads have each digit.
+var<workgroup> masks: array<atomic<u32>, BINS * WORDS>;
+
+@compute @workgroup_size(THREADS)
+fn sort_by_key_place(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    var total = 0u;
+    if lane < BINS {
+        total = totals[lane];
+    }
+    sums[lane] = total;
+    workgroupBarrier();
+    for (var step = 1u; step < THREADS; step *= 2u) {
+        var more = 0u;
+        if lane >= step {
+            more = sums[lane - step];
+        }
+        workgroupBarrier();
+        sums[lane] += more;
+        workgroupBarrier();
+    }
+    if lane < BINS {
+        next[lane] = sums[lane] - total + counts[group.x * BINS + lane];
+    }
+
+    let word = lane / 32u;
+    let bit = 1u << (lane % 32u);
+    for (var tile = 0u; tile < TILES; tile++) {
+        for (var i = lane; i < BINS * WORDS; i += THREADS) {
+            atomicStore(&masks[i], 0u);
+        }
+        workgroupBarrier();
+        let at = (group.x * TILES + tile) * THREADS + lane;
+        var key = 0u;
+        var digit = 0u;
+        if at < ITEMS {
+            key = keys[at];
+            digit = (key >> SHIFT) % BINS;
+            atomicOr(&masks[digit * WORDS + word], bit);
+        }
+        workgroupBarrier();
+        var rank = 0u;
+        var alike = 0u;
+        for (var i = 0u; i < WORDS; i++) {
+            let mask = atomicLoad(&masks[digit * WORDS + i]);
+            alike += countOneBits(mask);
+            if i < word {
+                rank += countOneBits(mask);
+            } else if i == word {
+                rank += countOneBits(mask & (bit - 1u));
+            }
+        }
+        if at < ITEMS {
+            let to = next[digit] + rank;
+            sorted[to] = key;
+            carried[to] = values[at];
+        }
+        // Everyone knows where its key goes before the last of each digit moves on, and before masks are cleared.
+        workgroupBarrier();
+        if at < ITEMS && rank + 1u == alike {
+            next[digit] += alike;
+        }
+    }
+}

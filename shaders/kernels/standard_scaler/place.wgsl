@@ -1,0 +1,22 @@
+// Where a workgroup is in its table: a strip of rows times a block of columns, LANES threads to a row. The definition is in
+// core/src/suite/workloads/standard_scaler.rs.
+
+#import lib/launch
+
+// Pieces of a row of the table, and rows that a workgroup takes at a time.
+const ROW_PIECES: u32 = COLUMNS / WIDTH;
+const DOWN: u32 = THREADS / LANES;
+
+struct Place {
+    // The strip, its first row and the one behind its last, and the thread's piece of a row.
+    part: u32,
+    begin: u32,
+    end: u32,
+    piece_at: u32,
+}
+
+fn place_of(flat: u32, lane: u32) -> Place {
+    let part = flat / BLOCKS;
+    let begin = part * STRIP;
+    return Place(part, begin, begin + min(STRIP, ROWS - begin), flat % BLOCKS * LANES + lane % LANES);
+}

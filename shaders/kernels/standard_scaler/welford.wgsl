@@ -1,0 +1,70 @@
+// Means of strips, and sums of squares around them, column by column. The definition is in
+// core/src/suite/workloads/standard_scaler.rs.
+//
+// A thread takes eight rows at a time: their mean, and the squares around it, are merged with what it has of earlier ones. How many
+// rows a thread has seen is known from its place, and is the same for all columns. The threads of a column are merged at the end.
+
+#import standard_scaler/place
+
+@group(0) @binding(0) var<storage, read> x: array<stored>;
+@group(0) @binding(1) var<storage, read_write> parts: array<piece>;
+
+const BLOCK: u32 = 8u;
+
+var<workgroup> means: array<piece, THREADS>;
+var<workgroup> squares: array<piece, THREADS>;
+
+@compute @workgroup_size(THREADS)
+fn standard_scaler_welford(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let flat = flat_group(group, groups);
+    if flat >= PARTS * BLOCKS {
+        return;
+    }
+    let place = place_of(flat, lane);
+    var count = 0.0;
+    var middle = piece();
+    var around = piece();
+    if place.piece_at < ROW_PIECES {
+        for (var row = place.begin + lane / LANES; row < place.end; row += BLOCK * DOWN) {
+            let here = min(BLOCK, (place.end - row + DOWN - 1u) / DOWN);
+            var own = array<piece, BLOCK>();
+            var sum = piece();
+            for (var i = 0u; i < here; i++) {
+                own[i] = piece(x[(row + i * DOWN) * ROW_PIECES + place.piece_at]);
+                sum += own[i];
+            }
+            let more = f32(here);
+            let their = sum / more;
+            var spread = piece();
+            for (var i = 0u; i < here; i++) {
+                spread += (own[i] - their) * (own[i] - their);
+            }
+            let apart = their - middle;
+            let all = count + more;
+            middle += apart * (more / all);
+            around += spread + apart * apart * (count * (more / all));
+            count = all;
+        }
+    }
+    means[lane] = middle;
+    squares[lane] = around;
+    workgroupBarrier();
+    if lane >= LANES || place.piece_at >= ROW_PIECES {
+        return;
+    }
+    for (var down = 1u; down < min(DOWN, place.end - place.begin); down++) {
+        // Rows of that thread.
+        let more = f32((place.end - place.begin - down + DOWN - 1u) / DOWN);
+        let all = count + more;
+        let apart = means[down * LANES + lane] - middle;
+        middle += apart * (more / all);
+        around += squares[down * LANES + lane] + apart * apart * (count * (more / all));
+        count = all;
+    }
+    parts[2u * place.part * ROW_PIECES + place.piece_at] = middle;
+    parts[(2u * place.part + 1u) * ROW_PIECES + place.piece_at] = around;
+}

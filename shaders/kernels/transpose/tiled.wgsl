@@ -1,0 +1,47 @@
+// Transpose by tiles: against `naive`, a workgroup reads rows of a tile into its memory and writes its columns as rows, so that
+// neighbouring threads touch neighbouring elements on either side. Rows of the tile are one longer than it is wide: the elements
+// of a column then lie in different banks. The definition is in core/src/suite/workloads/transpose.rs.
+
+#import lib/launch
+
+@group(0) @binding(0) var<storage, read> x: array<elem>;
+@group(0) @binding(1) var<storage, read_write> out: array<elem>;
+
+// As f32, which holds every element of 16 bits; words of 32 bits are what banks are made of.
+var<workgroup> turned: array<f32, TILE * (TILE + 1u)>;
+
+const DOWN: u32 = THREADS / TILE;
+
+@compute @workgroup_size(THREADS)
+fn transpose_tiled(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let across = (COLUMNS + TILE - 1u) / TILE;
+    let down = (ROWS + TILE - 1u) / TILE;
+    let tile = flat_group(group, groups);
+    let matrix = tile / (across * down);
+    if matrix >= MATRICES {
+        return;
+    }
+    let first_row = tile / across % down * TILE;
+    let first_column = tile % across * TILE;
+    let base = matrix * ROWS * COLUMNS;
+    let along = lane % TILE;
+    for (var i = lane / TILE; i < TILE; i += DOWN) {
+        let row = first_row + i;
+        let column = first_column + along;
+        if row < ROWS && column < COLUMNS {
+            turned[i * (TILE + 1u) + along] = f32(x[base + row * COLUMNS + column]);
+        }
+    }
+    workgroupBarrier();
+    for (var i = lane / TILE; i < TILE; i += DOWN) {
+        let row = first_row + along;
+        let column = first_column + i;
+        if row < ROWS && column < COLUMNS {
+            out[base + column * ROWS + row] = elem(turned[along * (TILE + 1u) + i]);
+        }
+    }
+}
