@@ -13,7 +13,7 @@ use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Spec, plan};
 use parallax_core::record::stats::Summary;
 use parallax_core::record::{Event, Outcome, ReadError, Record, Run, StopReason, Suite, json_schema};
-use parallax_core::report::{a_a_table, compared_runs, comparison_table, tax_table};
+use parallax_core::report::{a_a_table, compared_runs, comparison_table, coverage, tax_table};
 use parallax_core::testing::mock::{Fault, Mock, Script, caps};
 use serde_json::Value;
 
@@ -58,6 +58,12 @@ fn slower(i: u64) -> f64 {
 fn the_published_schema_is_the_generated_one() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schema/run.schema.json");
     published::assert_is(&path, &(serde_json::to_string_pretty(&json_schema()).expect("JSON") + "\n"));
+}
+
+#[test]
+fn the_table_of_what_there_is_is_true() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/coverage.md");
+    published::assert_is(&path, &coverage());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod aa;
 pub mod advice;
 mod comparison;
+mod coverage;
 mod escape;
 mod executions;
 pub mod flame;
@@ -17,6 +18,7 @@ mod tax;
 
 pub use aa::*;
 pub use comparison::*;
+pub use coverage::*;
 pub use escape::*;
 pub use grid::*;
 pub use scores::*;

@@ -7,7 +7,7 @@ use clap::Args;
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Planned, plan};
 use parallax_core::record::Event;
-use parallax_core::report::skips as skips_by_reason;
+use parallax_core::report::{coverage, skips as skips_by_reason};
 use parallax_core::units::Bytes;
 
 use crate::args::{DEVICES, Device, RESULTS};
@@ -26,6 +26,9 @@ pub struct List {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub settings: Settings<PLANNING>,
+    /// Print, instead of a plan, which variant exists on which target in which types, with the reason of every gap
+    #[arg(long, help_heading = RESULTS, conflicts_with_all = ["target", "json"])]
+    pub coverage: bool,
     /// Print it as JSON
     #[arg(long, help_heading = RESULTS)]
     pub json: bool,
@@ -46,6 +49,10 @@ struct Listed {
 
 /// Print cases with the memory that they take, and skips with their reasons.
 pub fn list(args: &List) -> anyhow::Result<ExitCode> {
+    if args.coverage {
+        console::raw(coverage().trim_end());
+        return Ok(ExitCode::SUCCESS);
+    }
     let spec = args.settings.in_force()?.spec;
     let opened = choose(args.target.as_deref(), &args.device, &spec.set, |name, why| {
         errln!("target {name} is left out: {why}");

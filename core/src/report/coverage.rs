@@ -1,0 +1,193 @@
+//! What there is: every way to compute each function of each workload, where it exists and in which element types, and a reason
+//! for every gap.
+//!
+//! It is told for imaginary devices that have all that kernels here can use, so that it changes with the suite and not
+//! with the machine that it is made on. What a real device lacks, its plan says.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use crate::plan::{Spec, plan};
+use crate::report::grouped;
+use crate::suite::{Caps, Case, CudaCaps, DType, Dialect, Direction, Form, Preset, Workload, all};
+use crate::units::Bytes;
+
+/// The targets with a GPU, what their kernels are written in, and what a device of each can do.
+fn targets() -> [(&'static str, &'static str, Caps); 3] {
+    let native = Caps {
+        dialect: Dialect::Wgsl,
+        dtypes: vec![DType::F32, DType::F16],
+        subgroup: Some((32, 32)),
+        shared_bytes: 49_152,
+        max_invocations: 1024,
+        max_workgroup: [1024, 1024, 64],
+        max_grid: [65_535; 3],
+        max_binding: Bytes((2 << 30) - 4),
+        max_storage_buffers: Some(16),
+        memory: None,
+        compute_capability: None,
+        units: None,
+        coop_matrix: true,
+        matrix_units: true,
+        cuda: None,
+        tuning: Default::default(),
+    };
+    let browser = Caps {
+        subgroup: None,
+        shared_bytes: 32_768,
+        max_storage_buffers: Some(10),
+        coop_matrix: false,
+        matrix_units: false,
+        ..native.clone()
+    };
+    let cuda = Caps {
+        dialect: Dialect::Cuda,
+        dtypes: vec![DType::F32, DType::F16, DType::BF16],
+        max_grid: [2_147_483_647, 65_535, 65_535],
+        max_binding: Bytes(u64::MAX),
+        max_storage_buffers: None,
+        compute_capability: Some((9, 0)),
+        units: Some(132),
+        coop_matrix: false,
+        cuda: Some(CudaCaps { max_cluster: 8, max_block_shared_bytes: 232_448, tensor_maps: true, wgmma: true }),
+        ..native.clone()
+    };
+    [("cuda", "CUDA", cuda), ("wgpu", "WGSL", native), ("browser", "WGSL", browser)]
+}
+
+/// The presets whose shapes are asked for: the smallest and the largest.
+const PRESETS: [Preset; 2] = [Preset::Awkward, Preset::Full];
+
+/// How far one variant is there, in one element type on one target.
+#[derive(Default)]
+struct Seen {
+    runs: bool,
+    /// Why not, where it does not run: of the first shape.
+    gap: Option<String>,
+}
+
+/// A variant of a direction of a workload, on a target, in a type.
+type Place = (&'static str, Direction, &'static str, &'static str, DType);
+
+fn seen() -> HashMap<Place, Seen> {
+    let mut seen: HashMap<Place, Seen> = HashMap::new();
+    for (target, _, caps) in targets() {
+        for preset in PRESETS {
+            let all = plan(&Spec { preset, ..Spec::default() }, &caps).expect("every device can run something");
+            let mut at = |case: &Case, gap: Option<&str>| {
+                let Case { problem, variant } = case;
+                let place = (problem.workload.name, problem.direction, *variant, target, problem.dtype);
+                let seen = seen.entry(place).or_default();
+                match gap {
+                    None => seen.runs = true,
+                    Some(why) if seen.gap.is_none() => seen.gap = Some(why.to_owned()),
+                    Some(_) => {}
+                }
+            };
+            all.cases.iter().for_each(|planned| at(&planned.case, None));
+            all.skips.iter().for_each(|skip| at(&skip.case, Some(&skip.reason)));
+        }
+    }
+    seen
+}
+
+/// Gaps of a workload by number, in the order in which they are met.
+#[derive(Default)]
+struct Notes {
+    notes: Vec<String>,
+}
+
+impl Notes {
+    /// The number of a note. Reasons that differ only in their figures, which are those of a shape, are one.
+    fn number(&mut self, note: String) -> usize {
+        let words = |text: &str| text.split(|c: char| c.is_ascii_digit() || c == '.').collect::<String>();
+        let known = self.notes.iter().position(|known| words(known) == words(&note));
+        known.unwrap_or_else(|| {
+            self.notes.push(note);
+            self.notes.len() - 1
+        }) + 1
+    }
+}
+
+/// One cell: the types in which it runs, each with the number of what it lacks.
+fn cell(
+    seen: &HashMap<Place, Seen>,
+    (workload, direction, variant): (&'static str, Direction, &'static str),
+    (target, caps): (&'static str, &Caps),
+    notes: &mut Notes,
+) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut missing: Vec<(&str, &str)> = Vec::new();
+    for dtype in &caps.dtypes {
+        match seen.get(&(workload, direction, variant, target, *dtype)) {
+            Some(Seen { runs: true, gap: None }) => words.push(dtype.name().to_owned()),
+            Some(Seen { runs: true, gap: Some(why) }) => {
+                words.push(format!("{} ({})", dtype.name(), notes.number(format!("some shapes: {why}"))));
+            }
+            Some(Seen { gap: Some(why), .. }) => missing.push((why, dtype.name())),
+            _ => {}
+        }
+    }
+    // Where none runs, the reason that all have in common needs no type.
+    let (nothing, count) = (words.is_empty(), missing.len());
+    for (why, types) in grouped(missing) {
+        let note =
+            if nothing && types.len() == count { why.to_owned() } else { format!("{}: {why}", types.join(", ")) };
+        words.push(format!("– ({})", notes.number(note)));
+    }
+    words.join(" ")
+}
+
+fn table(workload: &'static Workload, seen: &HashMap<Place, Seen>) -> String {
+    let targets = targets();
+    let mut out = format!("\n## {}\n\n{}.\n\n| direction | variant |", workload.name, workload.about);
+    targets.iter().for_each(|(target, ..)| _ = write!(out, " {target} |"));
+    out += "\n| --- | --- |";
+    out += &" --- |".repeat(targets.len());
+    out.push('\n');
+    let mut notes = Notes::default();
+    for form in &workload.forms {
+        for variant in &form.variants {
+            let at = (workload.name, form.direction, variant.name);
+            let _ = write!(out, "| {} | {} |", form.direction.name(), variant.name);
+            for (target, _, caps) in &targets {
+                let _ = write!(out, " {} |", cell(seen, at, (target, caps), &mut notes));
+            }
+            out.push('\n');
+        }
+    }
+    let on_the_host = workload.forms.iter().map(|form| match form.host {
+        Some(_) => format!("{} by code of its own", form.direction.name()),
+        None => format!("{} by the reference", form.direction.name()),
+    });
+    let _ = writeln!(out, "\nOn `cpu`, in f32: {}.", on_the_host.collect::<Vec<_>>().join(", "));
+    for (number, note) in (1..).zip(&notes.notes) {
+        let _ = writeln!(out, "{}{number}. {note}", if number == 1 { "\n" } else { "" });
+    }
+    out
+}
+
+/// All of it as Markdown.
+pub fn coverage() -> String {
+    let seen = seen();
+    let forms: Vec<&Form> = all().iter().flat_map(|workload| &workload.forms).collect();
+    let variants: usize = forms.iter().map(|form| form.variants.len()).sum();
+    let mut out = format!(
+        "# What there is\n\n{} workloads, {} of their directions, {variants} variants. Made by `parallax list --coverage`; a test keeps it true.\n\n\
+         Where a cell names a type, the variant runs there in that type at the shapes of the presets awkward and full, on a device that has all \
+         that kernels here use: ",
+        all().len(),
+        forms.len(),
+    );
+    let devices = targets().map(|(target, language, caps)| {
+        let types: Vec<&str> = caps.dtypes.iter().map(|dtype| dtype.name()).collect();
+        format!("`{target}` ({language}: {})", types.join(", "))
+    });
+    let _ = writeln!(
+        out,
+        "{}. A number in brackets leads to the reason of a gap, with the figures of one shape.",
+        devices.join(", ")
+    );
+    all().iter().for_each(|workload| out += &table(workload, &seen));
+    out
+}
