@@ -60,8 +60,8 @@ impl Default for Tiles {
 const UNITS: u64 = 128;
 
 /// Edges of the tile of C that a workgroup on matrix units computes, and columns of A staged at a time.
-const MATRIX_TILE: u32 = 128;
-const MATRIX_DEPTH: u32 = 32;
+pub(crate) const MATRIX_TILE: u32 = 128;
+pub(crate) const MATRIX_DEPTH: u32 = 32;
 /// Elements that pad a staged row, so that neighbouring rows start in different memory banks.
 const PADDING: u32 = 8;
 /// Steps in shared memory: one in use, two on their way.

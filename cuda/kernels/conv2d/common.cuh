@@ -37,17 +37,40 @@ struct Known {
     uint3 at;
 };
 
+__device__ __forceinline__ Known known_at(unsigned image, const uint3& at) {
+    if constexpr (BACK) return {image, make_uint3(at.x + PAD_D, at.y + PAD, at.z + PAD)};
+    return {image, make_uint3(at.x * STRIDE - PAD_D, at.y * STRIDE - PAD, at.z * STRIDE - PAD)};
+}
+
 __device__ __forceinline__ Known known_of(unsigned column) {
     const unsigned position = column % TO;
     uint3 at = make_uint3(0, position / TO_W, position % TO_W);
     if constexpr (TO_D > 1) at = make_uint3(position / (TO_H * TO_W), position / TO_W % TO_H, position % TO_W);
-    if constexpr (BACK) {
-        at = make_uint3(at.x + PAD_D, at.y + PAD, at.z + PAD);
-    } else {
-        at = make_uint3(at.x * STRIDE - PAD_D, at.y * STRIDE - PAD, at.z * STRIDE - PAD);
-    }
-    return {column / TO, at};
+    return known_at(column / TO, at);
 }
+
+// Positions of the result, always as many further, without a division for each.
+template <unsigned by>
+struct Walk {
+    unsigned image;
+    uint3 at;
+
+    __device__ __forceinline__ explicit Walk(unsigned column)
+        : image(column / TO),
+          at(make_uint3(column / (TO_H * TO_W) % TO_D, column / TO_W % TO_H, column % TO_W)) {}
+
+    __device__ __forceinline__ Known known() const { return known_at(image, at); }
+
+    __device__ __forceinline__ void advance() {
+        at.z += by % TO_W;
+        at.y += by / TO_W % TO_H;
+        at.x += by / (TO_H * TO_W) % TO_D;
+        image += by / TO;
+        if (at.z >= TO_W) at.z -= TO_W, at.y++;
+        if (at.y >= TO_H) at.y -= TO_H, at.x++;
+        if (at.x >= TO_D) at.x -= TO_D, image++;
+    }
+};
 
 // A position of the source under a tap, and whether there is one.
 struct Under {

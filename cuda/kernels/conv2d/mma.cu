@@ -1,11 +1,15 @@
 // Convolution on tensor cores: against `implicit_gemm`, a warp multiplies matrices of 16-bit floats as a whole and sums in f32.
 // With channels last a row is a position and a column an output channel, otherwise the other way round: so are two neighbours of
 // a result in memory in the same fragment. The definition is in core/src/suite/workloads/conv2d.
+//
+// Backward, kernels are the other way round: `w` is turned by a stage before, unless channels are last, where the channels of the
+// result are neighbours for each term, and lie as B is taken row by row.
 
 #include "conv2d/common.cuh"
 #include "lib/product_mma.cuh"
 
-static_assert(!BACK && K == FROM_C * TAPS, "a term is a channel of the source at a tap");
+static_assert(K == FROM_C * TAPS, "a term is a channel of the source at a tap");
+static_assert(!A_BY_COLUMN && B_BY_COLUMN == (LAST && !BACK), "as pixels and kernels lie");
 
 // Channels last: TILE positions by DEPTH terms. A thread copies pieces of eight terms of four positions, the same all along.
 struct PositionsDown {
@@ -72,6 +76,25 @@ struct PositionsAcross {
     }
 };
 
+// Channels last, backward: DEPTH terms by TILE channels of the result, from the kernels of a group as they lie.
+__device__ __forceinline__ void stage_kernels(elem* tile, const elem* __restrict__ w, unsigned first, unsigned d) {
+    constexpr unsigned across = TILE / 8, rows = THREADS / across;
+    const unsigned column = first + threadIdx.x % across * 8;
+#pragma unroll
+    for (unsigned i = 0; i < DEPTH; i += rows) {
+        const unsigned term = d + threadIdx.x / across + i;
+        const elem* const from = w + (term % FROM_C * TAPS + term / FROM_C) * TO_C + column;
+        elem* const to = tile + (threadIdx.x / across + i) * StagedB::row + threadIdx.x % across * 8;
+        const bool inside = term < K && column < TO_C;
+        if constexpr (TO_C % 8 == 0) {
+            copy_async(to, inside ? from : w, inside);
+        } else {
+#pragma unroll
+            for (unsigned e = 0; e < 8; e++) to[e] = inside && column + e < TO_C ? from[e] : elem{0};
+        }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     conv2d_mma(const elem* __restrict__ source, const elem* __restrict__ w, elem* __restrict__ result
 #when BIAS , const elem* __restrict__ bias
@@ -90,7 +113,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         const PositionsDown pixels(source, group, first_row);
         const auto stage_tiles = [&](elem* a_tile, elem* b_tile, unsigned d) {
             pixels.stage(a_tile, d);
-            stage_tile<StagedB, B_HEIGHT, B_WIDTH>(b_tile, w, first_col, d);
+            if constexpr (BACK) {
+                stage_kernels(b_tile, w, first_col, d);
+            } else {
+                stage_tile<StagedB, B_HEIGHT, B_WIDTH>(b_tile, w, first_col, d);
+            }
         };
         product_mma_of(stage_tiles, [&](unsigned tile_row, unsigned tile_col, float x, float y) {
             const unsigned row = first_row + tile_row, col = first_col + tile_col;

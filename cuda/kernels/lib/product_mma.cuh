@@ -23,28 +23,35 @@ using StagedA = Staged<A_BY_COLUMN>;
 using StagedB = Staged<!B_BY_COLUMN>;
 constexpr unsigned step_elems = StagedA::elements + StagedB::elements;
 
-// Copy a tile to shared memory, zeros outside the stored matrix of `height` by `width`. Straight on, without a branch: it is
-// done between products.
-template <typename Tile, unsigned height, unsigned width>
-__device__ __forceinline__ void stage_tile(elem* tile, const elem* __restrict__ matrix, unsigned row0, unsigned col0) {
+// Copy a tile to shared memory from a matrix whose rows lie `stride` elements apart, zeros from row `end` and column `width` on.
+// Straight on, without a branch: it is done between products.
+template <typename Tile, unsigned width, unsigned stride>
+__device__ __forceinline__ void stage_rows(elem* tile, const elem* __restrict__ matrix, unsigned row0, unsigned col0,
+                                           unsigned end) {
     constexpr unsigned across = Tile::columns / 8, rows = THREADS / across;
     static_assert(THREADS % across == 0 && Tile::rows % rows == 0, "every thread copies as many pieces of eight");
     const unsigned row = row0 + threadIdx.x / across, column = col0 + threadIdx.x % across * 8;
     elem* const to = tile + threadIdx.x / across * Tile::row + threadIdx.x % across * 8;
-    const elem* const from = matrix + (u64)row * width + column;
+    const elem* const from = matrix + (u64)row * stride + column;
 #pragma unroll
     for (unsigned i = 0; i < Tile::rows; i += rows) {
-        const bool inside = row + i < height && column < width;
-        if constexpr (width % 8 == 0) {
-            copy_async(to + i * Tile::row, from + (u64)i * width, inside);
+        const bool inside = row + i < end && column < width;
+        if constexpr (width % 8 == 0 && stride % 8 == 0) {
+            copy_async(to + i * Tile::row, from + (u64)i * stride, inside);
         } else {
             // Rows do not start at multiples of 16 bytes.
 #pragma unroll
             for (unsigned e = 0; e < 8; e++) {
-                to[i * Tile::row + e] = inside && column + e < width ? from[(u64)i * width + e] : elem{0};
+                to[i * Tile::row + e] = inside && column + e < width ? from[(u64)i * stride + e] : elem{0};
             }
         }
     }
+}
+
+// The same of a stored matrix of `height` by `width`.
+template <typename Tile, unsigned height, unsigned width>
+__device__ __forceinline__ void stage_tile(elem* tile, const elem* __restrict__ matrix, unsigned row0, unsigned col0) {
+    stage_rows<Tile, width, width>(tile, matrix, row0, col0, height);
 }
 
 // Rows r .. r + 15 and columns d .. d + 15 of a tile of A.
@@ -65,8 +72,8 @@ __device__ __forceinline__ void load_right(unsigned (&x)[4], const elem* tile, u
     }
 }
 
-// A tile of which `stage_tiles(a_tile, b_tile, d)` copies what is of the terms from d on, zeros past the end, and of which
-// `put(row, column, x, y)` takes two neighbouring sums of a row.
+// A tile of which `stage_tiles(a_tile, b_tile, d)` copies what is of the terms from d on, zeros past the end, for one step after
+// the other, and of which `put(row, column, x, y)` takes two neighbouring sums of a row.
 template <typename StageTiles, typename Put>
 __device__ __forceinline__ void product_mma_of(const StageTiles& stage_tiles, const Put& put) {
     constexpr unsigned steps = (K + DEPTH - 1) / DEPTH;

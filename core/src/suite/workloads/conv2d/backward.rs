@@ -9,13 +9,13 @@
 use super::super::linear::backward::by_element;
 use super::super::linear::stages::most_parts;
 use super::Shapes;
-use super::backward_stages::{Backward, most_parts_of_weights};
+use super::backward_stages::{Backward, With, most_parts_of_weights};
 use super::forward::of_terms;
 use crate::suite::conv::Conv;
 use crate::suite::hard::{any, exact, one, wide, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate, Reference,
-    Tolerance, Variant, normal,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Product, Program, Rate,
+    Reference, Tolerance, Variant, normal,
 };
 use rayon::prelude::*;
 
@@ -61,8 +61,16 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
                  positions, which a second stage adds up",
                 implicit_gemm,
             ),
+            Variant::kernel(
+                "mma",
+                "the same on tensor cores; unless channels are last, a stage turns the kernels round, so that terms of a \
+                 row are neighbours",
+                mma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(|p, caps| Product::mma_available(p.dtype, caps)),
         ],
-        fallback: &["implicit_gemm", "direct"],
+        fallback: &["mma", "implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
@@ -90,6 +98,9 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     }
     if relu {
         buffers.push(BufferSpec::scratch("gated", Elem::Real, &out));
+    }
+    if !conv.last {
+        buffers.push(BufferSpec::scratch("turned", Elem::Real, &weights));
     }
     let parts = most_parts_of_weights(&conv);
     buffers.push(BufferSpec::scratch("parts", Elem::F32, &[&[parts], &weights[..]].concat()));
@@ -240,9 +251,13 @@ fn backward<'a>(p: &Problem, caps: &'a Caps) -> Backward<'a> {
 }
 
 fn direct(p: &Problem, caps: &Caps) -> Program {
-    backward(p, caps).program(false)
+    backward(p, caps).program(With::Elements)
 }
 
 fn implicit_gemm(p: &Problem, caps: &Caps) -> Program {
-    backward(p, caps).program(true)
+    backward(p, caps).program(With::Tiles)
+}
+
+fn mma(p: &Problem, caps: &Caps) -> Program {
+    backward(p, caps).program(With::Mma)
 }

@@ -4,7 +4,21 @@ use super::super::linear::stages::{By, Stages, most_parts};
 use super::stages::{DEPTH, Gather, Tile};
 use crate::suite::Access::{Read, Write};
 use crate::suite::conv::Conv;
-use crate::suite::{Caps, Cost, DType, Elem, Program, Stage, by_pieces, spread, sum_of_parts, width};
+use crate::suite::{
+    Caps, Cost, DType, Elem, MATRIX_DEPTH, MATRIX_TILE, Product, Program, Stage, Stored, by_pieces, spread,
+    sum_of_parts, width,
+};
+
+/// What computes both products.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum With {
+    /// Threads with one element of a gradient each.
+    Elements,
+    /// Tiles in workgroup memory.
+    Tiles,
+    /// Tensor cores by warp-wide instructions (CUDA).
+    Mma,
+}
 
 /// The backward pass of a convolution on a device.
 #[derive(Clone, Copy)]
@@ -21,6 +35,8 @@ const THREADS: u64 = 256;
 /// Multiprocessors of a large GPU, where their number is not known; workgroups for each.
 const UNITS: u64 = 128;
 const GROUPS_PER_UNIT: u64 = 4;
+/// Of those on tensor cores, which have so much shared memory that no more run at a time.
+const MMA_GROUPS_PER_UNIT: u64 = 2;
 /// Positions that are worth a part of the kernels' gradient, and elements of all parts together.
 const FEWEST_POSITIONS: u64 = 64;
 const MOST_ELEMENTS: u64 = 1 << 25;
@@ -32,28 +48,41 @@ pub(super) fn most_parts_of_weights(conv: &Conv) -> u64 {
 }
 
 impl Backward<'_> {
-    /// By tiles, or one element a thread.
-    pub(super) fn program(&self, tiles: bool) -> Program {
+    /// All stages.
+    pub(super) fn program(&self, with: With) -> Program {
         let g = if self.relu { "gated" } else { "dout" };
         let mut stages = Vec::new();
         if self.relu {
             stages.push(self.gate());
         }
-        let back = Gather { conv: self.conv, back: true, bias: false, relu: false };
-        let [x, w, out] = self.bytes();
-        let input = match tiles {
-            true => back.implicit(self.caps, [g, "w", "dx"]),
-            false => back.direct([g, "w", "dx"]),
-        };
-        stages.push(input.called("dx").costing(Cost::new(self.conv.flops(), w + out, x)));
-        match tiles {
-            true => stages.extend(self.weights(g)),
-            false => stages.push(self.weights_directly(g)),
+        stages.extend(self.input(with, g));
+        match with {
+            With::Elements => stages.push(self.weights_directly(g)),
+            With::Tiles => stages.extend(self.weights(g)),
+            With::Mma => stages.extend(self.weights_mma(g)),
         }
         if self.bias {
             stages.extend(self.bias(g));
         }
         Program { stages }
+    }
+
+    /// The gradient of the input.
+    fn input(&self, with: With, g: &'static str) -> Vec<Stage> {
+        let back = Gather { conv: self.conv, back: true, bias: false, relu: false };
+        let [x, w, out] = self.bytes();
+        let mut stages = Vec::new();
+        let stage = match with {
+            With::Elements => back.direct([g, "w", "dx"]),
+            With::Tiles => back.implicit(self.caps, [g, "w", "dx"]),
+            With::Mma if self.conv.last => back.mma([g, "w", "dx"]),
+            With::Mma => {
+                stages.push(back.turned(["w", "turned"]).costing(Cost::new(0, w, w)));
+                back.mma([g, "turned", "dx"])
+            }
+        };
+        stages.push(stage.called("dx").costing(Cost::new(self.conv.flops(), w + out, x)));
+        stages
     }
 
     /// Bytes of the input, of the kernels and of the result.
@@ -108,6 +137,25 @@ impl Backward<'_> {
             .args([("source", "x", Read), ("gradient", g, Read), ("parts", "parts", Write)])
             .costing(Cost::new(conv.flops(), x + out, 4 * parts * weights));
         [self.forward().sides(tile.told(stage)), self.added_up([parts, weights], ["parts", "dw"])]
+    }
+
+    /// On tensor cores, in parts of the positions, as many as run at a time.
+    fn weights_mma(&self, g: &'static str) -> [Stage; 2] {
+        let (conv, [x, _, out]) = (&self.conv, self.bytes());
+        let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
+        let weights: u64 = conv.w_dims().iter().product();
+        let stored = if conv.last { Stored::Tn } else { Stored::Nt };
+        let whole = Product::new(m, conv.terms(), positions).batch(conv.groups).stored(stored);
+        let at_a_time = self.caps.units.map_or(UNITS, u64::from) * MMA_GROUPS_PER_UNIT;
+        let parts = (at_a_time / whole.tiles(u64::from(MATRIX_TILE))).clamp(1, most_parts_of_weights(conv));
+        let part = positions.div_ceil(parts).next_multiple_of(u64::from(MATRIX_DEPTH));
+        let stage = Product { k: part, ..whole }
+            .batch(conv.groups * parts)
+            .mma("conv2d/weights_mma", "conv2d_weights_mma")
+            .called("dw_parts")
+            .args([("source", "x", Read), ("gradient", g, Read), ("parts", "parts", Write)])
+            .costing(Cost::new(conv.flops(), x + out, 4 * parts * weights));
+        [self.forward().sides(stage), self.added_up([parts, weights], ["parts", "dw"])]
     }
 
     /// Sums of the channels, in parts.

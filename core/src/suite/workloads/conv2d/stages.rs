@@ -130,15 +130,32 @@ impl Gather {
         self.told(tile.told(stage).grid(spread(tile.count(self.extents()))), buffers)
     }
 
-    /// On tensor cores, forward: with channels last, pixels times kernels, and kernels times pixels otherwise, so that results are
-    /// stored as they lie.
-    pub(in super::super) fn mma(&self, buffers: [&'static str; 3]) -> Stage {
-        let ([channels, pixels, groups], terms) = (self.extents(), self.conv.terms());
-        let product = match self.conv.last {
-            true => Product::new(pixels, channels, terms).stored(Stored::Nt),
-            false => Product::new(channels, pixels, terms),
+    /// As a product on matrix units: with channels last, pixels times kernels, and kernels times pixels otherwise, so that results
+    /// are stored as they lie. Where a kernel's terms lie one behind the other, kernels are columns that are stored as such.
+    fn product(&self) -> Product {
+        let ([channels, pixels, groups], [c, m]) = (self.extents(), self.conv.of_group());
+        let terms = if self.back { m } else { c } * self.conv.taps();
+        let product = match (self.conv.last, self.back) {
+            (true, false) => Product::new(pixels, channels, terms).stored(Stored::Nt),
+            (true, true) => Product::new(pixels, channels, terms),
+            (false, _) => Product::new(channels, pixels, terms),
         };
-        self.told(product.batch(groups).mma("conv2d/mma", "conv2d_mma"), buffers)
+        product.batch(groups)
+    }
+
+    /// On CUDA's tensor cores. Backward, kernels have been turned unless channels are last.
+    pub(in super::super) fn mma(&self, buffers: [&'static str; 3]) -> Stage {
+        self.told(self.product().mma("conv2d/mma", "conv2d_mma"), buffers)
+    }
+
+    /// Kernels the other way round, from one buffer to another: for each channel of the input the output channels at each tap.
+    pub(super) fn turned(&self, [from, to]: [&'static str; 2]) -> Stage {
+        let weights: u64 = self.conv.w_dims().iter().product();
+        let stage = Stage::kernel("conv2d_turned", "conv2d/turned", "conv2d_turned")
+            .consts(&[("THREADS", THREADS as u32)])
+            .threads([THREADS as u32, 1, 1])
+            .grid(spread(weights.div_ceil(THREADS)));
+        self.sides(stage).args([("w", from, Read), ("turned", to, Write)])
     }
 }
 
