@@ -174,10 +174,10 @@ impl Product {
         }
     }
 
-    /// Through WGSL's cooperative matrices, for matrices that are stored row by row.
+    /// Through WGSL's cooperative matrices. The text says which ways of storing it takes: that of `matmul` row by row alone.
     pub fn coopmat(&self, text: &'static str, entry: &'static str) -> Stage {
         // Beside the staged tiles of f16, a square of f32 for each of eight subgroups.
-        let staged = Product::staged(true) + Product::staged(false);
+        let staged = Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column());
         self.on_matrix_units(256, text, entry).shared(staged * 2 + 8 * 16 * 16 * 4)
     }
 

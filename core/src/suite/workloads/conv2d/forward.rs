@@ -51,6 +51,13 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
             Variant::kernel(
+                "coopmat",
+                "on matrix units through WGSL's cooperative matrices, an extension of native wgpu; staged as by implicit_gemm",
+                coopmat,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+            Variant::kernel(
                 "winograd",
                 "squares of 2 × 2 results from 16 products in place of 36 (3 × 3 without stride), by four stages: kernels, \
                  pixels, products of matrices, results",
@@ -58,7 +65,7 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
             )
             .available(|p, _| Squares::of(p).map(|_| ())),
         ],
-        fallback: &["mma", "implicit_gemm", "direct"],
+        fallback: &["coopmat", "mma", "implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
@@ -218,6 +225,10 @@ fn implicit_gemm(p: &Problem, caps: &Caps) -> Program {
 
 fn mma(p: &Problem, _caps: &Caps) -> Program {
     gather(p).mma(["x", "w", "out"]).costing(cost(p)).into()
+}
+
+fn coopmat(p: &Problem, _caps: &Caps) -> Program {
+    gather(p).coopmat(["x", "w", "out"]).costing(cost(p)).into()
 }
 
 /// Called only where it is available.

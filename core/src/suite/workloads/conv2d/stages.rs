@@ -148,6 +148,11 @@ impl Gather {
         self.told(self.product().mma("conv2d/mma", "conv2d_mma"), buffers)
     }
 
+    /// Through WGSL's cooperative matrices, forward.
+    pub(super) fn coopmat(&self, buffers: [&'static str; 3]) -> Stage {
+        self.told(self.product().coopmat("conv2d/coopmat", "conv2d_coopmat"), buffers)
+    }
+
     /// Kernels the other way round, from one buffer to another: for each channel of the input the output channels at each tap.
     pub(super) fn turned(&self, [from, to]: [&'static str; 2]) -> Stage {
         let weights: u64 = self.conv.w_dims().iter().product();
