@@ -2,6 +2,7 @@
 
 use super::Shapes;
 use super::stages::Gather;
+use super::wgmma as warpgroups;
 use super::winograd::Squares;
 use crate::suite::conv::Conv;
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
@@ -51,6 +52,14 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
             Variant::kernel(
+                "wgmma",
+                "the same by warpgroups, which multiply straight from shared memory; tiles of 64 to 256 channels, copied two \
+                 steps ahead",
+                wgmma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(warpgroups::available),
+            Variant::kernel(
                 "coopmat",
                 "on matrix units through WGSL's cooperative matrices, an extension of native wgpu; staged as by implicit_gemm",
                 coopmat,
@@ -65,7 +74,7 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
             )
             .available(|p, _| Squares::of(p).map(|_| ())),
         ],
-        fallback: &["coopmat", "mma", "implicit_gemm", "direct"],
+        fallback: &["coopmat", "wgmma", "mma", "implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
@@ -225,6 +234,10 @@ fn implicit_gemm(p: &Problem, caps: &Caps) -> Program {
 
 fn mma(p: &Problem, _caps: &Caps) -> Program {
     gather(p).mma(["x", "w", "out"]).costing(cost(p)).into()
+}
+
+fn wgmma(p: &Problem, caps: &Caps) -> Program {
+    warpgroups::stage(gather(p), caps, ["x", "w", "out"]).costing(cost(p)).into()
 }
 
 fn coopmat(p: &Problem, _caps: &Caps) -> Program {

@@ -17,6 +17,7 @@ pub(super) mod backward;
 mod backward_stages;
 pub(super) mod forward;
 pub(super) mod stages;
+mod wgmma;
 mod winograd;
 
 /// What the workloads of two and of three dimensions differ in.
@@ -103,5 +104,8 @@ const AWKWARD: &[&str] = &[
     "n1,c1,m65,h128,k1,nchw",
     "n1,c4,m33,h128,k1,nhwc",
     "n1,c7,m66,h5,w29,k2,s2,p1,nchw",
+    // More than a turn of tiles of 128 positions, and a turn of larger ones; more channels than a tile of 128 has.
+    "n1,c8,m4,h136,k1,nhwc",
+    "n1,c24,m136,h5,w7,k3,p1,nhwc",
     "n3,c16,m72,h5,w6,k3,p1,nhwc,bias,relu",
 ];

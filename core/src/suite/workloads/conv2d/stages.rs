@@ -101,7 +101,7 @@ impl Gather {
     }
 
     /// The same with the buffers of pixels, of kernels and of results.
-    fn told(&self, stage: Stage, [source, w, result]: [&'static str; 3]) -> Stage {
+    pub(super) fn told(&self, stage: Stage, [source, w, result]: [&'static str; 3]) -> Stage {
         let args = [("source", source, Read), ("w", w, Read), ("result", result, Write)];
         self.sides(stage).args(args.into_iter().chain(self.bias.then_some(("bias", "bias", Read))))
     }
