@@ -39,7 +39,7 @@ impl Backward<'_> {
         if self.relu {
             stages.push(self.gate());
         }
-        let back = Gather { conv: self.conv, back: true, bias: false, relu: false };
+        let back = Gather { back: true, ..self.forward() };
         let [x, w, out] = self.bytes();
         let input = match tiles {
             true => back.implicit(self.caps, [g, "w", "dx"]),
@@ -75,7 +75,7 @@ impl Backward<'_> {
 
     /// Kernels' gradients look at what the forward pass looks at.
     fn forward(&self) -> Gather {
-        Gather { conv: self.conv, back: false, bias: false, relu: false }
+        Gather::of(self.conv)
     }
 
     /// One weight a thread, which goes over all images and positions.

@@ -25,7 +25,7 @@ pub(super) fn costs(p: &Problem) -> [Cost; 2] {
 
 /// What follows the sums of the second step.
 fn gather(p: &Problem) -> Gather {
-    Gather { conv: pointwise(p), back: false, bias: p.shape.has("bias"), relu: p.shape.has("relu") }
+    Gather { bias: p.shape.has("bias"), relu: p.shape.has("relu"), ..Gather::of(pointwise(p)) }
 }
 
 /// Both steps, one behind the other.
@@ -69,7 +69,7 @@ pub(super) fn fused(p: &Problem, _caps: &Caps) -> Program {
     tile.told(stage)
         .consts(&v.consts())
         .consts(&[("M", m as u32)])
-        .consts(&[("CHANNELS_LAST", v.channels_last), ("BIAS", bias), ("RELU", relu)])
+        .consts(&[("CHANNELS_LAST", v.channels_last), ("BIAS", bias), ("NORMALISED", false), ("RELU", relu)])
         .args(args.into_iter().chain(bias.then_some(("bias", Read))))
         .grid(spread(tile.count([m, positions, 1])))
         .costing(super::cost(p))
