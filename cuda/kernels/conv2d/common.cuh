@@ -100,11 +100,17 @@ __device__ __forceinline__ Under under(const Known& known, const uint3& tap) {
     return {(z * FROM_H + y) * FROM_W + x, there};
 }
 
-// What becomes of a sum of an output channel: the channel's number is added, and what is negative becomes zero.
+// What becomes of a sum of an output channel: the channel's number is added, it is normalised, and what is negative becomes zero.
 struct Finished {
     const elem* bias;
+#when NORMALISED     const float* mean;
+#when NORMALISED     const float* variance;
+#when NORMALISED     const elem* gamma;
+#when NORMALISED     const elem* beta;
     __device__ __forceinline__ float operator()(unsigned channel, float sum) const {
         if constexpr (BIAS) sum += load(bias[channel]);
+#when NORMALISED         const float scaled = (sum - mean[channel]) / sqrtf(variance[channel] + EPS);
+#when NORMALISED         sum = scaled * load(gamma[channel]) + load(beta[channel]);
         if constexpr (RELU) sum = fmaxf(sum, 0.0f);
         return sum;
     }

@@ -7,8 +7,12 @@
 extern "C" __global__ void __launch_bounds__(THREADS)
     conv2d_direct(const elem* __restrict__ source, const elem* __restrict__ w, elem* __restrict__ result
 #when BIAS , const elem* __restrict__ bias
+#when NORMALISED , const float* __restrict__ mean, const float* __restrict__ variance
+#when NORMALISED , const elem* __restrict__ gamma, const elem* __restrict__ beta
     ) {
 #when !BIAS     const elem* const bias = nullptr;
+#when NORMALISED     const Finished finished{bias, mean, variance, gamma, beta};
+#when !NORMALISED     const Finished finished{bias};
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= (u64)IMAGES * GROUPS * TO_C * TO) return;
     const unsigned at = (unsigned)index;
@@ -26,5 +30,5 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                        load(w[weight_at(group, channel % TO_C, from, tap)]), sum);
         }
     }
-    result[at] = to_elem(Finished{bias}(channel, sum));
+    result[at] = to_elem(finished(channel, sum));
 }

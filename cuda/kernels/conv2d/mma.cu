@@ -1,154 +1,20 @@
-// Convolution on tensor cores: against `implicit_gemm`, a warp multiplies matrices of 16-bit floats as a whole and sums in f32.
-// With channels last a row is a position and a column an output channel, otherwise the other way round: so are two neighbours of
-// a result in memory in the same fragment. The definition is in core/src/suite/workloads/conv2d.
-//
-// Backward, kernels are the other way round: `w` is turned by a stage before, unless channels are last, where the channels of the
-// result are neighbours for each term, and lie as B is taken row by row.
+// Convolution on tensor cores: against `implicit_gemm`, a warp multiplies matrices of 16-bit floats as a whole. The definition is in
+// core/src/suite/workloads/conv2d.
 
-#include "conv2d/common.cuh"
-#include "lib/product_mma.cuh"
-
-static_assert(K == FROM_C * TAPS, "a term is a channel of the source at a tap");
-static_assert(!A_BY_COLUMN && B_BY_COLUMN == (LAST && !BACK), "as pixels and kernels lie");
-
-// Channels last: TILE positions by DEPTH terms. A thread copies pieces of eight terms of four positions, the same all along.
-struct PositionsDown {
-    static constexpr unsigned across = DEPTH / 8, rows = THREADS / across, each = TILE / rows;
-    const elem* __restrict__ source;
-    unsigned group;
-    Known known[each];
-
-    __device__ __forceinline__ PositionsDown(const elem* from, unsigned group, unsigned first) : source(from), group(group) {
-#pragma unroll
-        for (unsigned i = 0; i < each; i++) known[i] = known_of(first + threadIdx.x / across + i * rows);
-    }
-
-    __device__ __forceinline__ void stage(elem* tile, unsigned d) const {
-        const unsigned term = d + threadIdx.x % across * 8;
-        elem* const to = tile + threadIdx.x / across * StagedA::row + threadIdx.x % across * 8;
-        if constexpr (FROM_C % 8 == 0) {
-            const uint3 tap = tap_at(term / FROM_C);
-#pragma unroll
-            for (unsigned i = 0; i < each; i++) {
-                const Under found = under(known[i], tap);
-                const bool inside = term < K && found.there;
-                const unsigned at = source_at(group, term % FROM_C, known[i].image, found.position);
-                copy_async(to + i * rows * StagedA::row, source + (inside ? at : 0), inside);
-            }
-        } else {
-#pragma unroll
-            for (unsigned e = 0; e < 8; e++) {
-                const uint3 tap = tap_at((term + e) / FROM_C);
-#pragma unroll
-                for (unsigned i = 0; i < each; i++) {
-                    const Under found = under(known[i], tap);
-                    elem x{0};
-                    if (term + e < K && found.there) {
-                        x = source[source_at(group, (term + e) % FROM_C, known[i].image, found.position)];
-                    }
-                    to[i * rows * StagedA::row + e] = x;
-                }
-            }
-        }
-    }
-};
-
-// Otherwise: DEPTH terms by TILE positions, of which neighbouring threads take neighbours, each the same all along.
-struct PositionsAcross {
-    const elem* __restrict__ source;
-    unsigned group;
-    Known known;
-
-    __device__ __forceinline__ PositionsAcross(const elem* from, unsigned group, unsigned first)
-        : source(from), group(group), known(known_of(first + threadIdx.x)) {
-        static_assert(THREADS == TILE, "a column for each thread");
-    }
-
-    __device__ __forceinline__ void stage(elem* tile, unsigned d) const {
-#pragma unroll
-        for (unsigned e = 0; e < DEPTH; e++) {
-            const unsigned term = d + e;
-            const Under found = under(known, tap_at(term % TAPS));
-            elem x{0};
-            if (term < K && found.there) x = source[source_at(group, term / TAPS, known.image, found.position)];
-            tile[e * StagedB::row + threadIdx.x] = x;
-        }
-    }
-};
-
-// Channels last, backward: DEPTH terms by TILE channels of the result, from the kernels of a group as they lie.
-__device__ __forceinline__ void stage_kernels(elem* tile, const elem* __restrict__ w, unsigned first, unsigned d) {
-    constexpr unsigned across = TILE / 8, rows = THREADS / across;
-    const unsigned column = first + threadIdx.x % across * 8;
-#pragma unroll
-    for (unsigned i = 0; i < DEPTH; i += rows) {
-        const unsigned term = d + threadIdx.x / across + i;
-        const elem* const from = w + (term % FROM_C * TAPS + term / FROM_C) * TO_C + column;
-        elem* const to = tile + (threadIdx.x / across + i) * StagedB::row + threadIdx.x % across * 8;
-        const bool inside = term < K && column < TO_C;
-        if constexpr (TO_C % 8 == 0) {
-            copy_async(to, inside ? from : w, inside);
-        } else {
-#pragma unroll
-            for (unsigned e = 0; e < 8; e++) to[e] = inside && column + e < TO_C ? from[e] : elem{0};
-        }
-    }
-}
+#include "conv2d/positions.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
     conv2d_mma(const elem* __restrict__ source, const elem* __restrict__ w, elem* __restrict__ result
 #when BIAS , const elem* __restrict__ bias
+#when NORMALISED , const float* __restrict__ mean, const float* __restrict__ variance
+#when NORMALISED , const elem* __restrict__ gamma, const elem* __restrict__ beta
     ) {
 #when !BIAS     const elem* const bias = nullptr;
-    constexpr unsigned across = (N + TILE - 1) / TILE, down = (M + TILE - 1) / TILE;
-    const Finished finished{bias};
-    const u64 index = flat_workgroup(), tiles = (u64)across * down;
-    if (index / tiles >= GROUPS) return;
-    const unsigned group = (unsigned)(index / tiles);
-    const uint2 tile = tile_at(index % tiles, across, down);
-    const unsigned first_row = tile.y * TILE, first_col = tile.x * TILE;
-    w += (u64)group * TO_C * K;
-
-    if constexpr (LAST) {
-        const PositionsDown pixels(source, group, first_row);
-        const auto stage_tiles = [&](elem* a_tile, elem* b_tile, unsigned d) {
-            pixels.stage(a_tile, d);
-            if constexpr (BACK) {
-                stage_kernels(b_tile, w, first_col, d);
-            } else {
-                stage_tile<StagedB, B_HEIGHT, B_WIDTH>(b_tile, w, first_col, d);
-            }
-        };
-        product_mma_of(stage_tiles, [&](unsigned tile_row, unsigned tile_col, float x, float y) {
-            const unsigned row = first_row + tile_row, col = first_col + tile_col;
-            if (row >= M || col >= N) return;
-            const unsigned at = row * (GROUPS * TO_C) + group * TO_C + col, channel = group * TO_C + col;
-            if constexpr (N % 2 == 0) {
-                *reinterpret_cast<unsigned*>(result + at) = pack(finished(channel, x), finished(channel + 1, y));
-            } else {
-                result[at] = to_elem(finished(channel, x));
-                if (col + 1 < N) result[at + 1] = to_elem(finished(channel + 1, y));
-            }
-        });
-    } else {
-        const PositionsAcross pixels(source, group, first_col);
-        const auto stage_tiles = [&](elem* a_tile, elem* b_tile, unsigned d) {
-            stage_tile<StagedA, A_HEIGHT, A_WIDTH>(a_tile, w, first_row, d);
-            pixels.stage(b_tile, d);
-        };
-        product_mma_of(stage_tiles, [&](unsigned tile_row, unsigned tile_col, float x, float y) {
-            const unsigned row = first_row + tile_row, col = first_col + tile_col;
-            if (row >= M || col >= N) return;
-            const unsigned channel = group * TO_C + row;
-            if constexpr (TO % 2 == 0) {
-                elem* const at = result + result_at(group, row, col / TO, col % TO);
-                *reinterpret_cast<unsigned*>(at) = pack(finished(channel, x), finished(channel, y));
-            } else {
-                result[result_at(group, row, col / TO, col % TO)] = to_elem(finished(channel, x));
-                if (col + 1 < N) {
-                    result[result_at(group, row, (col + 1) / TO, (col + 1) % TO)] = to_elem(finished(channel, y));
-                }
-            }
-        });
-    }
+#when NORMALISED     const Finished finished{bias, mean, variance, gamma, beta};
+#when !NORMALISED     const Finished finished{bias};
+    const TileOfBlock tile = tile_of_block();
+    if (tile.group >= GROUPS) return;
+    convolution_mma(source, w, tile, [&](unsigned row, unsigned column, float x, float y) {
+        store_two(result, finished, tile, row, column, x, y);
+    });
 }

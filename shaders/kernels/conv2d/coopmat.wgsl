@@ -7,7 +7,11 @@ enable wgpu_cooperative_matrix;
 // `matmul/coopmat`; what is said there of names, and of T in the names of loads and stores, holds here. Without T kernels are taken
 // as columns.
 
+#import conv2d/finished
 #import conv2d/gather
+
+@group(0) @binding(2) var<storage, read_write> result: array<elem>;
+#when BIAS @group(0) @binding(3) var<storage, read> bias: array<elem>;
 
 // Vectors along the terms, in a staged row of them, and in one of positions.
 const FOURS: u32 = DEPTH / 4u;

@@ -2,12 +2,9 @@
 // term a channel of the source at a tap. The matrix of pixels is never stored, each is gathered as it is staged.
 
 #import conv2d/common
-#import conv2d/finished
 
 @group(0) @binding(0) var<storage, read> source: array<vec4<elem>>;
 @group(0) @binding(1) var<storage, read> w: array<vec4<elem>>;
-@group(0) @binding(2) var<storage, read_write> result: array<elem>;
-#when BIAS @group(0) @binding(3) var<storage, read> bias: array<elem>;
 
 const TERMS: u32 = FROM_C * TAPS;
 const POSITIONS: u32 = IMAGES * TO;

@@ -315,22 +315,23 @@ fn welford(p: &Problem, caps: &Caps) -> Program {
         .args([("x", Read), ("parts", Write)])
         .shared(share.shared(2))
         .costing(Cost::new(6 * p["n"] * p["f"], bytes(p), left));
+    let merge = merged([p["n"], p["f"]], share.strip, THREADS);
+    Program { stages: vec![moments, merge, scale(p, caps, &share)] }
+}
+
+/// Mean and variance of the columns of a table from those of strips of so many rows, as they lie in `parts`: for each strip the
+/// means of all columns, then the sums of squares around them. Workgroups have so many threads.
+pub(super) fn merged([rows, columns]: [u64; 2], strip: u64, threads: u64) -> Stage {
     const ACROSS: u64 = 32;
-    let consts = [
-        ("ROWS", p["n"]),
-        ("COLUMNS", p["f"]),
-        ("STRIP", share.strip),
-        ("PARTS", share.parts),
-        ("DOWN", THREADS / ACROSS),
-    ];
-    let merge = Stage::kernel("standard_scaler_merge", "standard_scaler/merge", "standard_scaler_merge")
+    let (parts, down) = (rows.div_ceil(strip), threads / ACROSS);
+    let consts = [("ROWS", rows), ("COLUMNS", columns), ("STRIP", strip), ("PARTS", parts), ("DOWN", down)];
+    Stage::kernel("standard_scaler_merge", "standard_scaler/merge", "standard_scaler_merge")
         .consts(&consts.map(|(name, value)| (name, value as u32)))
         .args([("parts", Read), ("mean", Write), ("variance", Write)])
-        .threads([ACROSS as u32, (THREADS / ACROSS) as u32, 1])
-        .grid(spread(p["f"].div_ceil(ACROSS)))
-        .shared(12 * THREADS as u32)
-        .costing(Cost::new(6 * share.parts * p["f"], left, 8 * p["f"]));
-    Program { stages: vec![moments, merge, scale(p, caps, &share)] }
+        .threads([ACROSS as u32, down as u32, 1])
+        .grid(spread(columns.div_ceil(ACROSS)))
+        .shared(12 * threads as u32)
+        .costing(Cost::new(6 * parts * columns, 8 * parts * columns, 8 * columns))
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ impl Backward<'_> {
 
     /// The gradient of the input.
     fn input(&self, with: With, g: &'static str) -> Vec<Stage> {
-        let back = Gather { conv: self.conv, back: true, bias: false, relu: false };
+        let back = Gather { back: true, ..self.forward() };
         let [x, w, out] = self.bytes();
         let mut stages = Vec::new();
         let stage = match with {
@@ -104,7 +104,7 @@ impl Backward<'_> {
 
     /// Kernels' gradients look at what the forward pass looks at.
     fn forward(&self) -> Gather {
-        Gather { conv: self.conv, back: false, bias: false, relu: false }
+        Gather::of(self.conv)
     }
 
     /// One weight a thread, which goes over all images and positions.

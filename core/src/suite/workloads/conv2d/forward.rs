@@ -5,10 +5,11 @@ use super::stages::Gather;
 use super::wgmma as warpgroups;
 use super::winograd::Squares;
 use crate::suite::conv::Conv;
+use crate::suite::dense::{self, Real};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Product, Program, Rate,
-    Reference, Tolerance, Variant, dense, normal,
+    Reference, Tolerance, Variant, normal,
 };
 use rayon::prelude::*;
 
@@ -192,36 +193,41 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     }
 }
 
-fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
-    let conv = Conv::of(&p.shape);
-    let [in_group, out_group] = conv.of_group();
-    let (x, w) = (inputs[X].f32(), inputs[W].f32());
-    let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
-    let relu = p.shape.has("relu");
-    outputs[0].par_iter_mut().enumerate().for_each(|(place, out)| {
-        let ([image, m], at) = conv.of_out(place as u64);
-        let mut sum = 0.0;
-        for tap in conv.every_tap() {
-            let Some(under) = conv.under(at, tap) else { continue };
-            let pixel = conv.x_at([image, m / out_group * in_group], under) as usize;
-            let weight = conv.w_at([m, 0], tap) as usize;
-            sum += match conv.last {
+/// The sum of an output channel of an image at a position, on the host.
+pub(in super::super) fn sum_at<T: Real>(conv: &Conv, [x, w]: [&[T]; 2], [image, m]: [u64; 2], at: [u64; 3]) -> T {
+    let ([in_group, out_group], mut sum) = (conv.of_group(), T::zero());
+    for tap in conv.every_tap() {
+        let Some(under) = conv.under(at, tap) else { continue };
+        let pixel = conv.x_at([image, m / out_group * in_group], under) as usize;
+        let weight = conv.w_at([m, 0], tap) as usize;
+        sum = sum
+            + match conv.last {
                 true => dense::dot(&x[pixel..][..in_group as usize], &w[weight..][..in_group as usize]),
                 false => {
                     let pixels = x[pixel..].iter().step_by(conv.image.iter().product::<u64>() as usize);
                     let weights = w[weight..].iter().step_by(conv.taps() as usize);
-                    pixels.zip(weights).take(in_group as usize).map(|(x, w)| x * w).sum::<f32>()
+                    pixels.zip(weights).take(in_group as usize).map(|(x, w)| *x * *w).sum::<T>()
                 }
             };
-        }
-        sum += bias.map_or(0.0, |bias| bias[m as usize]);
+    }
+    sum
+}
+
+fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    let conv = Conv::of(&p.shape);
+    let factors = [inputs[X].f32(), inputs[W].f32()];
+    let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
+    let relu = p.shape.has("relu");
+    outputs[0].par_iter_mut().enumerate().for_each(|(place, out)| {
+        let (of, at) = conv.of_out(place as u64);
+        let sum = sum_at(&conv, factors, of, at) + bias.map_or(0.0, |bias| bias[of[1] as usize]);
         *out = if relu { sum.max(0.0) } else { sum };
     });
 }
 
 /// What every stage takes beside the pixels and the kernel.
 fn gather(p: &Problem) -> Gather {
-    Gather { conv: Conv::of(&p.shape), back: false, bias: p.shape.has("bias"), relu: p.shape.has("relu") }
+    Gather { bias: p.shape.has("bias"), relu: p.shape.has("relu"), ..Gather::of(Conv::of(&p.shape)) }
 }
 
 fn direct(p: &Problem, _caps: &Caps) -> Program {

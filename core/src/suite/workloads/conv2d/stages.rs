@@ -13,6 +13,8 @@ pub(in super::super) struct Gather {
     pub(in super::super) back: bool,
     /// A number of each output channel is added.
     pub(in super::super) bias: bool,
+    /// Behind that, each output channel is normalised with the `mean`, `variance`, `gamma` and `beta` that are given, and this ε.
+    pub(in super::super) normalised: Option<f32>,
     /// What is negative becomes zero.
     pub(in super::super) relu: bool,
 }
@@ -78,9 +80,14 @@ impl Tile {
 }
 
 impl Gather {
+    /// The forward pass, with nothing behind the sums.
+    pub(in super::super) fn of(conv: Conv) -> Gather {
+        Gather { conv, back: false, bias: false, normalised: None, relu: false }
+    }
+
     /// With what texts are told of both sides: pixels come from one, and positions of the other have them around.
     pub(super) fn sides(&self, stage: Stage) -> Stage {
-        let Gather { conv, back, bias, relu } = *self;
+        let Gather { conv, back, bias, normalised, relu } = *self;
         let ([c, m], [image, out]) = (conv.of_group(), [conv.image, conv.out()]);
         let ((from, from_c), (to, to_c)) = if back { ((out, m), (image, c)) } else { ((image, c), (out, m)) };
         let extents = [
@@ -93,17 +100,18 @@ impl Gather {
             ("TO_H", to[1]),
             ("TO_W", to[2]),
         ];
-        conv.told(stage).consts(&extents.map(|(name, value)| (name, value as u32))).consts(&[
-            ("BACK", back),
-            ("BIAS", bias),
-            ("RELU", relu),
-        ])
+        let words = [("BACK", back), ("BIAS", bias), ("NORMALISED", normalised.is_some()), ("RELU", relu)];
+        let eps: Vec<_> = normalised.into_iter().map(|eps| ("EPS", eps)).collect();
+        conv.told(stage).consts(&extents.map(|(name, value)| (name, value as u32))).consts(&words).consts(&eps)
     }
 
     /// The same with the buffers of pixels, of kernels and of results.
     pub(super) fn told(&self, stage: Stage, [source, w, result]: [&'static str; 3]) -> Stage {
         let args = [("source", source, Read), ("w", w, Read), ("result", result, Write)];
-        self.sides(stage).args(args.into_iter().chain(self.bias.then_some(("bias", "bias", Read))))
+        let numbers = ["mean", "variance", "gamma", "beta"].map(|name| (name, name, Read));
+        let more = self.bias.then_some(("bias", "bias", Read)).into_iter();
+        let more = more.chain(numbers.into_iter().filter(|_| self.normalised.is_some()));
+        self.sides(stage).args(args.into_iter().chain(more))
     }
 
     /// Channels of a group, positions, and groups of the result.
@@ -125,9 +133,20 @@ impl Gather {
 
     /// By tiles in workgroup memory.
     pub(in super::super) fn implicit(&self, caps: &Caps, buffers: [&'static str; 3]) -> Stage {
+        self.implicit_by("conv2d/implicit", "conv2d_implicit", caps, buffers).0
+    }
+
+    /// The same by another text and entry, and how many positions of the result a tile has.
+    pub(in super::super) fn implicit_by(
+        &self,
+        text: &'static str,
+        entry: &'static str,
+        caps: &Caps,
+        buffers: [&'static str; 3],
+    ) -> (Stage, u64) {
         let tile = Tile::of(self.extents(), caps);
-        let stage = Stage::kernel("conv2d_implicit", "conv2d/implicit", "conv2d_implicit");
-        self.told(tile.told(stage).grid(spread(tile.count(self.extents()))), buffers)
+        let stage = tile.told(Stage::kernel(entry, text, entry)).grid(spread(tile.count(self.extents())));
+        (self.told(stage, buffers), tile.columns)
     }
 
     /// As a product on matrix units: with channels last, pixels times kernels, and kernels times pixels otherwise, so that results
@@ -145,7 +164,17 @@ impl Gather {
 
     /// On CUDA's tensor cores. Backward, kernels have been turned unless channels are last.
     pub(in super::super) fn mma(&self, buffers: [&'static str; 3]) -> Stage {
-        self.told(self.product().mma("conv2d/mma", "conv2d_mma"), buffers)
+        self.mma_by("conv2d/mma", "conv2d_mma", buffers)
+    }
+
+    /// The same by another text and entry.
+    pub(in super::super) fn mma_by(
+        &self,
+        text: &'static str,
+        entry: &'static str,
+        buffers: [&'static str; 3],
+    ) -> Stage {
+        self.told(self.product().mma(text, entry), buffers)
     }
 
     /// Through WGSL's cooperative matrices, forward.

@@ -7,7 +7,8 @@
 //! between the two.
 //!
 //! Layouts of `x` and `out`: `ncdhw` or `ndhwc`. The filter is `[c, kd, k, kw]` for the first and `[kd, k, kw, c]` for the
-//! second, and the pointwise weights are `[m, c]` for both. Where `mid` is stored, it is rounded to the element type.
+//! second, and the pointwise weights are `[m, c]` for both. Where `mid` is stored, it is rounded to the element type; with `kept`
+//! it stays in memory for the backward pass: forward it is an output too, backward it is there already.
 //!
 //! Operations: `2·kd·k·kw` per element of `mid`, border included, and `2·c` per element of the result, with one more for each of
 //! bias and ReLU.
@@ -19,14 +20,20 @@ use crate::suite::{
     Axis, BufferSpec, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
     Rate, Reference, Shape, Tolerance, Variant, Workload, indexable, normal,
 };
+use middle::kept;
 use rayon::prelude::*;
 
+mod backward;
+mod middle;
 mod stages;
 
 const X: usize = 0;
 const W: usize = 1;
 const POINTWISE: usize = 2;
 const BIAS: usize = 3;
+
+/// The first of the checked buffers; the depthwise results follow, where they are kept.
+const OUT: usize = 0;
 
 /// The form.
 pub fn workload() -> Workload {
@@ -51,11 +58,12 @@ pub fn workload() -> Workload {
                 Axis::word("layout", "memory order", &["ncdhw", "ndhwc"]),
                 Axis::word("bias", "whether a number of each output channel is added", &["", "bias"]),
                 Axis::word("activation", "what follows", &["", "relu"]),
+                Axis::word("mid", "whether the depthwise results stay in memory for the backward pass", &["", "kept"]),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate,
-        forms: vec![forward()],
+        forms: vec![forward(), backward::form()],
     }
 }
 
@@ -71,8 +79,11 @@ fn forward() -> Form {
         cost,
         tolerance,
         reference: Reference {
-            row_cost: |p, _| terms(p) * pointwise(p).out_dims().last().expect("extents"),
-            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            row_cost: |p, output| match output {
+                OUT => terms(p) * pointwise(p).out_dims().last().expect("extents"),
+                _ => Volume::of(&p.shape).taps() * pointwise(p).x_dims().last().expect("extents"),
+            },
+            rows: |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
         },
         setup: None,
         host: Some(host),
@@ -92,7 +103,11 @@ fn forward() -> Form {
                 "one stage: depthwise results of a tile of positions are staged in workgroup memory, a block of channels at a time, \
                  and multiplied there; they are never stored. Beyond 128 output channels they are computed again for each 128",
                 stages::fused,
-            ),
+            )
+            .available(|p, _| match kept(p) {
+                true => Err("fused never stores the depthwise results, which `kept` asks for".to_owned()),
+                false => Ok(()),
+            }),
         ],
         fallback: &["unfused_mma", "fused", "unfused", "direct"],
         preconditions: Vec::new(),
@@ -108,8 +123,8 @@ const AWKWARD: &[&str] = &[
     "n1,c1,m3,d1,k1,ndhwc,bias,relu",
     "n2,c3,m5,d3,h5,w4,p1,ncdhw,bias,relu",
     "n2,c4,m6,d3,h5,w4,p1,ndhwc",
-    "n1,c6,m37,d4,h3,w9,k2,kd3,s2,p1,ndhwc,relu",
-    "n1,c20,m70,d3,h4,w8,p1,ncdhw,bias",
+    "n1,c6,m37,d4,h3,w9,k2,kd3,s2,p1,ndhwc,relu,kept",
+    "n1,c20,m70,d3,h4,w8,p1,ncdhw,bias,kept",
     "n1,c36,m33,d2,h7,w6,p1,ndhwc,bias,relu",
     "n1,c17,m131,d3,h5,w7,kd1,s2,p2,l2,ncdhw,relu",
     "n1,c2,m4,d10,h3,w5,k1,kd9,p2,ncdhw",
@@ -132,6 +147,7 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
             "n2,c32,m64,d32,h128,p1,ndhwc",
             "n2,c32,m64,d32,h128,p1,ncdhw,bias,relu",
             "n2,c32,m64,d32,h128,p1,ndhwc,bias,relu",
+            "n2,c32,m64,d32,h128,p1,ndhwc,bias,relu,kept",
             "n2,c64,m128,d16,h64,p1,ndhwc,bias,relu",
         ],
     }
@@ -177,7 +193,10 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         buffers.push(BufferSpec::input("bias", Elem::Real, &[m], normal));
     }
     buffers.push(BufferSpec::output("out", Elem::Real, &conv.out_dims()));
-    buffers.push(BufferSpec::scratch("mid", Elem::Real, &conv.x_dims()));
+    buffers.push(match kept(p) {
+        true => BufferSpec::output("mid", Elem::Real, &conv.x_dims()),
+        false => BufferSpec::scratch("mid", Elem::Real, &conv.x_dims()),
+    });
     buffers
 }
 
@@ -199,10 +218,14 @@ fn cost(p: &Problem) -> Cost {
     let [depthwise, pointwise] = stages::costs(p);
     let mid = v.elements()[1] * Elem::Real.storage(p.dtype).bytes();
     let read = depthwise.read.0 + pointwise.read.0 - mid;
-    Cost::new(depthwise.flops.0 + pointwise.flops.0, read, pointwise.written.0)
+    let written = pointwise.written.0 + if kept(p) { mid } else { 0 };
+    Cost::new(depthwise.flops.0 + pointwise.flops.0, read, written)
 }
 
-fn tolerance(p: &Problem, _output: usize) -> Tolerance {
+fn tolerance(p: &Problem, output: usize) -> Tolerance {
+    if output != OUT {
+        return middle::tolerance(p);
+    }
     let v = Volume::of(&p.shape);
     let (channels, taps, u) = (v.c as f64, v.taps() as f64, p.dtype.unit_roundoff());
     let k = channels * taps + 1.0;
@@ -245,10 +268,10 @@ fn hard_sets() -> Vec<Hard> {
             about: "products of up to 1e34, whose sums stay within f32; f16 has no such numbers",
             applies: |p| wide(p) && terms(p) <= 4096,
             fills: |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e16 * draw.uniform())],
-            tolerance: |p, _| {
+            tolerance: |p, output| {
                 // What is not negative adds up: depthwise results are of the size of the taps, not of their root.
-                let taps = Volume::of(&p.shape).taps() as f64;
-                Tolerance { abs: tolerance(p, 0).abs * 1e34 * taps.sqrt(), ..tolerance(p, 0) }
+                let (taps, usual) = (Volume::of(&p.shape).taps() as f64, tolerance(p, output));
+                Tolerance { abs: usual.abs * 1e34 * taps.sqrt(), ..usual }
             },
         },
         Hard {
@@ -266,20 +289,14 @@ fn hard_sets() -> Vec<Hard> {
     ]
 }
 
-fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
+fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f64]) {
     let (v, conv, first) = (Volume::of(&p.shape), pointwise(p), row * out.len() as u64);
+    if output != OUT {
+        return middle::row(&v, inputs, &conv, row, out);
+    }
     for (slot, place) in out.iter_mut().zip(first..) {
         let ([n, m], at) = conv.of_out(place);
-        *slot = 0.0;
-        for c in 0..v.c {
-            let mut mid = 0.0;
-            for tap in v.each_tap() {
-                if let Some(under) = v.under(at, tap) {
-                    mid += inputs.at(X, v.at(v.image, (n, c, under))) * inputs.at(W, v.tap_at(c, tap));
-                }
-            }
-            *slot += mid * inputs.at(POINTWISE, m * v.c + c);
-        }
+        *slot = (0..v.c).map(|c| middle::value(&v, inputs, (n, c, at)) * inputs.at(POINTWISE, m * v.c + c)).sum();
         if p.shape.has("bias") {
             *slot += inputs.at(BIAS, m);
         }
@@ -291,27 +308,22 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (v, conv) = (Volume::of(&p.shape), pointwise(p));
-    let (x, w, weights) = (inputs[X].f32(), inputs[W].f32(), inputs[POINTWISE].f32());
+    let weights = inputs[POINTWISE].f32();
     let bias = p.shape.has("bias").then(|| inputs[BIAS].f32());
     let relu = p.shape.has("relu");
-    let mut mid = vec![0.0f32; v.elements()[1] as usize];
-    mid.par_iter_mut().enumerate().for_each(|(place, mid)| {
-        let ([n, c], at) = conv.of_x(place as u64);
-        let term = |tap| {
-            let under = v.under(at, tap)?;
-            Some(x[v.at(v.image, (n, c, under)) as usize] * w[v.tap_at(c, tap) as usize])
-        };
-        *mid = v.each_tap().filter_map(term).sum();
-    });
+    let mid = middle::host(p, inputs[X].f32(), inputs[W].f32());
     // Channels of one position: neighbours, or as far apart as there are positions.
     let apart = if v.channels_last { 1 } else { v.out.iter().product::<u64>() as usize };
-    outputs[0].par_iter_mut().enumerate().for_each(|(place, out)| {
+    outputs[OUT].par_iter_mut().enumerate().for_each(|(place, out)| {
         let ([n, m], at) = conv.of_out(place as u64);
         let channels = mid[conv.x_at([n, 0], at) as usize..].iter().step_by(apart);
         let row = &weights[(m * v.c) as usize..][..v.c as usize];
         let sum = channels.zip(row).map(|(x, w)| x * w).sum::<f32>() + bias.map_or(0.0, |bias| bias[m as usize]);
         *out = if relu { sum.max(0.0) } else { sum };
     });
+    if let Some(kept) = outputs.get_mut(OUT + 1) {
+        *kept = mid;
+    }
 }
 
 #[cfg(test)]

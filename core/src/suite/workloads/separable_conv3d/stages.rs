@@ -8,6 +8,10 @@ use super::{pointwise, pointwise_flops};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Caps, Cost, Elem, Problem, Program, Stage, spread};
 
+/// What profiles sum up by.
+pub(super) const FIRST_STEP: &str = "depthwise";
+pub(super) const SECOND_STEP: &str = "pointwise";
+
 /// Buffers of the second step where it is a stage of its own.
 const SECOND: [&str; 3] = ["mid", "pointwise", "out"];
 
@@ -25,36 +29,43 @@ pub(super) fn costs(p: &Problem) -> [Cost; 2] {
 
 /// What follows the sums of the second step.
 fn gather(p: &Problem) -> Gather {
-    Gather { conv: pointwise(p), back: false, bias: p.shape.has("bias"), relu: p.shape.has("relu") }
+    Gather { bias: p.shape.has("bias"), relu: p.shape.has("relu"), ..Gather::of(pointwise(p)) }
 }
 
 /// Both steps, one behind the other.
 fn both(p: &Problem, depthwise: Stage, pointwise: Stage) -> Program {
-    let [first, second] = costs(p);
-    Program {
-        stages: vec![depthwise.called("depthwise").costing(first), pointwise.called("pointwise").costing(second)],
-    }
+    let [_, cost] = costs(p);
+    Program { stages: vec![depthwise, pointwise.called("pointwise").costing(cost).of(SECOND_STEP)] }
 }
 
-/// The first step by the best stage there is for its filter.
-fn depthwise(p: &Problem, caps: &Caps) -> Stage {
-    let v = Volume::of(&p.shape);
+/// The first step, from `x` to `mid`, by one element per thread.
+pub(super) fn plain(p: &Problem) -> Stage {
+    let [cost, _] = costs(p);
+    direct_stage(p, Finish::default(), ["x", "mid"]).called("depthwise").costing(cost).of(FIRST_STEP)
+}
+
+/// The same by the best stage there is for its filter.
+pub(super) fn best(p: &Problem, caps: &Caps) -> Stage {
+    let (v, [cost, _]) = (Volume::of(&p.shape), costs(p));
     match marching::available(&v) {
-        Ok(()) => marching::stage(&v, p, caps, Finish::default(), ["x", "mid"]),
-        Err(_) => direct_stage(p, Finish::default(), ["x", "mid"]),
+        Ok(()) => marching::stage(&v, p, caps, Finish::default(), ["x", "mid"])
+            .called("depthwise")
+            .costing(cost)
+            .of(FIRST_STEP),
+        Err(_) => plain(p),
     }
 }
 
 pub(super) fn direct(p: &Problem, _caps: &Caps) -> Program {
-    both(p, direct_stage(p, Finish::default(), ["x", "mid"]), gather(p).direct(SECOND))
+    both(p, plain(p), gather(p).direct(SECOND))
 }
 
 pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
-    both(p, depthwise(p, caps), gather(p).implicit(caps, SECOND))
+    both(p, best(p, caps), gather(p).implicit(caps, SECOND))
 }
 
 pub(super) fn unfused_mma(p: &Problem, caps: &Caps) -> Program {
-    both(p, depthwise(p, caps), gather(p).mma(SECOND))
+    both(p, best(p, caps), gather(p).mma(SECOND))
 }
 
 /// Tiles as high as there are output channels, as far as they go: whatever is above a tile computes its positions' depthwise
@@ -69,7 +80,7 @@ pub(super) fn fused(p: &Problem, _caps: &Caps) -> Program {
     tile.told(stage)
         .consts(&v.consts())
         .consts(&[("M", m as u32)])
-        .consts(&[("CHANNELS_LAST", v.channels_last), ("BIAS", bias), ("RELU", relu)])
+        .consts(&[("CHANNELS_LAST", v.channels_last), ("BIAS", bias), ("NORMALISED", false), ("RELU", relu)])
         .args(args.into_iter().chain(bias.then_some(("bias", Read))))
         .grid(spread(tile.count([m, positions, 1])))
         .costing(super::cost(p))

@@ -1,0 +1,107 @@
+//! How far results may be off, and the inputs that are hard.
+
+use super::inference;
+use crate::suite::conv::Conv;
+use crate::suite::hard::{any, exact, smallest_normal, zero};
+use crate::suite::{DType, Hard, Problem, Tolerance};
+
+/// Which of its numbers an output holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    Mean,
+    Variance,
+    Out,
+}
+
+/// Of the outputs, in buffer order.
+pub(super) fn holds(p: &Problem, output: usize) -> Holds {
+    match (inference(p), output) {
+        (false, 0) => Holds::Mean,
+        (false, 1) => Holds::Variance,
+        _ => Holds::Out,
+    }
+}
+
+/// The deviation of a channel's values is above this: weights are bounded below, and there are dozens of positions.
+const DEVIATION: f64 = 0.3;
+/// The largest factor, rounded up, and the largest normalised value.
+const FACTOR: f64 = 1.9;
+const NORMALISED: f64 = 6.0;
+
+const REASON: &str = "products are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with probability e^-32 \
+                      (Higham and Mary 2019); the sums and what they are with the bias may each be rounded to the element type. Such \
+                      errors average out in means, and in variances, of which f32 sums in blocks are otherwise off by the root of \
+                      their length; a result is off by what its value and the mean are off by, over the deviation, and by its share \
+                      of the variance's error, and is rounded to the element type";
+
+/// For values that are about one, beside numbers of this size that all values of a channel share.
+fn of_size(p: &Problem, output: usize, shared: f64) -> Tolerance {
+    let (conv, u, f32u) = (Conv::of(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
+    let (k, positions) = (conv.terms() as f64, conv.pixels()[1] as f64);
+    let size = 8.0 + shared;
+    // Of one value, at worst: weights are at most 2.25/√k, pixels 3.47, the mean of their products below 0.75/√k.
+    let summed = f32u * (6.0 * k + 96.0 * k.sqrt()) + f32u * size;
+    let worst = summed + 2.0 * u * size;
+    // Of the mean of as many as there are.
+    let average = ((summed + 2.0 * u * (1.0 + shared)) * 8.0 / positions.sqrt()).min(worst);
+    let chain = 8.0 * f32u * (64.0 + positions / 1024.0).sqrt();
+    let mean = average + size * chain;
+    let variance = 3.0 * average + worst * worst + 16.0 * chain + (size * chain).powi(2) + 16.0 * size * f32u;
+    let out = match inference(p) {
+        true => FACTOR * worst / 0.7 + 4.0 * f32u * FACTOR * size,
+        false => FACTOR * ((worst + mean) / DEVIATION + NORMALISED * variance / (2.0 * DEVIATION * DEVIATION)),
+    };
+    match holds(p, output) {
+        Holds::Mean => Tolerance { abs: mean, rel: 0.0, reason: REASON },
+        Holds::Variance => Tolerance { abs: variance, rel: 16.0 * chain, reason: REASON },
+        Holds::Out => Tolerance { abs: out + smallest_normal(p), rel: 2.0 * u, reason: REASON },
+    }
+}
+
+pub(super) fn tolerance(p: &Problem, output: usize) -> Tolerance {
+    of_size(p, output, 0.0)
+}
+
+/// A number that all values of a channel share and that f32 holds, a thousand times their deviation.
+const FAR: f64 = 1024.0;
+
+pub(super) fn hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "images of zeros: every value is its channel's bias, the variance zero, and the result β above zero",
+            applies: |p| !inference(p),
+            fills: |_| vec![("x", zero)],
+            tolerance: |p, output| {
+                let mean = 64.0 * 2f64.powi(-24);
+                let reason = "the mean of equal numbers up to one is off by at most 64 roundings, and that over the root of ε is what a \
+                              result may be off by";
+                match holds(p, output) {
+                    Holds::Mean => Tolerance { abs: mean, rel: 0.0, reason },
+                    Holds::Variance => Tolerance { abs: mean * mean, rel: 0.0, reason },
+                    Holds::Out => {
+                        let abs = FACTOR * mean / super::EPS.sqrt() + smallest_normal(p);
+                        Tolerance { abs, rel: 2.0 * p.dtype.unit_roundoff(), reason }
+                    }
+                }
+            },
+        },
+        Hard {
+            name: "closed",
+            about: "β so far below zero that nothing comes through ReLU",
+            applies: any,
+            fills: |_| vec![("beta", |_, _| -64.0)],
+            tolerance: |p, output| match holds(p, output) {
+                Holds::Out => exact(p, output),
+                Holds::Mean | Holds::Variance => tolerance(p, output),
+            },
+        },
+        Hard {
+            name: "offset",
+            about: "means a thousand times the deviation: the mean of squares minus the square of the mean would lose it",
+            applies: |p| p.dtype == DType::F32 && !inference(p),
+            fills: |_| vec![("bias", |_, draw| FAR + 0.25 * draw.normal())],
+            tolerance: |p, output| of_size(p, output, FAR),
+        },
+    ]
+}

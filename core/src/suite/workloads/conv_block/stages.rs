@@ -1,0 +1,256 @@
+//! The stages of the block, each of a component that profiles sum up by.
+
+use super::super::conv2d::stages::Gather;
+use super::super::standard_scaler;
+use super::{EPS, inference, scaler};
+use crate::suite::Access::{Read, Write};
+use crate::suite::conv::Conv;
+use crate::suite::{Caps, Cost, Elem, Problem, Program, Stage, spread, text_for, width};
+
+/// What the profile sums up by.
+const CONVOLUTION: &str = "convolution";
+const BIAS: &str = "bias";
+const NORMALISATION: &str = "normalisation";
+const RELU: &str = "ReLU";
+const CONVOLUTION_AND_SUMS: &str = "convolution, bias and sums";
+const NORMALISATION_AND_RELU: &str = "normalisation and ReLU";
+const EVERYTHING: &str = "convolution, bias, normalisation and ReLU";
+
+/// What multiplies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// Tiles in workgroup memory.
+    Tiles,
+    /// Tensor cores by warp-wide instructions (CUDA).
+    Mma,
+}
+
+/// Positions of the smallest tile, and of those of tensor cores.
+pub(super) const SHORTEST_STRIP: u64 = 64;
+const MMA_STRIP: u64 = 128;
+/// Elements of a channel whose statistics a workgroup makes, where channels are not last.
+const STRIP: u64 = 4096;
+/// Threads of a workgroup.
+const THREADS: u64 = 256;
+/// Pieces of a thread that are of the same channels.
+const EACH: u64 = 8;
+
+/// The block on a device.
+struct Block<'a> {
+    p: &'a Problem,
+    caps: &'a Caps,
+    conv: Conv,
+}
+
+impl Block<'_> {
+    fn of<'a>(p: &'a Problem, caps: &'a Caps) -> Block<'a> {
+        Block { p, caps, conv: Conv::of(&p.shape) }
+    }
+
+    /// Bytes of so many elements.
+    fn bytes(&self, elements: u64) -> u64 {
+        elements * Elem::Real.storage(self.p.dtype).bytes()
+    }
+
+    /// Elements of the result.
+    fn elements(&self) -> u64 {
+        self.conv.out_dims().iter().product()
+    }
+
+    /// Of the convolution with so many numbers of each channel, and of f32 that it leaves beside its result.
+    fn convolution_cost(&self, numbers: u64, floats: u64) -> Cost {
+        let [x, w] = [self.conv.x_dims(), self.conv.w_dims()].map(|dims| dims.iter().product::<u64>());
+        let read = self.bytes(x + w + numbers * self.conv.channels[1]);
+        Cost::new(self.conv.flops(), read, self.bytes(self.elements()) + 4 * floats)
+    }
+
+    /// Every step a stage of its own.
+    fn unfused(&self, by: By) -> Program {
+        let (plain, buffers) = (Gather::of(self.conv), ["x", "w", "sums"]);
+        let convolution = match by {
+            By::Tiles => plain.implicit(self.caps, buffers),
+            By::Mma => plain.mma(buffers),
+        };
+        let mut stages = vec![
+            convolution.called("convolution").costing(self.convolution_cost(0, 0)).of(CONVOLUTION),
+            self.bias(["sums", "biased"]).of(BIAS),
+        ];
+        if !inference(self.p) {
+            stages.extend(self.statistics("biased").into_iter().map(|stage| stage.of(NORMALISATION)));
+        }
+        stages.push(self.normalise(["biased", "normalised"], false).of(NORMALISATION));
+        stages.push(self.relu(["normalised", "out"]).of(RELU));
+        Program { stages }
+    }
+
+    /// As much as can be done to sums in registers.
+    fn fused(&self, by: By) -> Program {
+        match inference(self.p) {
+            true => self.in_one(by).into(),
+            false => self.with_sums(by),
+        }
+    }
+
+    /// All of it in one stage, with statistics that are given.
+    fn in_one(&self, by: By) -> Stage {
+        let all = Gather { bias: true, normalised: Some(EPS as f32), relu: true, ..Gather::of(self.conv) };
+        let stage = match by {
+            By::Tiles => all.implicit(self.caps, ["x", "w", "out"]),
+            By::Mma => all.mma(["x", "w", "out"]),
+        };
+        let Cost { flops, read, written } = self.convolution_cost(3, 0);
+        let cost = Cost::new(flops.0, read.0 + 8 * self.conv.channels[1], written.0);
+        stage.called("convolution").costing(cost).of(EVERYTHING)
+    }
+
+    /// The convolution leaves statistics of its tiles, which are merged before its result is normalised.
+    fn with_sums(&self, by: By) -> Program {
+        let biased = Gather { bias: true, ..Gather::of(self.conv) };
+        let ([_, m], [_, positions], buffers) = (self.conv.channels, self.conv.pixels(), ["x", "w", "biased"]);
+        let (mut convolution, strip) = match by {
+            By::Tiles => biased.implicit_by("conv_block/moments", "conv_block_moments", self.caps, buffers),
+            By::Mma => (biased.mma_by("conv_block/moments_mma", "conv_block_moments_mma", buffers), MMA_STRIP),
+        };
+        convolution.args.push(("parts", Write).into());
+        let cost = self.convolution_cost(1, 2 * m * positions.div_ceil(strip));
+        Program {
+            stages: vec![
+                convolution.called("convolution").costing(cost).of(CONVOLUTION_AND_SUMS),
+                self.merged(strip).of(NORMALISATION_AND_RELU),
+                self.normalise(["biased", "out"], true).of(NORMALISATION_AND_RELU),
+            ],
+        }
+    }
+
+    /// Mean and variance of each channel of a buffer.
+    fn statistics(&self, from: &'static str) -> Vec<Stage> {
+        if self.conv.last {
+            // A table of positions and channels; what scales it by its statistics is left out.
+            let mut stages = scaler(self.p).stages("welford", self.caps, &[("x", from)]);
+            stages.truncate(2);
+            return stages;
+        }
+        let ([_, m], [_, positions]) = (self.conv.channels, self.conv.pixels());
+        let (plane, parts) = (positions / self.conv.images, positions.div_ceil(STRIP));
+        let width = width(plane, self.p.dtype, self.caps);
+        let texts = ["conv_block/planes", "conv_block/planes1", "conv_block/planes4"];
+        let consts = [
+            ("CHANNELS", m),
+            ("PLANE", plane),
+            ("ROWS", positions),
+            ("STRIP", STRIP),
+            ("PARTS", parts),
+            ("WIDTH", width),
+            ("ROW_THREADS", THREADS),
+        ];
+        let strips = Stage::kernel("conv_block_planes", text_for(width, self.caps, texts), "conv_block_planes")
+            .consts(&consts.map(|(name, value)| (name, value as u32)))
+            .threads([THREADS as u32, 1, 1])
+            .grid(spread(m * parts))
+            .shared(4 * THREADS as u32)
+            .args([("given", from, Read), ("parts", "parts", Write)])
+            .costing(Cost::new(4 * self.elements(), self.bytes(self.elements()), 8 * m * parts));
+        vec![strips, self.merged(STRIP)]
+    }
+
+    /// Statistics of channels from those of strips of so many positions.
+    fn merged(&self, strip: u64) -> Stage {
+        let threads = if self.caps.max_invocations >= 1024 { 1024 } else { THREADS };
+        standard_scaler::merged([self.conv.pixels()[1], self.conv.channels[1]], strip, threads)
+    }
+
+    /// A stage of the text that applies numbers of channels to images: so many operations an element, with ReLU behind them or not.
+    fn of_channels(&self, entry: &'static str, [from, to]: [&'static str; 2], operations: u64, relu: bool) -> Stage {
+        let ([_, m], [_, positions], elements) = (self.conv.channels, self.conv.pixels(), self.elements());
+        let plane = positions / self.conv.images;
+        let width = width(if self.conv.last { m } else { plane }, self.p.dtype, self.caps);
+        // Threads that share a line take all of its pieces: everything is a line where channels are last.
+        let (lines, line, together) = match self.conv.last {
+            true => (1, elements / width, positions.div_ceil(EACH) * (m / width)),
+            false => (self.conv.images * m, plane / width, (plane / width).div_ceil(EACH)),
+        };
+        let consts = [
+            ("LINES", lines),
+            ("LINE", line),
+            ("TOGETHER", together),
+            ("CHANNELS", m),
+            ("WIDTH", width),
+            ("THREADS", THREADS),
+        ];
+        let texts = ["conv_block/channels", "conv_block/channels1", "conv_block/channels4"];
+        let bytes = self.bytes(elements);
+        Stage::kernel(entry, text_for(width, self.caps, texts), entry)
+            .consts(&consts.map(|(name, value)| (name, value as u32)))
+            .consts(&[("LAST", self.conv.last), ("RELU", relu)])
+            .consts(&[("EPS", EPS as f32)])
+            .threads([THREADS as u32, 1, 1])
+            .grid(spread((lines * together).div_ceil(THREADS)))
+            .args([("given", from, Read), ("made", to, Write)])
+            .costing(Cost::new(operations * elements, bytes, bytes))
+    }
+
+    fn bias(&self, buffers: [&'static str; 2]) -> Stage {
+        let mut stage = self.of_channels("conv_block_bias", buffers, 1, false);
+        stage.args.push(("bias", Read).into());
+        stage
+    }
+
+    fn relu(&self, buffers: [&'static str; 2]) -> Stage {
+        self.of_channels("conv_block_relu", buffers, 1, false)
+    }
+
+    /// With ReLU behind it or not.
+    fn normalise(&self, buffers: [&'static str; 2], relu: bool) -> Stage {
+        let mut stage = self.of_channels("conv_block_normalise", buffers, 3 + u64::from(relu), relu);
+        stage.args.extend(["mean", "variance", "gamma", "beta"].map(|name| (name, Read).into()));
+        stage
+    }
+}
+
+pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
+    Block::of(p, caps).unfused(By::Tiles)
+}
+
+pub(super) fn unfused_mma(p: &Problem, caps: &Caps) -> Program {
+    Block::of(p, caps).unfused(By::Mma)
+}
+
+pub(super) fn fused(p: &Problem, caps: &Caps) -> Program {
+    Block::of(p, caps).fused(By::Tiles)
+}
+
+pub(super) fn fused_mma(p: &Problem, caps: &Caps) -> Program {
+    Block::of(p, caps).fused(By::Mma)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::suite::{Case, DType, find};
+    use crate::testing::mock::{caps, hopper};
+
+    #[test]
+    fn parts_hold_the_strips_of_every_variant() {
+        let form = &find("conv_block").expect("a workload").forms[0];
+        for shape in form.awkward.iter().chain((form.shapes)(crate::suite::Preset::Full)) {
+            for variant in ["unfused", "fused", "fused_mma"] {
+                let case: Case = format!("conv_block/fwd/{shape}/f16/{variant}").parse().expect("valid");
+                let found = case.problem.buffers().into_iter().find(|spec| spec.name == "parts");
+                for caps in [caps(), hopper()] {
+                    let Some(program) = case.program(&caps) else { continue };
+                    let merge = program.stages.iter().find(|stage| stage.entry() == "standard_scaler_merge");
+                    let (Some(merge), Some(parts)) = (merge, &found) else { continue };
+                    // It reads all of them, as f32.
+                    assert!(merge.cost.read <= parts.bytes(DType::F16), "{case}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn with_given_statistics_everything_is_one_stage() {
+        let case: Case = "conv_block/fwd/n1,c8,h9,k3,p1,nhwc,inference/f32/fused".parse().expect("valid");
+        let program = case.program(&caps()).expect("a kernel variant");
+        assert_eq!(program.stages.len(), 1);
+        assert_eq!(program.stages[0].component, Some(super::EVERYTHING));
+    }
+}

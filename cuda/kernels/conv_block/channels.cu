@@ -1,0 +1,76 @@
+// Numbers of channels applied to images. A thread takes several pieces that are of the same channels, in either layout: every
+// TOGETHER-th of a line of LINE pieces, which is a plane, or everything where channels are last. The definition is in
+// core/src/suite/workloads/conv_block.
+//
+// conv_block_bias       a number of each channel is added
+// conv_block_normalise  with mean, variance, factor and offset of each channel; with RELU what is negative becomes zero
+// conv_block_relu       what is negative becomes zero
+
+#include "lib/launch.cuh"
+#include "lib/pieces.cuh"
+
+// Pieces of a row of channels, where these are last.
+constexpr unsigned CHANNEL_PIECES = LAST ? CHANNELS / WIDTH : 1;
+
+// The pieces of a thread, and where its channels are among all.
+struct Place {
+    unsigned begin, end, channel;
+};
+
+__device__ __forceinline__ Place place_of_thread() {
+    const u64 thread = flat_workgroup() * THREADS + threadIdx.x;
+    const unsigned line = (unsigned)(thread / TOGETHER), within = (unsigned)(thread % TOGETHER);
+    if (line >= LINES) return {0, 0, 0};
+    return {line * LINE + within, (line + 1) * LINE, LAST ? within % CHANNEL_PIECES : line % CHANNELS};
+}
+
+__device__ __forceinline__ piece of_channels(const elem* __restrict__ numbers, unsigned channel) {
+    return LAST ? load_piece(numbers, channel) : piece_of(load(numbers[channel]));
+}
+
+__device__ __forceinline__ piece of_floats(const float* __restrict__ numbers, unsigned channel) {
+    return LAST ? load_floats(numbers, channel) : piece_of(numbers[channel]);
+}
+
+// Each piece of a place, made new element by element.
+template <typename Make>
+__device__ __forceinline__ void for_each(const Place& place, const elem* __restrict__ given, elem* __restrict__ made,
+                                         const Make& make) {
+#pragma unroll 4
+    for (unsigned at = place.begin; at < place.end; at += TOGETHER) {
+        piece value = load_piece(given, at);
+#pragma unroll
+        for (unsigned i = 0; i < WIDTH; i++) value.at[i] = make(value.at[i], i);
+        store_piece(made, at, value);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    conv_block_bias(const elem* __restrict__ given, elem* __restrict__ made, const elem* __restrict__ bias) {
+    const Place place = place_of_thread();
+    if (place.begin >= place.end) return;
+    const piece more = of_channels(bias, place.channel);
+    for_each(place, given, made, [&](float x, unsigned i) { return x + more.at[i]; });
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    conv_block_normalise(const elem* __restrict__ given, elem* __restrict__ made, const float* __restrict__ mean,
+                         const float* __restrict__ variance, const elem* __restrict__ gamma,
+                         const elem* __restrict__ beta) {
+    const Place place = place_of_thread();
+    if (place.begin >= place.end) return;
+    const piece middle = of_floats(mean, place.channel), offset = of_channels(beta, place.channel);
+    piece factor = of_channels(gamma, place.channel);
+    const piece spread = of_floats(variance, place.channel);
+#pragma unroll
+    for (unsigned i = 0; i < WIDTH; i++) factor.at[i] /= sqrtf(spread.at[i] + EPS);
+    for_each(place, given, made, [&](float x, unsigned i) {
+        const float value = (x - middle.at[i]) * factor.at[i] + offset.at[i];
+        return RELU ? fmaxf(value, 0.0f) : value;
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    conv_block_relu(const elem* __restrict__ given, elem* __restrict__ made) {
+    for_each(place_of_thread(), given, made, [](float x, unsigned) { return fmaxf(x, 0.0f); });
+}

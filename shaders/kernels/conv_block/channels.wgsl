@@ -1,0 +1,108 @@
+// Numbers of channels applied to images. A thread takes several pieces that are of the same channels, in either layout: every
+// TOGETHER-th of a line of LINE pieces, which is a plane, or everything where channels are last. The definition is in
+// core/src/suite/workloads/conv_block.
+//
+// conv_block_bias       a number of each channel is added
+// conv_block_normalise  with mean, variance, factor and offset of each channel; with RELU what is negative becomes zero
+// conv_block_relu       what is negative becomes zero
+
+#import lib/launch
+
+@group(0) @binding(0) var<storage, read> given: array<stored>;
+@group(0) @binding(1) var<storage, read_write> made: array<stored>;
+
+#when LAST @group(0) @binding(2) var<storage, read> bias: array<stored>;
+#when !LAST @group(0) @binding(2) var<storage, read> bias: array<elem>;
+
+#when LAST @group(0) @binding(2) var<storage, read> mean: array<piece>;
+#when LAST @group(0) @binding(3) var<storage, read> variance: array<piece>;
+#when LAST @group(0) @binding(4) var<storage, read> gamma: array<stored>;
+#when LAST @group(0) @binding(5) var<storage, read> beta: array<stored>;
+#when !LAST @group(0) @binding(2) var<storage, read> mean: array<f32>;
+#when !LAST @group(0) @binding(3) var<storage, read> variance: array<f32>;
+#when !LAST @group(0) @binding(4) var<storage, read> gamma: array<elem>;
+#when !LAST @group(0) @binding(5) var<storage, read> beta: array<elem>;
+
+// Pieces of a row of channels, where these are last.
+const CHANNEL_PIECES: u32 = max(CHANNELS / WIDTH, 1u);
+
+// The pieces of a thread, and where its channels are among all.
+struct Place {
+    begin: u32,
+    end: u32,
+    channel: u32,
+}
+
+fn place_of(thread: u32) -> Place {
+    let line = thread / TOGETHER;
+    if line >= LINES {
+        return Place();
+    }
+    let channel = select(line % CHANNELS, thread % CHANNEL_PIECES, LAST);
+    return Place(line * LINE + thread % TOGETHER, (line + 1u) * LINE, channel);
+}
+
+fn bias_at(channel: u32) -> piece {
+#when LAST     return piece(bias[channel]);
+#when !LAST     return piece(f32(bias[channel]));
+}
+
+fn gamma_at(channel: u32) -> piece {
+#when LAST     return piece(gamma[channel]);
+#when !LAST     return piece(f32(gamma[channel]));
+}
+
+fn beta_at(channel: u32) -> piece {
+#when LAST     return piece(beta[channel]);
+#when !LAST     return piece(f32(beta[channel]));
+}
+
+@compute @workgroup_size(THREADS)
+fn conv_block_bias(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let place = place_of(flat_group(group, groups) * THREADS + lane);
+    if place.begin >= place.end {
+        return;
+    }
+    let more = bias_at(place.channel);
+    for (var at = place.begin; at < place.end; at += TOGETHER) {
+        made[at] = stored(piece(given[at]) + more);
+    }
+}
+
+@compute @workgroup_size(THREADS)
+fn conv_block_normalise(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let place = place_of(flat_group(group, groups) * THREADS + lane);
+    if place.begin >= place.end {
+        return;
+    }
+    let middle = piece(mean[place.channel]);
+    let factor = gamma_at(place.channel) / sqrt(piece(variance[place.channel]) + piece(EPS));
+    let offset = beta_at(place.channel);
+    for (var at = place.begin; at < place.end; at += TOGETHER) {
+        var value = (piece(given[at]) - middle) * factor + offset;
+        if RELU {
+            value = max(value, piece());
+        }
+        made[at] = stored(value);
+    }
+}
+
+@compute @workgroup_size(THREADS)
+fn conv_block_relu(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let place = place_of(flat_group(group, groups) * THREADS + lane);
+    for (var at = place.begin; at < place.end; at += TOGETHER) {
+        made[at] = stored(max(piece(given[at]), piece()));
+    }
+}

@@ -1,0 +1,48 @@
+// Means of strips of a channel's elements, and sums of squares around them, where channels are not last: a workgroup for each strip,
+// which goes over it twice. A strip is short enough that the second time it comes from a cache. The definition is in
+// core/src/suite/workloads/conv_block.
+
+#import lib/launch
+#import lib/reduce
+
+@group(0) @binding(0) var<storage, read> given: array<stored>;
+@group(0) @binding(1) var<storage, read_write> parts: array<f32>;
+
+const PLANE_PIECES: u32 = PLANE / WIDTH;
+
+// A piece of a channel, whose planes are counted one behind the other.
+fn piece_of(channel: u32, at: u32) -> piece {
+    return piece(given[(at / PLANE_PIECES * CHANNELS + channel) * PLANE_PIECES + at % PLANE_PIECES]);
+}
+
+@compute @workgroup_size(ROW_THREADS)
+fn conv_block_planes(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let flat = flat_group(group, groups);
+    let channel = flat / PARTS;
+    let part = flat % PARTS;
+    if channel >= CHANNELS {
+        return;
+    }
+    let elements = min(STRIP, ROWS - part * STRIP);
+    let begin = part * (STRIP / WIDTH);
+    let end = begin + elements / WIDTH;
+    var sum = 0.0;
+    for (var at = begin + lane; at < end; at += ROW_THREADS) {
+        sum += piece_sum(piece_of(channel, at));
+    }
+    let mean = row_sum(lane, sum) / f32(elements);
+    var around = 0.0;
+    for (var at = begin + lane; at < end; at += ROW_THREADS) {
+        let far = piece_of(channel, at) - piece(mean);
+        around += piece_sum(far * far);
+    }
+    let total = row_sum(lane, around);
+    if lane == 0u {
+        parts[2u * part * CHANNELS + channel] = mean;
+        parts[(2u * part + 1u) * CHANNELS + channel] = total;
+    }
+}
