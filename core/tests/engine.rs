@@ -154,8 +154,8 @@ fn without_sensors_the_reference_kernel_tells_that_the_device_is_slow() {
 
 #[test]
 fn drift_hits_all_cases_alike() {
-    // The device grows slower by a fifth within the two seconds; equal cases measured one after the other would differ.
-    let world = World { pace: |now| 1.0 + 0.1 * now / 1e9, time: |i| 1e5 + (i % 5) as f64 * 9e3, ..World::default() };
+    // The device grows slower by two fifths within the two seconds; equal cases measured one after the other would differ.
+    let world = World { pace: |now| 1.0 + 0.2 * now / 1e9, time: |i| 1e5 + (i % 5) as f64 * 9e3, ..World::default() };
     let cases = ["attention/fwd/b1,h1,s5,d3/f32/flash", "attention/fwd/b1,h1,s5,d3/f32/manual"];
     let (_, run) = run_with(&Spec { precision: Some(1e-6), ..spec(&cases) }, Mode::Measure, world, |_| Flow::Continue);
     let ratio = median(&run.records[0]) / median(&run.records[1]);

@@ -1,6 +1,7 @@
 //! How a plan becomes records: the measuring loop and everything that it decides.
 
 mod batch;
+mod call;
 mod case_run;
 pub mod ceilings;
 pub mod check;

@@ -2,7 +2,7 @@
 
 use crate::record::roofline::{Analysis, Bound, analyse};
 use crate::record::stats::Summary;
-use crate::record::{Measured, Record, Relaunched, Run};
+use crate::record::{Measured, OneCall, Record, Relaunched, Run};
 use crate::report::executions::stage_times;
 use crate::suite::{Case, Role, Stage};
 use crate::units::{Bytes, Nanos, percent, three_digits};
@@ -53,13 +53,10 @@ pub fn components(record: &Record, run: &Run) -> Vec<Component> {
         })
     };
     let move_at = |bytes: u64, rate: Option<f64>| rate.map(|r| Nanos(bytes as f64 / r * 1e9));
-    let completion = measured
-        .timing
-        .as_ref()
-        .and_then(|t| t.slope.as_ref())
-        .map(|s| s.host_fixed)
-        .or(baseline.timer.completion.as_ref().map(|c| c.median))
-        .filter(|t| t.0 > 0.0);
+    let median = measured.timing.as_ref().map(|timing| timing.summary.median);
+    let done = measured.call.as_ref().and_then(OneCall::done);
+    // Of a call of one execution, what is not the execution.
+    let completion = done.zip(median).map(|(done, median)| done.median - median).filter(|t| t.0 > 0.0);
     parts.extend(once("submit and completion, once", completion, Bound::Launch));
     if let Some((read, written)) = sizes(record) {
         parts.extend(once("uploading the inputs, once", move_at(read.0, baseline.ceilings.upload), Bound::Transfer));

@@ -15,7 +15,7 @@ use self::plot::Palette;
 use crate::compare::Comparison;
 use crate::compare::tax::Tax;
 use crate::record::stats::Summary;
-use crate::record::{Baseline, Run};
+use crate::record::{Baseline, Run, completion_step};
 use crate::report;
 use crate::report::{Remark, Table, Tone};
 use crate::units::percent;
@@ -100,6 +100,7 @@ fn self_test(baseline: &Baseline) -> Markup {
     html! {
         @if let Some(completion) = &test.completion { dt { "completion" } dd { (spread(completion)) } }
         @if let Some(readback) = &test.readback { dt { "readback" } dd { (spread(readback)) } }
+        @if let Some(step) = completion_step(&test.waits) { dt { "waiting" } dd { (step.sentence()) } }
         @if let Some(cross) = &test.cross_check {
             dt { "cross-check" }
             dd { (cross.device) " on the device's clock, " (cross.host) " on the host's; may differ by " (cross.allowed) }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use async_trait::async_trait;
 
 use crate::device::{
-    BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, Launching,
+    Awaited, BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, Launching,
     MemoryStats, POISON, Prepared, Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
 use crate::record::CheckResult;
@@ -54,6 +54,8 @@ pub struct World {
     pub clock_rate: f64,
     /// The page is out of sight at a time.
     pub hidden: fn(f64) -> bool,
+    /// When it is known that a call is done, as a function of when it is: both since it began.
+    pub known: fn(f64) -> f64,
     /// What its kernels are written in.
     pub dialect: Dialect,
     /// Device memory in bytes.
@@ -73,6 +75,7 @@ impl Default for World {
             step: 1.0,
             clock_rate: 1.0,
             hidden: |_| false,
+            known: |done| done,
             dialect: Dialect::Wgsl,
             memory: u64::MAX,
             fault: Fault::None,
@@ -82,6 +85,8 @@ impl Default for World {
 
 /// Host time of a submission beside its kernels.
 pub const FIXED: f64 = 1000.0;
+/// Host time of bringing a few bytes to the host.
+pub const READ: f64 = 500.0;
 
 /// The scripted profiler.
 pub struct Mock {
@@ -388,6 +393,14 @@ impl Prepared for MockCase {
         let time = self.stamp(at) - stamp;
         self.now.set(at + FIXED / 2.0);
         Ok(Sample { time: Nanos(time), host: Nanos(self.now.get() - begun) })
+    }
+
+    async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError> {
+        let begun = self.now.get();
+        let host = self.measure(Batch::of(executions)).await?.host.0;
+        let known = (self.world.known)(host) + if until == Awaited::Result { READ } else { 0.0 };
+        self.now.set(begun + known);
+        Ok(Nanos(known))
     }
 
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {
