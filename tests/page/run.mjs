@@ -385,6 +385,37 @@ const tests = {
     assert.deepEqual(page.problems, []);
   },
 
+  async "explains that its program is blocked, or does not arrive"() {
+    for (const [spoil, said] of [
+      [async (context) => context.route("**/*.wasm", (route) => route.abort()), "The browser said"],
+      [async (context) => context.addInitScript(() => delete globalThis.WebAssembly), "blocks WebAssembly"],
+    ]) {
+      const context = await browser.newContext();
+      await spoil(context);
+      const page = await context.newPage();
+      await page.goto(server.address);
+      await page.getByText("The page's program did not start.").waitFor();
+      assert.match(await page.innerText("#notices"), new RegExp(said));
+      await page.screenshot({ path: join(artefacts, "dead.png") });
+      await context.close();
+    }
+  },
+
+  async "explains a browser that does not answer, and goes on when it does"() {
+    const page = await open("", () => {
+      const ask = GPU.prototype.requestAdapter;
+      GPU.prototype.requestAdapter = async function (...asked) {
+        await new Promise((answer) => (globalThis.answer = answer));
+        return ask.apply(this, asked);
+      };
+    });
+    await page.getByText("The browser does not answer.").waitFor();
+    await page.evaluate(() => globalThis.answer());
+    await enabledRun(page);
+    assert.equal(await page.getByText("The browser does not answer.").count(), 0);
+    assert.deepEqual(page.problems, []);
+  },
+
   async "explains a browser without an adapter"() {
     const page = await open("", () => {
       GPU.prototype.requestAdapter = async () => null;

@@ -44,6 +44,11 @@ struct App {
     was_hidden: Cell<bool>,
 }
 
+/// Milliseconds after which a browser that was asked for a device should have answered.
+const PATIENCE: i32 = 10_000;
+const MUTE: &str = "It was asked for a GPU and has said neither yes nor no; the page goes on as soon as it does. Its GPU \
+                    process may hang: close other tabs that use the GPU, restart the browser, or look at chrome://gpu.";
+
 /// Seconds that the self-test of the clocks takes, roughly.
 const SELF_TEST: f64 = 1.0;
 /// Seconds that it takes together with the ceilings.
@@ -82,7 +87,20 @@ pub async fn start(request: Request) {
         view.no_device("Without WebGPU a page cannot use the GPU.");
         return unavailable(why);
     }
-    let profiler = match parallax_shaders::open(Options::default()).await {
+    let opened = {
+        let answered = Rc::new(Cell::new(false));
+        let (mute, waits) = (view.clone(), answered.clone());
+        environment::after(PATIENCE, move || {
+            if !waits.get() {
+                mute.notice("mute", Tone::Warn, "The browser does not answer.", MUTE);
+            }
+        });
+        let opened = parallax_shaders::open(Options::default()).await;
+        answered.set(true);
+        view.clear_notice("mute");
+        opened
+    };
+    let profiler = match opened {
         Ok(profiler) => profiler,
         Err(why) => {
             let why = why.to_string();

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use parallax_core::record::Suite;
 
 use dom::id;
-pub use notices::{Tone, crashed};
+pub use notices::{Tone, alive, crashed};
 use results::Table;
 
 /// The page as seen.

@@ -189,7 +189,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "filter",
         about: "Keep cases that have these parts",
-        more: "Whole segments of the case, * standing for anything, as in attention*flash or f16/flash",
+        more: "Whole segments of the case, * standing for anything, as in attention*flash or f16/flash; a space is \"or\"",
         values: Values::Text("PATTERN"),
         repeatable: true,
         scope: Scope::Cases,
@@ -201,7 +201,7 @@ pub static SETTINGS: &[Setting] = &[
             unoffered: &[],
         }),
         set: |spec, value| {
-            spec.filter.push(value.to_owned());
+            spec.filter.extend(value.split_whitespace().map(str::to_owned));
             Ok(())
         },
         get: |spec| spec.filter.clone(),

@@ -238,6 +238,8 @@ mod tests {
         let back: Vec<(&str, String)> = pairs.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
         assert_eq!(spec.to_pairs(), back);
         assert_eq!(Spec::default().to_pairs(), []);
+        let together = Spec::from_pairs([("filter", " attention*flash  hash")]).expect("valid");
+        assert_eq!(together.filter, spec.filter, "a space is \"or\", wherever a filter is written");
     }
 
     #[test]

@@ -170,6 +170,11 @@ pub fn advice(record: &Record, run: &Run) -> Option<String> {
     }
     let analysis = measured.analysis.as_ref()?;
     let used = percent(analysis.utilisation);
+    if record.case.parse::<Case>().is_ok_and(|case| !case.problem.workload.probes.is_empty()) {
+        return Some(format!(
+            "it is one of the probes that find the ceilings: at this size it reaches {used} of the best of them"
+        ));
+    }
     Some(match analysis.bound {
         Bound::Launch => "it is hardly longer than launching nothing: do more in one launch, or fuse it with its \
                           neighbours"
@@ -273,6 +278,23 @@ mod tests {
         assert!((projection.utilisation.expect("both known") - 0.6).abs() < 1e-12);
         assert!((projection.share.expect("both known") - 0.4).abs() < 1e-12 && projection.occupancy.is_none());
         assert_eq!((parts[2].time, parts[2].utilisation), (Nanos(50.0), None));
+    }
+
+    #[test]
+    fn a_probe_is_not_told_to_become_another() {
+        const CASE: &str = "copy/fwd/n1000/f32/vec4";
+        let mut run = run("cuda", "X", &[(CASE, spread(12_000.0, 0.002, 40))]);
+        measured(&mut run, CASE).analysis = Some(Analysis {
+            intensity: 0.0,
+            floor: Nanos(6_000.0),
+            utilisation: 0.5,
+            peak_flops: None,
+            peak_bandwidth: Some(1e12),
+            peak_link: None,
+            bound: Bound::Memory,
+        });
+        let said = advice(&run.records[0], &run).expect("a figure");
+        assert!(said.contains("one of the probes") && said.contains("50"), "{said}");
     }
 
     #[test]
