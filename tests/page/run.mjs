@@ -284,6 +284,38 @@ const tests = {
     assert.deepEqual(page.problems, []);
   },
 
+  async "keeps what a reload interrupts, and earlier runs"() {
+    const page = await open(`${TINY}0`);
+    await enabledRun(page);
+    await page.click("#run");
+    await page.locator("tr[data-case]").first().waitFor({ timeout: RUN_TIMEOUT });
+    await page.reload();
+    await page.getByText("A run was not finished.").waitFor();
+    await pictures(page, "left");
+    await page.getByRole("button", { name: "Keep the run" }).click();
+    await page.locator("tr[data-case]").first().waitFor();
+    assert.match(await page.innerText("#summary"), /It ended early: the page was left/);
+    const { data } = await download(page, "#download-json");
+    assert.ok(data.records.length >= 1 && data.interrupted);
+    await page.goto(`${server.address}?case=${CASES[0]}&budget=1`);
+    await enabledRun(page);
+    assert.equal(await page.getByText("A run was not finished.").count(), 0);
+    await page.click("#run");
+    await finished(page);
+    await page.locator("#history li").nth(1).waitFor();
+    await page.getByRole("button", { name: "Show the run" }).last().click();
+    await page.getByText("The run of").waitFor();
+    await pictures(page, "recalled");
+    for (const left of [1, 0]) {
+      await page.getByRole("button", { name: "Delete the run" }).first().click();
+      await page.waitForFunction((n) => document.querySelectorAll("#history li").length === n, left);
+    }
+    await page.reload();
+    await enabledRun(page);
+    assert.equal(await page.locator("#history-section:visible").count(), 0);
+    assert.deepEqual(page.problems, []);
+  },
+
   async "goes on after a lost device"() {
     const page = await open(`${TINY}0`, () => {
       // A device destroyed by script counts as given up, not as lost: report another reason, as a driver reset would.

@@ -39,6 +39,16 @@ pub fn webgpu_missing() -> Option<&'static str> {
     }
 }
 
+/// Milliseconds since 1970 (UTC).
+pub fn milliseconds() -> f64 {
+    js_sys::Date::now()
+}
+
+/// Something with what the browser keeps for this tab alone; nothing, where it keeps nothing.
+pub fn of_this_tab<T>(f: impl FnOnce(&web_sys::Storage) -> Result<T, JsValue>) -> Option<T> {
+    f(&window().session_storage().ok()??).ok()
+}
+
 /// Do something later.
 pub fn after(milliseconds: i32, f: impl FnOnce() + 'static) {
     let f = Closure::once_into_js(f);

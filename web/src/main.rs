@@ -11,6 +11,7 @@ mod query;
 mod remarks;
 mod remote;
 mod share;
+mod shelf;
 mod view;
 mod words;
 

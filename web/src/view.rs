@@ -4,6 +4,7 @@
 mod controls;
 mod device;
 mod dom;
+mod history;
 mod notices;
 mod plan;
 mod results;
@@ -16,6 +17,7 @@ use std::rc::Rc;
 use parallax_core::record::Suite;
 
 use dom::id;
+pub use history::Wish;
 pub use notices::{Tone, alive, crashed};
 use results::Table;
 

@@ -65,18 +65,25 @@ impl View {
 
     /// The run ended.
     pub fn end(&self, run: &Run, seconds: f64) {
+        self.results(
+            run,
+            &match &run.interrupted {
+                Some(why) => format!("The run ended early after {}: {why}. ", rough(seconds)),
+                None => format!("Done in {}. ", rough(seconds)),
+            },
+        );
+    }
+
+    /// What a run amounts to, behind a sentence about it; its records are in the table.
+    pub fn results(&self, run: &Run, lead: &str) {
         self.clear_unfinished();
         self.set_running(false);
         set_title("Parallax");
         let summary = id("summary");
         empty(&summary);
-        let lead = match &run.interrupted {
-            Some(why) => format!("The run ended early after {}: {why}. ", rough(seconds)),
-            None => format!("Done in {}. ", rough(seconds)),
-        };
         let count = |verdict: &str| run.records.iter().filter(|r| r.verdict() == verdict).count();
         let good = make("span", "good", &format!("{} pass", count("pass")));
-        fill(&summary, [&make("span", "", &lead), &good]);
+        fill(&summary, [&make("span", "", lead), &good]);
         for (n, class, what) in [
             (count("FAIL"), "bad", "fail"),
             (count("ERROR"), "bad", "error"),
