@@ -274,9 +274,15 @@ const tests = {
   async "stops on request and keeps what it has"() {
     const page = await open(`${TINY}0`);
     await enabledRun(page);
-    await page.click("#run");
-    await page.click("#stop");
+    // By the keyboard alone: what has the focus is never taken away from under it.
+    const focused = () => page.evaluate(() => document.activeElement.id);
+    await page.focus("#run");
+    await page.keyboard.press("Enter");
+    await page.locator("#stop:visible").waitFor();
+    assert.equal(await focused(), "stop");
+    await page.keyboard.press("Enter");
     await finished(page);
+    assert.equal(await focused(), "run");
     assert.match(await page.innerText("#summary"), /ended early.*stopped by the user/);
     const { data } = await download(page, "#download-json");
     assert.equal(data.interrupted, "stopped by the user");

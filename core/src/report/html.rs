@@ -41,14 +41,16 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
                     h1 { (title) }
                     @if let Some(comparison) = comparison { p { (comparison.tally()) } }
                 }
-                section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
-                @if let Some(comparison) = comparison { (compared(comparison, palette)) }
-                @if let Some(tax) = tax { section { h2 { "Portability tax" } (table(&super::tax_table(tax))) } }
-                @if comparison.is_none() && tax.is_none() {
-                    @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
+                main {
+                    section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
+                    @if let Some(comparison) = comparison { (compared(comparison, palette)) }
+                    @if let Some(tax) = tax { section { h2 { "Portability tax" } (table(&super::tax_table(tax))) } }
+                    @if comparison.is_none() && tax.is_none() {
+                        @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
+                    }
+                    (devices(runs, palette))
+                    (samples(runs, palette))
                 }
-                (devices(runs, palette))
-                (samples(runs, palette))
                 footer { p.soft { "All samples are in the run files; this page can be made again from them." } }
             }
         }
