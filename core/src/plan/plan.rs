@@ -175,6 +175,11 @@ fn from_preset(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
                     cases.extend(of_problem(spec, caps, workload, form, shape, *dtype)?);
                 }
             }
+            let scaling = workload.scaling().filter(|_| spec.scaling == Some(true));
+            // In the type that the host computes with, too.
+            for shape in scaling.map(|(_, scaling)| scaling.shapes_in(caps.dialect)).unwrap_or_default() {
+                cases.extend(of_problem(spec, caps, workload, form, &shape, DType::F32)?);
+            }
         }
     }
     Ok(cases)
@@ -372,6 +377,21 @@ mod tests {
         let said = refused(&[("filter", "prefetch"), ("shape", "c3")]);
         assert!(said.contains("rows are no 3 batches"), "{said}");
         assert!(refused(&[("filter", "prefetch"), ("shape", "q3")]).contains("no case matches"));
+    }
+
+    #[test]
+    fn shapes_along_a_scaling_come_beside_the_preset_in_one_type() {
+        let of = |scaling: &str, caps: &Caps| -> Vec<String> {
+            let pairs = [("filter", "standard_scaler"), ("scaling", scaling)];
+            planned(&pairs, caps).cases.iter().map(|planned| planned.case.to_string()).collect()
+        };
+        let (without, with) = (of("off", &caps()), of("on", &caps()));
+        let more: Vec<&String> = with.iter().filter(|case| !without.contains(case)).collect();
+        assert!(without.iter().all(|case| with.contains(case)) && more.iter().all(|case| case.contains("/f32/")));
+        assert!(more.iter().any(|case| case.contains("/n10000,f64/")), "{more:?}");
+        assert!(more.iter().any(|case| case.contains("/n10000,f64,crossing/")), "{more:?}");
+        let host = Caps { dialect: Dialect::Cpu, dtypes: vec![DType::F32], ..caps() };
+        assert!(of("on", &host).iter().all(|case| !case.contains("crossing")), "the host has its data where it is");
     }
 
     #[test]

@@ -264,6 +264,18 @@ pub static SETTINGS: &[Setting] = &[
         get: |spec| spec.shape.clone(),
     },
     Setting {
+        name: "scaling",
+        about: "Beside the preset, the shapes that tell how times scale",
+        more: "Of workloads that have such a table; profile asks for them when left out",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Preset,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.scaling, switch("scaling", value).map(Some)),
+        get: |spec| spec.scaling.into_iter().flat_map(on_off).collect(),
+    },
+    Setting {
         name: "case",
         about: "Exactly this case, of any shape",
         more: "As workload/direction/shape/dtype/variant; `parallax list` shows some",

@@ -80,6 +80,9 @@ pub struct Spec {
     /// combination. Empty leaves them as they are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shape: Vec<String>,
+    /// Whether the shapes of workloads' scaling tables come beside those of the preset; the command's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<bool>,
     /// Exactly these cases, whatever the preset.
     pub case: Vec<String>,
     /// Seed of the inputs and of the order.
@@ -135,6 +138,7 @@ impl Default for Spec {
             dtype: Vec::new(),
             variant: Vec::new(),
             shape: Vec::new(),
+            scaling: None,
             case: Vec::new(),
             seed: 42,
             budget: 45.0,
@@ -226,6 +230,7 @@ mod tests {
             ("variant", "flash"),
             ("shape", "b2,b4xh8"),
             ("shape", "p0.5"),
+            ("scaling", "on"),
             ("case", "attention/fwd/b1,h1,s1,d1/f32/flash"),
             ("seed", "7"),
             ("inputs", "hard"),
@@ -256,6 +261,7 @@ mod tests {
             ("variant", "flush", "unknown variant `flush`: choose one of "),
             ("shape", "8x128", "shape: `8x128` is not a list of extents with their letters"),
             ("shape", "c8x", "with their letters"),
+            ("scaling", "yes", "choose one of on, off"),
             ("seed", "-1", "whole number"),
             ("inputs", "easy", "unknown inputs `easy`: choose one of seeded, hard"),
             ("budget", "0", "seconds above 0"),
