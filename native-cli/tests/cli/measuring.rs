@@ -38,7 +38,7 @@ fn a_profile_tells_how_times_scale_and_what_is_missing_in_the_table() {
     let dir = folder();
     for (args, parts) in [
         (
-            &["hash_embedding", "--target", "wgpu", "--filter", "r10000*owner"][..],
+            &["hash_embedding", "--target", "wgpu", "--filter", "r10000,*owner"][..],
             &["hash_embedding/fwd/f32 by rows, the host's code against the fastest variant", "times as fast", "owner"]
                 [..],
         ),
@@ -60,7 +60,8 @@ fn a_profile_tells_how_times_scale_and_what_is_missing_in_the_table() {
         }
     }
     // Both sides are in what programs read.
-    let args = ["profile", "hash_embedding", "--target", "wgpu", "--filter", "r10000*owner", "--budget", "1", "--json"];
+    let args =
+        ["profile", "hash_embedding", "--target", "wgpu", "--filter", "r10000,*owner", "--budget", "1", "--json"];
     let output = parallax(dir.path(), &[&args[..], &["--ceilings", "off"]].concat());
     let runs: Vec<parallax_core::record::Run> = serde_json::from_slice(&output.stdout).expect("a JSON array on stdout");
     assert_eq!(runs.iter().map(|run| run.target.as_str()).collect::<Vec<_>>(), ["wgpu", "cpu"]);
