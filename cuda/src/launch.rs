@@ -69,6 +69,8 @@ pub(crate) enum Ready {
     Fill(u32),
     /// A copy of all, or of a part.
     Copy(Option<CopyRange>),
+    /// A copy of all through memory that is allocated for it.
+    CopyThrough,
 }
 
 /// A kernel with its launch.
@@ -144,6 +146,7 @@ impl Step {
             Ready::Gemm(ref gemm, _) => count == gemm.buffers() && !given.iter().any(host),
             Ready::Fill(_) => count == 1 && !given.iter().any(host),
             Ready::Copy(part) => count == 2 && !given.iter().all(host) && ends(&given, part).is_some(),
+            Ready::CopyThrough => count == 2 && !given.iter().all(host) && ends(&given, None).is_some(),
         };
         if !fits {
             let label = &stage.label;
@@ -164,6 +167,7 @@ impl Step {
                 [_, true] => "cuMemcpyDtoHAsync",
                 _ => "cuMemcpyDtoDAsync",
             },
+            Ready::CopyThrough => "cuMemAllocAsync",
         }
     }
 
@@ -180,6 +184,7 @@ impl Step {
             Ready::Copy(part) => {
                 (SpanKind::Memcpy, Some(part.map_or(Bytes(self.given[0].range.bytes), |part| part.bytes)))
             }
+            Ready::CopyThrough => (SpanKind::Memcpy, Some(Bytes(self.given[0].range.bytes))),
         }
     }
 
@@ -199,6 +204,7 @@ impl Step {
                 let [from, to] = ends(given, *part).expect("looked at when it was made");
                 copy(from, to, stream).doing(doing)
             }
+            (Ready::CopyThrough, [from, to]) => copy_through(from.range, to.range, stream).doing(doing),
             _ => unreachable!("counted when it was made"),
         }
     }
@@ -284,6 +290,17 @@ fn copy(from: Range, to: Range, stream: &CudaStream) -> Result<(), DriverError> 
             _ => result::memcpy_dtod_async(to.pointer, from.pointer, bytes, stream),
         }
     }
+}
+
+/// The same through memory of the device's usual pool, which the stream allocates before it and frees behind it.
+fn copy_through(from: Range, to: Range, stream: &CudaStream) -> Result<(), DriverError> {
+    // SAFETY: the stream is alive, and all uses of the memory are on it.
+    let pointer = unsafe { result::malloc_async(stream.cu_stream(), from.bytes as usize) }?;
+    let room = Range { pointer, bytes: from.bytes, place: Place::Device };
+    let copied = copy(from, room, stream).and_then(|()| copy(room, to, stream));
+    // SAFETY: allocated above on the same stream, and freed once, behind its uses.
+    let freed = unsafe { result::free_async(pointer, stream.cu_stream()) };
+    copied.and(freed)
 }
 
 /// Fill a range with a word of 32 bits, in stream order. A range that ends within a word gets the word's lower half.

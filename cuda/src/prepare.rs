@@ -64,6 +64,7 @@ impl Cuda {
             (Work::Fill(word), ..) => Ok(Ready::Fill(*word)),
             (Work::Copy, ..) => Ok(Ready::Copy(None)),
             (Work::CopyRange(part), ..) => Ok(Ready::Copy(Some(*part))),
+            (Work::CopyThrough, ..) => Ok(Ready::CopyThrough),
             (Work::Collective(_), ..) => {
                 Err(BackendError::Unsupported(format!("{} needs several devices", stage.label)))
             }

@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use crate::device::{BackendError, Batch, MemoryStats, POISON, Prepared, Profiler, Span, SpanKind, Step, Trace, Track};
-use crate::measure::check::{Expected, check};
+use crate::measure::check::{Expected, check_and_keep};
+use crate::measure::repeat::Left;
 use crate::measure::runner::{Mode, Setting};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::stopping_criterion::Limits;
@@ -90,6 +91,8 @@ pub struct CaseRun<'p> {
     prepared: Box<dyn Prepared>,
     reference: Rc<Reference>,
     check: CheckResult,
+    /// What the execution left that was checked.
+    left: Left,
     phases: Phases,
     first_launch: Nanos,
     /// What its variant leaves open, as it was set.
@@ -123,7 +126,7 @@ impl<'p> CaseRun<'p> {
         phases.end("prepare", profiler.now());
         prepared.poison(POISON).await?;
         let first_launch = prepared.measure(Batch::of(1)).await?.host;
-        let check = check(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
+        let (check, left) = check_and_keep(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
         phases.end("check", profiler.now());
         if !check.passed {
             return Err(CaseEnd::Outcome(Outcome::Fail { check }));
@@ -136,6 +139,7 @@ impl<'p> CaseRun<'p> {
             prepared,
             reference,
             check,
+            left,
             phases,
             first_launch,
             settings,
@@ -294,7 +298,8 @@ impl<'p> CaseRun<'p> {
         self.prepared.poison(POISON).await?;
         self.prepared.measure(Batch::of(1)).await?;
         let problem = &self.case.problem;
-        let again = check(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
+        let (again, left) = check_and_keep(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
+        self.check.repeatable = Some(self.left.repeated_by(&left));
         self.phases.end("recheck", profiler.now());
         Ok((trace, again))
     }

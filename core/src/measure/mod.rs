@@ -8,6 +8,7 @@ pub mod check;
 mod meter;
 pub mod reference_kernel;
 pub mod remaining;
+pub mod repeat;
 pub mod runner;
 pub mod sampler;
 pub mod side_by_side;

@@ -48,7 +48,10 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
         Work::Kernel(kernel) => launchable(label, kernel, stage.args.len() as u32, caps),
         Work::Library(_) if caps.dialect == Dialect::Cuda => Ok(()),
         Work::Library(_) => Err(format!("not run: {label} calls the vendor's library, which this target cannot")),
-        Work::Copy => {
+        Work::CopyThrough if caps.dialect != Dialect::Cuda => {
+            Err(format!("not run: {label} allocates memory in the order of a queue, which this target cannot"))
+        }
+        Work::Copy | Work::CopyThrough => {
             let buffers = problem.buffers();
             let bytes = |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer).map(|b| b.bytes(problem.dtype));
             match &stage.args[..] {

@@ -48,6 +48,7 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
                     @if comparison.is_none() && tax.is_none() {
                         @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
                     }
+                    (scaling(runs))
                     (devices(runs, palette))
                     (samples(runs, palette))
                 }
@@ -139,6 +140,16 @@ fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup {
                     (ratios::ratios(comparison, i, palette))
                 }
             }
+        }
+    }
+}
+
+/// Times along the axes that workloads have a table for; no section where there is none.
+fn scaling(runs: &[(String, Run)]) -> Markup {
+    let tables = crate::compare::scaled(runs, None);
+    html! {
+        @if !tables.is_empty() {
+            section { h2 { "Scaling" } @for scaled in &tables { (table(&report::scaling_table(scaled))) } }
         }
     }
 }

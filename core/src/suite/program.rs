@@ -144,6 +144,9 @@ pub enum Work {
     Copy,
     /// Copies a part of its first argument to a part of its second, one of which lies in host memory.
     CopyRange(CopyRange),
+    /// Copies its first argument to its second, of the same length, through memory of the device that is allocated for it and freed
+    /// behind it, both in the order of the queue.
+    CopyThrough,
     /// Exchanges data between devices. No target carries this out yet; plans say so.
     Collective(Collective),
 }
@@ -279,6 +282,11 @@ impl Stage {
         Stage::new(label, Work::CopyRange(part)).args([(from, Access::Read), (to, Access::Write)])
     }
 
+    /// One buffer copied to another of the same length, through memory that is allocated each time.
+    pub fn copy_through(label: impl Into<Cow<'static, str>>, from: &'static str, to: &'static str) -> Stage {
+        Stage { work: Work::CopyThrough, ..Stage::copy(label, from, to) }
+    }
+
     /// An exchange between devices.
     pub fn collective(label: impl Into<Cow<'static, str>>, collective: Collective) -> Stage {
         Stage::new(label, Work::Collective(collective))
@@ -298,7 +306,7 @@ impl Stage {
             Work::Kernel(Kernel { entry, .. }) => entry,
             Work::Library(Library::Gemm(..)) => "cublaslt_matmul",
             Work::Fill(_) => "fill",
-            Work::Copy | Work::CopyRange(_) => "copy",
+            Work::Copy | Work::CopyRange(_) | Work::CopyThrough => "copy",
             Work::Collective(Collective::AllReduce) => "all_reduce",
             Work::Collective(Collective::AllGather) => "all_gather",
             Work::Collective(Collective::ReduceScatter) => "reduce_scatter",

@@ -30,6 +30,8 @@ pub enum Fault {
     WrongSetup,
     /// What an execution changes is not put back.
     NotRestored,
+    /// After the first submission, the lowest bit of an output is another.
+    Unsteady,
     /// The device is lost at this execution.
     LostAt(u64),
 }
@@ -112,6 +114,7 @@ pub fn exact() -> CheckResult {
         bound: 1.0,
         worst_ratio: 0.0,
         mismatch: None,
+        repeatable: None,
     }
 }
 
@@ -260,6 +263,7 @@ impl Profiler for Mock {
             poison: Some(POISON),
             word: POISON,
             since_restored: 0,
+            submissions: 0,
         }))
     }
 }
@@ -307,6 +311,8 @@ struct MockCase {
     word: u32,
     /// Executions since what they change was put back.
     since_restored: u32,
+    /// Batches that were measured.
+    submissions: u64,
 }
 
 impl Drop for MockCase {
@@ -379,6 +385,7 @@ impl Prepared for MockCase {
 
     async fn measure(&mut self, Batch { lead, repeats }: Batch) -> Result<Sample, BackendError> {
         self.poison = None;
+        self.submissions += 1;
         self.restore();
         self.since_restored += lead + repeats;
         let begun = self.now.get();
@@ -439,6 +446,7 @@ impl Prepared for MockCase {
             (Role::Output { .. }, None) if self.world.fault == Fault::UnwrittenElement => {
                 word(&mut all[..size], self.word);
             }
+            (Role::Output { .. }, None) if self.world.fault == Fault::Unsteady && self.submissions > 1 => all[0] ^= 1,
             (Role::InOut { .. }, Some(_)) => self.inputs.write(buffer, 0, &mut all),
             (Role::InOut { .. }, None) => {
                 // An execution that builds on the one before shows in the result.

@@ -33,7 +33,7 @@ pub fn workload() -> Workload {
         about: "depthwise 2-D convolution",
         axes: const {
             &[
-                Axis::extent("n", "images"),
+                Axis::extent("n", "images").items(),
                 Axis::extent("c", "channels"),
                 Axis::extent("h", "height"),
                 Axis::same_as("w", "width", "h"),

@@ -35,7 +35,7 @@ pub fn workload() -> Workload {
         about: "depthwise 3-D convolution",
         axes: const {
             &[
-                Axis::extent("n", "examples"),
+                Axis::extent("n", "examples").items(),
                 Axis::extent("c", "channels"),
                 Axis::extent("d", "depth"),
                 Axis::same_as("h", "height", "d"),
