@@ -13,6 +13,7 @@ use parallax_core::units::Bytes;
 
 use crate::cluster;
 use crate::cublaslt::Gemm;
+use crate::cudnn::{self, Memory};
 use crate::errors::Context;
 use crate::occupancy::{Multiprocessors, occupancy};
 
@@ -65,6 +66,8 @@ pub(crate) enum Ready {
     Kernel(Rc<Function>),
     /// A product by the library, with the address of its workspace.
     Gemm(Rc<Gemm>, sys::CUdeviceptr),
+    /// A convolution by the library, which has a workspace of its own.
+    Conv(Rc<cudnn::Planned>),
     /// A fill with a word.
     Fill(u32),
     /// A copy of all, or of a part.
@@ -144,6 +147,7 @@ impl Step {
             // The device reaches pinned memory by itself, as if it were its own.
             Ready::Kernel(_) => count <= MOST_BUFFERS && given.iter().all(|one| one.range.place != Place::HostPageable),
             Ready::Gemm(ref gemm, _) => count == gemm.buffers() && !given.iter().any(host),
+            Ready::Conv(ref planned) => count == planned.buffers() && !given.iter().any(host),
             Ready::Fill(_) => count == 1 && !given.iter().any(host),
             Ready::Copy(part) => count == 2 && !given.iter().all(host) && ends(&given, part).is_some(),
             Ready::CopyThrough => count == 2 && !given.iter().all(host) && ends(&given, None).is_some(),
@@ -161,6 +165,7 @@ impl Step {
             Ready::Kernel(function) if function.in_clusters() => "cuLaunchKernelEx",
             Ready::Kernel(_) => "cuLaunchKernel",
             Ready::Gemm(..) => "cublasLtMatmul",
+            Ready::Conv(planned) => planned.call(),
             Ready::Fill(_) => "cuMemsetD32Async",
             Ready::Copy(_) => match [0, 1].map(|end| self.given[end].range.place.is_host()) {
                 [true, _] => "cuMemcpyHtoDAsync",
@@ -179,7 +184,7 @@ impl Step {
     /// What its span on the device is, and the bytes that it moves where that is all it does.
     pub(crate) fn kind(&self) -> (SpanKind, Option<Bytes>) {
         match self.work {
-            Ready::Kernel(_) | Ready::Gemm(..) => (SpanKind::Kernel, None),
+            Ready::Kernel(_) | Ready::Gemm(..) | Ready::Conv(_) => (SpanKind::Kernel, None),
             Ready::Fill(_) => (SpanKind::Memset, Some(Bytes(self.given[0].range.bytes))),
             Ready::Copy(part) => {
                 (SpanKind::Memcpy, Some(part.map_or(Bytes(self.given[0].range.bytes), |part| part.bytes)))
@@ -198,6 +203,12 @@ impl Step {
                 // SAFETY: the case owns plan, buffers and workspace, and waits for the stream before it drops them; the
                 // workload vouches that the buffers hold the matrices.
                 unsafe { gemm.launch([a, b, c].map(|one| one.range.pointer), bias, *workspace, stream.cu_stream()) }
+            }
+            (Ready::Conv(planned), [a, b, c, bias @ ..]) => {
+                let operands = [a, b, c].map(|one| one.range.pointer);
+                let memory = Memory { operands, bias: bias.first().map(|one| one.range.pointer) };
+                // SAFETY: as for products; the plan has its workspace.
+                unsafe { planned.launch(memory, stream.cu_stream()) }
             }
             (Ready::Fill(word), [to]) => fill(to.range, *word, stream).doing(doing),
             (Ready::Copy(part), given) => {

@@ -116,7 +116,7 @@ impl<'p> CaseRun<'p> {
         let case = planned.runs();
         let caps = &profiler.device().caps;
         let settings = settings(planned, caps);
-        let planned_memory = Bytes(planned.memory(caps).0 * u64::from(sets));
+        let planned_memory = planned.memory_of(sets, caps);
         let reference = references.of(planned, spec.seed, profiler).await;
         let mut phases = Phases::begin(profiler.now());
         let mut prepared = profiler.prepare(&case, &reference.inputs, sets).await?;

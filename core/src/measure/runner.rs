@@ -255,8 +255,8 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         let mut held = 0;
         while let Some(planned) = queue.last().copied() {
             let case = planned.name();
-            let one = planned.memory(&profiler.device().caps).0;
-            let sets = match sets(one, self.spec.cache, setting, profiler.device().caps.dialect) {
+            let caps = &profiler.device().caps;
+            let sets = match sets(planned.memory(caps).0, self.spec.cache, setting, caps.dialect) {
                 Ok(sets) => sets,
                 Err(reason) => {
                     queue.pop();
@@ -265,7 +265,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                     continue;
                 }
             };
-            let bytes = one * u64::from(sets);
+            let bytes = planned.memory_of(sets, caps).0;
             if !case_runs.is_empty() && (case_runs.len() >= GROUP || held + bytes > setting.room) {
                 break;
             }

@@ -31,9 +31,10 @@ pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Resul
     program.stages.iter().try_for_each(|stage| carried_out(problem, stage, caps))
 }
 
-/// Whether the device holds one set of a program's buffers; of the whole program, for what a set-up computes stays.
+/// Whether the device holds one set of a program's buffers, and what a vendor's library may take beside them; of the whole
+/// program, for what a set-up computes stays.
 pub fn within_memory(problem: &Problem, whole: &Program, caps: &Caps) -> Result<(), String> {
-    let needed = whole.memory(problem, caps.dialect);
+    let needed = Bytes(whole.memory(problem, caps.dialect).0.saturating_add(whole.workspace().0));
     match caps.memory.filter(|memory| needed.0 > memory.0 / 10 * 9) {
         Some(memory) => Err(format!("not run: buffers need {needed}, the device has {memory}")),
         None => Ok(()),

@@ -68,6 +68,12 @@ impl Planned {
             None => case.problem.bytes(|_| true),
         }
     }
+
+    /// The device memory that so many sets of its buffers take, and a vendor's library beside them.
+    pub fn memory_of(&self, sets: u32, caps: &Caps) -> Bytes {
+        let workspace = self.runs().whole(caps).map_or(0, |(program, _)| program.workspace().0);
+        Bytes(self.memory(caps).0.saturating_mul(sets.into()).saturating_add(workspace))
+    }
 }
 
 /// A case that will not run.

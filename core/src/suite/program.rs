@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Access, DType, Epilogue, Product, TensorMap};
+use super::{Access, DType, Library, TensorMap};
 use crate::units::{Bytes, Flops};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,15 @@ impl Program {
     /// Whether a stage touches this buffer.
     pub fn uses(&self, buffer: &str) -> bool {
         self.stages.iter().flat_map(|stage| &stage.args).any(|arg| arg.buffer == buffer)
+    }
+
+    /// Device memory that the calls into the vendor's library may take beside the buffers, one after the other.
+    pub fn workspace(&self) -> Bytes {
+        let most = |stage: &Stage| match stage.work {
+            Work::Library(library) => library.most_workspace(),
+            _ => Bytes(0),
+        };
+        self.stages.iter().map(most).max().unwrap_or(Bytes(0))
     }
 
     /// The kernels among the stages.
@@ -219,14 +228,6 @@ impl Default for CudaLaunch {
     }
 }
 
-/// A call into a vendor's library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Library {
-    /// cuBLASLt: a product in the case's element type, accumulated in f32. Arguments: A, B, C, and the numbers of the columns
-    /// where the epilogue adds such.
-    Gemm(Product, Epilogue),
-}
-
 /// A part of one buffer, and of another. Multiples of four, as WebGPU copies nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyRange {
@@ -304,7 +305,7 @@ impl Stage {
     pub fn entry(&self) -> &'static str {
         match self.work {
             Work::Kernel(Kernel { entry, .. }) => entry,
-            Work::Library(Library::Gemm(..)) => "cublaslt_matmul",
+            Work::Library(library) => library.name(),
             Work::Fill(_) => "fill",
             Work::Copy | Work::CopyRange(_) | Work::CopyThrough => "copy",
             Work::Collective(Collective::AllReduce) => "all_reduce",

@@ -9,13 +9,13 @@
 use super::super::linear::backward::by_element;
 use super::super::linear::stages::most_parts;
 use super::Shapes;
-use super::backward_stages::{Backward, most_parts_of_weights};
+use super::backward_stages::{Backward, By, most_parts_of_weights};
 use super::forward::of_terms;
 use crate::suite::conv::Conv;
 use crate::suite::hard::{any, exact, one, wide, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate, Reference,
-    Tolerance, Variant, normal,
+    BufferSpec, Caps, Choice, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate, Reference,
+    Tolerance, Variant, by_cudnn, normal,
 };
 use rayon::prelude::*;
 
@@ -31,7 +31,7 @@ const DW: usize = 1;
 
 /// The form, for shapes of either number of dimensions.
 pub(in super::super) fn form(shapes: Shapes) -> Form {
-    Form {
+    let mut form = Form {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some(shapes.headline),
@@ -62,11 +62,17 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
                 implicit_gemm,
             ),
         ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &["implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
-    }
+    };
+    form.variants.extend(by_cudnn(
+        |p, caps| backward(p, caps).program(By::Library(Choice::Heuristic)),
+        |p, caps| backward(p, caps).program(By::Library(Choice::Timed)),
+    ));
+    form
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -240,9 +246,9 @@ fn backward<'a>(p: &Problem, caps: &'a Caps) -> Backward<'a> {
 }
 
 fn direct(p: &Problem, caps: &Caps) -> Program {
-    backward(p, caps).program(false)
+    backward(p, caps).program(By::Elements)
 }
 
 fn implicit_gemm(p: &Problem, caps: &Caps) -> Program {
-    backward(p, caps).program(true)
+    backward(p, caps).program(By::Tiles)
 }

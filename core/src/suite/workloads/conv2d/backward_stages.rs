@@ -1,10 +1,12 @@
 //! The stages of convolutions' backward pass.
 
-use super::super::linear::stages::{By, Stages, most_parts};
+use super::super::linear::stages::{self, Stages, most_parts};
 use super::stages::{DEPTH, Gather, Tile};
 use crate::suite::Access::{Read, Write};
 use crate::suite::conv::Conv;
-use crate::suite::{Caps, Cost, DType, Elem, Program, Stage, by_pieces, spread, sum_of_parts, width};
+use crate::suite::{
+    Caps, Choice, ConvPass, Convolution, Cost, DType, Elem, Program, Stage, by_pieces, spread, sum_of_parts, width,
+};
 
 /// The backward pass of a convolution on a device.
 #[derive(Clone, Copy)]
@@ -14,6 +16,17 @@ pub(super) struct Backward<'a> {
     pub(super) caps: &'a Caps,
     pub(super) bias: bool,
     pub(super) relu: bool,
+}
+
+/// What makes the gradients of the image and of the kernels.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum By {
+    /// A thread for each element.
+    Elements,
+    /// Tiles in workgroup memory.
+    Tiles,
+    /// The vendor's library (CUDA).
+    Library(Choice),
 }
 
 /// Threads of a workgroup.
@@ -32,8 +45,8 @@ pub(super) fn most_parts_of_weights(conv: &Conv) -> u64 {
 }
 
 impl Backward<'_> {
-    /// By tiles, or one element a thread.
-    pub(super) fn program(&self, tiles: bool) -> Program {
+    /// Both gradients one way or another; the rest is the same stages.
+    pub(super) fn program(&self, by: By) -> Program {
         let g = if self.relu { "gated" } else { "dout" };
         let mut stages = Vec::new();
         if self.relu {
@@ -41,19 +54,28 @@ impl Backward<'_> {
         }
         let back = Gather { conv: self.conv, back: true, bias: false, relu: false };
         let [x, w, out] = self.bytes();
-        let input = match tiles {
-            true => back.implicit(self.caps, [g, "w", "dx"]),
-            false => back.direct([g, "w", "dx"]),
+        let input = match by {
+            By::Elements => back.direct([g, "w", "dx"]),
+            By::Tiles => back.implicit(self.caps, [g, "w", "dx"]),
+            By::Library(choice) => self.library(ConvPass::Image, choice, ["w", g, "dx"]),
         };
         stages.push(input.called("dx").costing(Cost::new(self.conv.flops(), w + out, x)));
-        match tiles {
-            true => stages.extend(self.weights(g)),
-            false => stages.push(self.weights_directly(g)),
+        match by {
+            By::Elements => stages.push(self.weights_directly(g)),
+            By::Tiles => stages.extend(self.weights(g)),
+            By::Library(choice) => {
+                let weights = self.library(ConvPass::Kernels, choice, ["x", g, "dw"]);
+                stages.push(weights.called("dw").costing(Cost::new(self.conv.flops(), x + out, w)));
+            }
         }
         if self.bias {
             stages.extend(self.bias(g));
         }
         Program { stages }
+    }
+
+    fn library(&self, pass: ConvPass, choice: Choice, buffers: [&'static str; 3]) -> Stage {
+        Convolution { conv: self.conv, pass, choice }.stage(buffers)
     }
 
     /// Bytes of the input, of the kernels and of the result.
@@ -114,7 +136,7 @@ impl Backward<'_> {
     fn bias(&self, g: &'static str) -> [Stage; 2] {
         let (channels, positions) = (self.conv.channels[1], self.conv.pixels()[1]);
         if self.conv.last {
-            let stages = Stages { dtype: self.dtype, caps: self.caps, by: By::Tiles };
+            let stages = Stages { dtype: self.dtype, caps: self.caps, by: stages::By::Tiles };
             return stages.columns([positions, channels], [g, "sums", "dbias"]);
         }
         let wanted = self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / channels;

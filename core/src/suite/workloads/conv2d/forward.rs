@@ -6,8 +6,8 @@ use super::winograd::Squares;
 use crate::suite::conv::Conv;
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Product, Program, Rate,
-    Reference, Tolerance, Variant, dense, normal,
+    BufferSpec, Caps, Choice, ConvPass, Convolution, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs,
+    Problem, Product, Program, Rate, Reference, Tolerance, Variant, by_cudnn, dense, normal,
 };
 use rayon::prelude::*;
 
@@ -17,7 +17,7 @@ const BIAS: usize = 2;
 
 /// The form, for shapes of either number of dimensions.
 pub(in super::super) fn form(shapes: Shapes) -> Form {
-    Form {
+    let mut form = Form {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some(shapes.headline),
@@ -58,11 +58,14 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
             )
             .available(|p, _| Squares::of(p).map(|_| ())),
         ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &["mma", "implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
-    }
+    };
+    form.variants.extend(by_cudnn(|p, _| vendor(p, Choice::Heuristic), |p, _| vendor(p, Choice::Timed)));
+    form
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -218,6 +221,12 @@ fn implicit_gemm(p: &Problem, caps: &Caps) -> Program {
 
 fn mma(p: &Problem, _caps: &Caps) -> Program {
     gather(p).mma(["x", "w", "out"]).costing(cost(p)).into()
+}
+
+fn vendor(p: &Problem, choice: Choice) -> Program {
+    let Gather { conv, bias, relu, .. } = gather(p);
+    let call = Convolution { conv, pass: ConvPass::Forward { bias, relu }, choice };
+    call.stage(["x", "w", "out"]).costing(cost(p)).into()
 }
 
 /// Called only where it is available.
