@@ -64,6 +64,9 @@
 //!   ([`suite::Caps::tuning`]), from the file of the device's class ([`plan::tuning_for`]).
 //! - **reference kernel**: pure arithmetic between rounds; its time tells how fast a device is whose clocks cannot be read.
 //! - **items**: what an execution is done to, where a workload counts such: samples, images ([`suite::Axis::items()`]).
+//! - **scaling**: an axis along which a workload's times are told as a table, the host against a device or one variant against
+//!   another, and from where on the second side pays ([`suite::Scaling`]).
+//! - **repeatable**: whether the last execution of a case left the bits of the first, or how far off ([`record::Repeatable`]).
 //! - **record**: what is known after a case; skipped and failed cases are records too ([`record`]).
 //! - **run**: device, environment and records: one JSON file, whose JSON Schema is generated from the types.
 //!

@@ -6,7 +6,7 @@ use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Spec, plan};
 use parallax_core::record::roofline::Ceilings;
-use parallax_core::record::{Event, Method, Outcome, Record, Refusal, Run, StopReason, Suite};
+use parallax_core::record::{Event, Method, Outcome, Record, Refusal, Repeatable, Run, StopReason, Suite};
 use parallax_core::suite::{Caps, Dialect};
 use parallax_core::testing::mock::{Fault, Mock, World, caps};
 
@@ -69,7 +69,9 @@ fn right_cases_get_figures_checks_and_a_trace() {
         assert!(near(slope.host_fixed.0, parallax_core::testing::mock::FIXED, 0.1), "{slope:?}");
         assert_eq!(measured.trace.as_ref().map(|t| t.spans.len()), Some(4), "three spans in an iteration");
         let phases: Vec<&str> = measured.phases.iter().map(|p| p.name.as_str()).collect();
-        assert_eq!(phases, ["prepare", "check", "trace", "recheck"]);
+        let batch: &[&str] = if record.items.is_some() { &["loading", "transfer"] } else { &[] };
+        assert_eq!(phases, [&["prepare", "check"], batch, &["trace", "recheck"]].concat());
+        assert_eq!(measured.check.repeatable, Some(Repeatable::Bitwise));
         assert_eq!(measured.compiled.steps.last().map(|s| s.name.as_str()), Some("first launch"));
     }
     let baseline = run.baseline.expect("tested");
@@ -85,6 +87,17 @@ fn verifying_takes_no_time() {
     let (ended, run) = run_with(&spec(&CASES), Mode::Verify, World::default(), |_| Flow::Continue);
     assert_eq!((ended, run.baseline), (RunEnd::Complete, None));
     assert!(run.records.iter().all(|r| r.verdict() == "pass" && r.timing().is_none()));
+}
+
+#[test]
+fn what_the_last_execution_left_is_held_against_the_first() {
+    let one = &CASES[..1];
+    let run = run(one, World { fault: Fault::Unsteady, ..World::default() });
+    let repeatable = run.records[0].measured().expect("right all the same").check.repeatable;
+    let Some(Repeatable::Differs(difference)) = repeatable else { panic!("{repeatable:?}") };
+    assert!(difference.by > 0.0 && difference.by < 1e-6 && difference.of_bound < 1.0, "{difference:?}");
+    let (_, verified) = run_with(&spec(one), Mode::Verify, World::default(), |_| Flow::Continue);
+    assert_eq!(verified.records[0].measured().expect("right").check.repeatable, None, "there was one execution");
 }
 
 #[test]
@@ -154,8 +167,8 @@ fn without_sensors_the_reference_kernel_tells_that_the_device_is_slow() {
 
 #[test]
 fn drift_hits_all_cases_alike() {
-    // The device grows slower by a fifth within the two seconds; equal cases measured one after the other would differ.
-    let world = World { pace: |now| 1.0 + 0.1 * now / 1e9, time: |i| 1e5 + (i % 5) as f64 * 9e3, ..World::default() };
+    // The device grows slower by two fifths within the two seconds; equal cases measured one after the other would differ.
+    let world = World { pace: |now| 1.0 + 0.2 * now / 1e9, time: |i| 1e5 + (i % 5) as f64 * 9e3, ..World::default() };
     let cases = ["attention/fwd/b1,h1,s5,d3/f32/flash", "attention/fwd/b1,h1,s5,d3/f32/manual"];
     let (_, run) = run_with(&Spec { precision: Some(1e-6), ..spec(&cases) }, Mode::Measure, world, |_| Flow::Continue);
     let ratio = median(&run.records[0]) / median(&run.records[1]);

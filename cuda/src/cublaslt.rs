@@ -16,10 +16,10 @@ use cudarc::cublaslt::sys::{
 };
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use parallax_core::device::BackendError;
-use parallax_core::suite::{DType, Epilogue, Product, Stored};
+use parallax_core::suite::{DType, Epilogue, PRODUCT_WORKSPACE, Product, Stored};
 
-/// Device memory that the library may use while it multiplies, in bytes: what NVIDIA recommends for Hopper.
-pub(crate) const WORKSPACE: u64 = 32 << 20;
+/// Device memory that the library may use while it multiplies, in bytes.
+pub(crate) const WORKSPACE: u64 = PRODUCT_WORKSPACE.0;
 
 /// The library, set up for the device at hand at the first use.
 #[derive(Default)]

@@ -20,8 +20,14 @@ use libloading::Library;
 use crate::libraries;
 use crate::libraries::Wanted;
 
-pub(crate) const WANTED: Wanted =
-    Wanted { stem: "cupti", windows: &[], variable: None, toolkit: Some("extras/CUPTI/lib64"), wheel: "cuda_cupti" };
+pub(crate) const WANTED: Wanted = Wanted {
+    stem: "cupti",
+    versions: libraries::OF_TOOLKIT,
+    windows: &[],
+    variable: None,
+    toolkit: Some("extras/CUPTI/lib64"),
+    wheel: "cuda_cupti",
+};
 
 /// What is recorded: kernels without serialising them, copies, fills, and calls that may have launched them. Libraries
 /// launch through the runtime, our own kernels through the driver.

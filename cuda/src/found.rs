@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::libraries::{self, Wanted};
 use crate::nvrtc::NvrtcError;
-use crate::{cublaslt, cupti, nvrtc};
+use crate::{cublaslt, cudnn, cupti, nvrtc};
 
 /// One of NVIDIA's libraries.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,10 +38,17 @@ pub fn libraries() -> Vec<Library> {
         },
         Library {
             name: "cuBLASLt",
-            serves: "variants `vendor` are skipped",
+            serves: "variants `vendor` of products are skipped",
             package: "nvidia-cublas",
             needed: false,
             found: load(&cublaslt::WANTED),
+        },
+        Library {
+            name: "cuDNN",
+            serves: "variants `vendor` and `vendor_tuned` of convolutions are skipped",
+            package: "nvidia-cudnn-cu13",
+            needed: false,
+            found: load(&cudnn::WANTED),
         },
         Library {
             name: "CUPTI",

@@ -13,6 +13,7 @@ use parallax_core::units::Bytes;
 
 use crate::cluster;
 use crate::cublaslt::Gemm;
+use crate::cudnn::{self, Memory};
 use crate::errors::Context;
 use crate::occupancy::{Multiprocessors, occupancy};
 
@@ -65,10 +66,14 @@ pub(crate) enum Ready {
     Kernel(Rc<Function>),
     /// A product by the library, with the address of its workspace.
     Gemm(Rc<Gemm>, sys::CUdeviceptr),
+    /// A convolution by the library, which has a workspace of its own.
+    Conv(Rc<cudnn::Planned>),
     /// A fill with a word.
     Fill(u32),
     /// A copy of all, or of a part.
     Copy(Option<CopyRange>),
+    /// A copy of all through memory that is allocated for it.
+    CopyThrough,
 }
 
 /// A kernel with its launch.
@@ -142,8 +147,10 @@ impl Step {
             // The device reaches pinned memory by itself, as if it were its own.
             Ready::Kernel(_) => count <= MOST_BUFFERS && given.iter().all(|one| one.range.place != Place::HostPageable),
             Ready::Gemm(ref gemm, _) => count == gemm.buffers() && !given.iter().any(host),
+            Ready::Conv(ref planned) => count == planned.buffers() && !given.iter().any(host),
             Ready::Fill(_) => count == 1 && !given.iter().any(host),
             Ready::Copy(part) => count == 2 && !given.iter().all(host) && ends(&given, part).is_some(),
+            Ready::CopyThrough => count == 2 && !given.iter().all(host) && ends(&given, None).is_some(),
         };
         if !fits {
             let label = &stage.label;
@@ -158,12 +165,14 @@ impl Step {
             Ready::Kernel(function) if function.in_clusters() => "cuLaunchKernelEx",
             Ready::Kernel(_) => "cuLaunchKernel",
             Ready::Gemm(..) => "cublasLtMatmul",
+            Ready::Conv(planned) => planned.call(),
             Ready::Fill(_) => "cuMemsetD32Async",
             Ready::Copy(_) => match [0, 1].map(|end| self.given[end].range.place.is_host()) {
                 [true, _] => "cuMemcpyHtoDAsync",
                 [_, true] => "cuMemcpyDtoHAsync",
                 _ => "cuMemcpyDtoDAsync",
             },
+            Ready::CopyThrough => "cuMemAllocAsync",
         }
     }
 
@@ -175,11 +184,12 @@ impl Step {
     /// What its span on the device is, and the bytes that it moves where that is all it does.
     pub(crate) fn kind(&self) -> (SpanKind, Option<Bytes>) {
         match self.work {
-            Ready::Kernel(_) | Ready::Gemm(..) => (SpanKind::Kernel, None),
+            Ready::Kernel(_) | Ready::Gemm(..) | Ready::Conv(_) => (SpanKind::Kernel, None),
             Ready::Fill(_) => (SpanKind::Memset, Some(Bytes(self.given[0].range.bytes))),
             Ready::Copy(part) => {
                 (SpanKind::Memcpy, Some(part.map_or(Bytes(self.given[0].range.bytes), |part| part.bytes)))
             }
+            Ready::CopyThrough => (SpanKind::Memcpy, Some(Bytes(self.given[0].range.bytes))),
         }
     }
 
@@ -194,11 +204,18 @@ impl Step {
                 // workload vouches that the buffers hold the matrices.
                 unsafe { gemm.launch([a, b, c].map(|one| one.range.pointer), bias, *workspace, stream.cu_stream()) }
             }
+            (Ready::Conv(planned), [a, b, c, bias @ ..]) => {
+                let operands = [a, b, c].map(|one| one.range.pointer);
+                let memory = Memory { operands, bias: bias.first().map(|one| one.range.pointer) };
+                // SAFETY: as for products; the plan has its workspace.
+                unsafe { planned.launch(memory, stream.cu_stream()) }
+            }
             (Ready::Fill(word), [to]) => fill(to.range, *word, stream).doing(doing),
             (Ready::Copy(part), given) => {
                 let [from, to] = ends(given, *part).expect("looked at when it was made");
                 copy(from, to, stream).doing(doing)
             }
+            (Ready::CopyThrough, [from, to]) => copy_through(from.range, to.range, stream).doing(doing),
             _ => unreachable!("counted when it was made"),
         }
     }
@@ -284,6 +301,17 @@ fn copy(from: Range, to: Range, stream: &CudaStream) -> Result<(), DriverError> 
             _ => result::memcpy_dtod_async(to.pointer, from.pointer, bytes, stream),
         }
     }
+}
+
+/// The same through memory of the device's usual pool, which the stream allocates before it and frees behind it.
+fn copy_through(from: Range, to: Range, stream: &CudaStream) -> Result<(), DriverError> {
+    // SAFETY: the stream is alive, and all uses of the memory are on it.
+    let pointer = unsafe { result::malloc_async(stream.cu_stream(), from.bytes as usize) }?;
+    let room = Range { pointer, bytes: from.bytes, place: Place::Device };
+    let copied = copy(from, room, stream).and_then(|()| copy(room, to, stream));
+    // SAFETY: allocated above on the same stream, and freed once, behind its uses.
+    let freed = unsafe { result::free_async(pointer, stream.cu_stream()) };
+    copied.and(freed)
 }
 
 /// Fill a range with a word of 32 bits, in stream order. A range that ends within a word gets the word's lower half.

@@ -19,7 +19,7 @@
 //!   capability 9.0), `graph` (many launches as one), `streams` (several of them, and what waits for what), `prepared` (measuring),
 //!   `trace`, and `transfer`.
 //! * [`found`]: which of NVIDIA's libraries are here, and where the others were looked for.
-//! * `libraries`: where NVIDIA's libraries are found; `cublaslt` and `cupti` speak to two that may be missing.
+//! * `libraries`: where NVIDIA's libraries are found; `cublaslt`, `cudnn` and `cupti` speak to three that may be missing.
 
 #[cfg(target_arch = "wasm32")]
 compile_error!("parallax-cuda is native only; the page uses parallax-shaders");
@@ -27,6 +27,7 @@ compile_error!("parallax-cuda is native only; the page uses parallax-shaders");
 mod cluster;
 pub mod compile;
 mod cublaslt;
+mod cudnn;
 mod cupti;
 pub mod device;
 mod errors;

@@ -16,6 +16,8 @@ use std::sync::OnceLock;
 pub(crate) struct Wanted {
     /// Its name without prefix and suffix: `nvrtc` is `libnvrtc.so`.
     pub(crate) stem: &'static str,
+    /// What may follow its name on the loader's path elsewhere: nothing, or a major version.
+    pub(crate) versions: &'static [&'static str],
     /// Names that the loader may know on Windows, where they carry a version.
     pub(crate) windows: &'static [&'static str],
     /// Environment variable that names its folder.
@@ -25,6 +27,9 @@ pub(crate) struct Wanted {
     /// Folder of its Python wheel below `nvidia`.
     pub(crate) wheel: &'static str,
 }
+
+/// The versions of the toolkit's own libraries.
+pub(crate) const OF_TOOLKIT: &[&str] = &["", ".13", ".12"];
 
 /// Try `load` on each place until it succeeds. It gets a file, and the file's folder where that is known.
 ///
@@ -83,7 +88,7 @@ impl Places<'_> {
         let mut queue: Vec<Place> = if cfg!(windows) {
             wanted.windows.iter().map(|name| Place::Loader((*name).to_owned())).collect()
         } else {
-            ["", ".13", ".12"].map(|version| Place::Loader(format!("lib{}.so{version}", wanted.stem))).into()
+            wanted.versions.iter().map(|version| Place::Loader(format!("lib{}.so{version}", wanted.stem))).collect()
         };
         let usual = if cfg!(windows) { ["bin", "bin/x64"] } else { ["lib64", "lib"] };
         let below = || usual.iter().copied().chain(wanted.toolkit);
@@ -176,6 +181,7 @@ mod tests {
     fn a_library_that_is_nowhere_is_told_with_every_place() {
         let wanted = Wanted {
             stem: "parallax-has-no-such-library",
+            versions: OF_TOOLKIT,
             windows: &["parallax-has-no-such-library64_1.dll"],
             variable: None,
             toolkit: Some("extras"),

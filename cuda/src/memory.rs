@@ -145,6 +145,17 @@ impl Buffer {
         Ok(data)
     }
 
+    /// Copy the first bytes to the host, in stream order; nothing, where this is the host's memory.
+    pub(crate) fn fetch(&self, first: &mut [u8], stream: sys::CUstream) -> Result<(), BackendError> {
+        let bytes = first.len().min(self.bytes as usize);
+        if self.place.is_host() || bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the range lies inside of both, and the driver has written memory that is not pinned when the call returns.
+        unsafe { result::memcpy_dtoh_async(&mut first[..bytes], self.pointer, stream) }
+            .doing(|| "fetching the first bytes of a result".into())
+    }
+
     /// Copy all of another buffer of the same size, in stream order.
     pub(crate) fn copy_from(&self, other: &Buffer, stream: sys::CUstream) -> Result<(), BackendError> {
         assert_eq!((self.bytes, self.place), (other.bytes, other.place), "copies are of the same size, in one place");

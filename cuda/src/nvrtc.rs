@@ -19,6 +19,7 @@ pub const DIR_VARIABLE: &str = "PARALLAX_NVRTC_DIR";
 
 const WANTED: Wanted = Wanted {
     stem: "nvrtc",
+    versions: libraries::OF_TOOLKIT,
     windows: &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"],
     variable: Some(DIR_VARIABLE),
     toolkit: None,

@@ -6,12 +6,14 @@ use std::time::Instant;
 
 use parallax_core::device::{BackendError, Compiled, Launching, Ledger, POISON, Rotation, Step as CompileStep};
 use parallax_core::suite::{
-    Arg, BufferSpec, Case, DType, Inputs, Library, Program, Queues, Region, Role, Scratch, Stage, Work,
+    Arg, BufferSpec, Case, Convolution, DType, Epilogue, Inputs, Library, Product, Program, Queues, Region, Role,
+    Scratch, Stage, Work,
 };
 use rayon::prelude::*;
 
 use crate::compile::{compile_cached, hash};
 use crate::cublaslt::{Gemm, WORKSPACE};
+use crate::cudnn::{self, Memory};
 use crate::errors::Context;
 use crate::events::{event, since};
 use crate::launch::{Given, Module, Range, Ready, Step};
@@ -50,20 +52,36 @@ impl Cuda {
         let (modules, places, mut compiled) = self.compile(case, program)?;
 
         let ledger = Rc::<Ledger>::default();
-        let calls = |stage: &Stage| matches!(stage.work, Work::Library(_));
-        let workspace = match program.stages.iter().any(calls) {
+        let specs = case.problem.buffers();
+        let sets = self.upload(case, program, &ledger, inputs, sets)?;
+        let first = self.keep(&specs, &sets[0], &ledger)?;
+
+        let multiplies = |stage: &Stage| matches!(stage.work, Work::Library(Library::Gemm(..)));
+        let workspace = match program.stages.iter().any(multiplies) {
             true => Some(Buffer::new(context, &ledger, "the library's workspace", WORKSPACE)?),
             false => None,
         };
         let works = program.stages.iter().zip(&places).map(|(stage, place)| match (&stage.work, place, &workspace) {
-            (Work::Library(library), _, Some(workspace)) => {
-                let gemm = self.plan(*library, case.problem.dtype, &mut compiled)?;
+            (Work::Library(Library::Gemm(product, epilogue)), _, Some(workspace)) => {
+                let gemm = self.plan_product((*product, *epilogue), case.problem.dtype, &mut compiled)?;
                 Ok(Ready::Gemm(Rc::new(gemm), workspace.pointer()))
+            }
+            (Work::Library(Library::Conv(wanted)), ..) => {
+                let pointer = |arg| Ok(given(stage, arg, &specs, &sets[0])?.1.pointer());
+                let [a, b, c, bias @ ..] = &stage.args[..] else {
+                    let label = &stage.label;
+                    return Err(BackendError::Unsupported(format!("{label} needs two operands and a result")));
+                };
+                let operands = [pointer(a)?, pointer(b)?, pointer(c)?];
+                let memory = Memory { operands, bias: bias.first().map(pointer).transpose()? };
+                let planned = self.plan_convolution(*wanted, memory, case.problem.dtype, &ledger, &mut compiled)?;
+                Ok(Ready::Conv(Rc::new(planned)))
             }
             (Work::Kernel(kernel), Some(place), _) => Ok(Ready::Kernel(Rc::new(modules[*place].function(kernel)?))),
             (Work::Fill(word), ..) => Ok(Ready::Fill(*word)),
             (Work::Copy, ..) => Ok(Ready::Copy(None)),
             (Work::CopyRange(part), ..) => Ok(Ready::Copy(Some(*part))),
+            (Work::CopyThrough, ..) => Ok(Ready::CopyThrough),
             (Work::Collective(_), ..) => {
                 Err(BackendError::Unsupported(format!("{} needs several devices", stage.label)))
             }
@@ -71,9 +89,6 @@ impl Cuda {
         });
         let works = works.collect::<Result<Vec<_>, _>>()?;
 
-        let specs = case.problem.buffers();
-        let sets = self.upload(case, program, &ledger, inputs, sets)?;
-        let first = self.keep(&specs, &sets[0], &ledger)?;
         let dtype = case.problem.dtype;
         let steps = |set| execution(program, &works, (&specs, dtype), set);
         let mut executions = sets.iter().map(steps).collect::<Result<Vec<_>, _>>()?;
@@ -151,16 +166,36 @@ impl Cuda {
         Ok((module, compiled))
     }
 
-    fn plan(&self, library: Library, dtype: DType, compiled: &mut Compiled) -> Result<Gemm, BackendError> {
-        let Library::Gemm(product, epilogue) = library;
+    fn plan_product(
+        &self,
+        (product, epilogue): (Product, Epilogue),
+        dtype: DType,
+        compiled: &mut Compiled,
+    ) -> Result<Gemm, BackendError> {
         let begin = Instant::now();
-        let gemm = self.library.plan(dtype, product, epilogue)?;
+        let gemm = self.products.plan(dtype, product, epilogue)?;
         add_step(compiled, "cuBLASLt plan", begin);
-        let version = gemm.version();
-        if !compiled.options.contains(&version) {
-            compiled.options.push(version);
-        }
+        tell(compiled, gemm.version());
         Ok(gemm)
+    }
+
+    /// The memory is that of the arguments in the first set, whose outputs are poisoned only after this.
+    fn plan_convolution(
+        &self,
+        wanted: Convolution,
+        memory: Memory,
+        dtype: DType,
+        ledger: &Rc<Ledger>,
+        compiled: &mut Compiled,
+    ) -> Result<cudnn::Planned, BackendError> {
+        let begin = Instant::now();
+        let place = cudnn::Place { context: &self.device.context, stream: &self.stream, ledger };
+        // SAFETY: the set's buffers are as long as their specifications say, which are the convolution's extents, and nothing
+        // runs on the device while a case is prepared.
+        let planned = unsafe { self.convolutions.plan(dtype, wanted, memory, &place) }?;
+        add_step(compiled, "cuDNN plan", begin);
+        planned.told().into_iter().for_each(|told| tell(compiled, told));
+        Ok(planned)
     }
 
     /// Allocate every set, and bring the inputs into all of them.
@@ -261,11 +296,32 @@ fn together(each: Vec<Compiled>) -> Compiled {
     all.unwrap_or_default()
 }
 
+/// Put a sentence into the record of compiling, once.
+fn tell(compiled: &mut Compiled, sentence: String) {
+    if !compiled.options.contains(&sentence) {
+        compiled.options.push(sentence);
+    }
+}
+
 /// Add what was done since `begin` to the ledger of compiling.
 fn add_step(compiled: &mut Compiled, name: &str, begin: Instant) {
     let time = since(begin);
     compiled.time += time;
     compiled.steps.push(CompileStep { name: name.to_owned(), time });
+}
+
+/// The buffer that a stage is given, of a set.
+fn given<'a>(
+    stage: &Stage,
+    arg: &Arg,
+    specs: &'a [BufferSpec],
+    set: &'a Set,
+) -> Result<(&'a BufferSpec, &'a Buffer), BackendError> {
+    let (label, name) = (&stage.label, arg.buffer);
+    match specs.iter().zip(set).find(|(spec, _)| spec.name == name) {
+        Some((spec, Some(buffer))) => Ok((spec, buffer)),
+        _ => Err(BackendError::Device(format!("{label} uses `{name}`, which is no buffer of the workload"))),
+    }
 }
 
 /// The launches of one execution on a set of buffers of a case of this element type.
@@ -277,12 +333,7 @@ fn execution(
 ) -> Result<Vec<Step>, BackendError> {
     let step = |(stage, work): (&Stage, &Ready)| {
         let give = |arg: &Arg| {
-            let name = arg.buffer;
-            let found = specs.iter().zip(set).find(|(spec, _)| spec.name == name);
-            let Some((spec, Some(buffer))) = found else {
-                let label = &stage.label;
-                return Err(BackendError::Device(format!("{label} uses `{name}`, which is no buffer of the workload")));
-            };
+            let (spec, buffer) = given(stage, arg, specs, set)?;
             let range = Range { pointer: buffer.pointer(), bytes: buffer.bytes(), place: buffer.place() };
             let encoded = |map| encode(map, spec.elem.storage(dtype), range.pointer, range.bytes);
             Ok(Given { range, map: arg.map.as_ref().map(encoded).transpose()? })

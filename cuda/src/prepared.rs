@@ -8,7 +8,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
 use parallax_core::device::{
-    BackendError, Batch, Compiled, Launch, Launching, Ledger, MemoryStats, POISON, Prepared, Rotation, Sample, Trace,
+    Awaited, BackendError, Batch, Compiled, Launch, Launching, Ledger, MemoryStats, POISON, Prepared, Rotation, Sample,
+    Trace,
 };
 use parallax_core::suite::{BufferSpec, Role};
 use parallax_core::units::Nanos;
@@ -24,6 +25,9 @@ use crate::trace::trace;
 
 /// One set of buffers in the workload's order; `None` for scratch that no stage uses.
 pub(crate) type Set = Vec<Option<Buffer>>;
+
+/// Bytes that stand for a result where the time until it is on the host is asked for.
+const RESULT: usize = 16;
 
 /// A case on the device. Everything in it frees itself.
 pub(crate) struct PreparedCase {
@@ -116,6 +120,17 @@ impl PreparedCase {
     pub(crate) fn wait(&self) -> Result<(), BackendError> {
         let labels = || self.steps(0).iter().map(|step| &*step.label).collect::<Vec<_>>().join(", ");
         self.streams.wait().doing(|| format!("running {}", labels()))
+    }
+
+    /// Copy the first bytes of what the last execution computed to the host, in stream order. What the stages bring to the
+    /// host by themselves is there when they are done.
+    fn fetch(&self, first: &mut [u8; RESULT]) -> Result<(), BackendError> {
+        let buffers = self.specs.iter().zip(&self.sets[self.rotation.last()]);
+        let mut computed = buffers.filter(|(spec, _)| matches!(spec.role, Role::Output { .. } | Role::InOut { .. }));
+        match computed.find_map(|(_, buffer)| buffer.as_ref()) {
+            Some(buffer) => buffer.fetch(first, self.stream.cu_stream()),
+            None => Ok(()),
+        }
     }
 
     /// Put back, in every set, what executions change; in stream order.
@@ -211,6 +226,23 @@ impl Prepared for PreparedCase {
         launched?;
         waited?;
         Ok(Sample { time: elapsed(&self.begin, &self.end)?, host })
+    }
+
+    async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError> {
+        self.bind()?;
+        self.restored()?;
+        let mut first = [0u8; RESULT];
+        let begin = Instant::now();
+        let called = self.execute(executions).and_then(|()| match until {
+            Awaited::Done => Ok(()),
+            Awaited::Result => self.fetch(&mut first),
+        });
+        // Wait also after a failed launch: nothing may be in flight when the buffers are dropped.
+        let waited = self.wait();
+        let host = since(begin);
+        called?;
+        waited?;
+        Ok(host)
     }
 
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {

@@ -13,6 +13,7 @@ use parallax_core::units::Nanos;
 
 use crate::compile::{Binary, default_cache};
 use crate::cublaslt::CublasLt;
+use crate::cudnn::Cudnn;
 use crate::device::{Device, Unavailable, failed};
 use crate::errors::Context;
 use crate::events::{since, test_clock};
@@ -47,7 +48,8 @@ pub struct Cuda {
     pub(crate) options: Options,
     /// Free device memory before anything was prepared.
     pub(crate) free_before: u64,
-    pub(crate) library: CublasLt,
+    pub(crate) products: CublasLt,
+    pub(crate) convolutions: Cudnn,
     /// Binaries by their text, until the case that wants them comes.
     pub(crate) ahead: HashMap<String, Binary>,
     /// The only content of an empty submission.
@@ -65,8 +67,18 @@ impl Cuda {
         let (free_before, _) = context.mem_get_info().map_err(failed("asking for free memory"))?;
         let free_before = free_before as u64;
         let mark = context.new_event(None).map_err(failed("creating an event"))?;
-        let library = Default::default();
-        Ok(Cuda { device, stream, clock, opened, options, free_before, library, ahead: HashMap::new(), mark })
+        Ok(Cuda {
+            device,
+            stream,
+            clock,
+            opened,
+            options,
+            free_before,
+            products: CublasLt::default(),
+            convolutions: Cudnn::default(),
+            ahead: HashMap::new(),
+            mark,
+        })
     }
 }
 

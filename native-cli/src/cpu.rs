@@ -8,8 +8,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use parallax_core::device::clock::smallest_move;
 use parallax_core::device::{
-    BackendError, Batch, Clock, ClockInfo, Compiled, DeviceInfo, DeviceKind, Launch, MemoryStats, Prepared, Profiler,
-    Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
+    Awaited, BackendError, Batch, Clock, ClockInfo, Compiled, DeviceInfo, DeviceKind, Launch, MemoryStats, Prepared,
+    Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
 use parallax_core::suite::{
     BufferSpec, Caps, Case, DType, Dialect, HostBuffer, Inputs, Problem, Role, Storage, Tuning, bytes_of, load,
@@ -272,6 +272,11 @@ impl Prepared for CpuCase {
         }
         let time = Nanos(start.elapsed().as_nanos() as f64);
         Ok(Sample { time, host: Nanos(begun.elapsed().as_nanos() as f64) })
+    }
+
+    /// The host computes by itself: when the call returns, the result is there.
+    async fn call(&mut self, executions: u32, _until: Awaited) -> Result<Nanos, BackendError> {
+        Ok(self.measure(Batch::of(executions)).await?.host)
     }
 
     async fn trace(&mut self, _stacks: bool) -> Result<Trace, BackendError> {

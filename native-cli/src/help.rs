@@ -19,6 +19,7 @@ pub const RUN: &str = "\
 Examples:
   parallax run --filter 'attention*flash' --dtype f16 --preset standard
   parallax run --case attention/fwd/b2,h4,s777,d96,causal/f32/flash
+  parallax run --filter depthwise_conv2d --shape c8xh128,c32xh256
   parallax run --cache cold --budget 120 --target cuda
   parallax run --a-a 20       Which change could this machine detect?";
 
@@ -26,7 +27,8 @@ Examples:
 pub const PROFILE: &str = "\
 Examples:
   parallax profile encoder_layer --direction fwd+bwd
-  parallax profile attention --format flamegraph --output attention.svg";
+  parallax profile attention --format flamegraph --output attention.svg
+  parallax profile hash_embedding       Also: host against device, by rows";
 
 /// Of `compare`.
 pub const COMPARE: &str = "\

@@ -148,6 +148,23 @@ pub fn choose(
     Ok(chosen)
 }
 
+/// Why a command that chooses by itself finds no device of this process: each target, and what it lacks.
+pub fn no_device(options: &Device) -> Vec<String> {
+    let devices = TARGETS.iter().filter(|target| !["browser", "cpu"].contains(&target.name));
+    let why = |target: &Target| match (target.open)(options) {
+        Ok(Opened::Here(profiler)) => match profiler.device() {
+            emulated if emulated.kind.is_emulated() => Some(format!(
+                "{}: {} is an emulation, which --target {} measures all the same",
+                target.name, emulated.name, target.name
+            )),
+            _ => None,
+        },
+        Ok(Opened::Browser(_)) => None,
+        Err(why) => Some(format!("{}: {why}", target.name)),
+    };
+    devices.filter_map(why).collect()
+}
+
 fn reached(
     wanted: Option<&str>,
     options: &Device,

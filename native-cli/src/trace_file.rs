@@ -195,6 +195,7 @@ mod tests {
             compiled: Compiled::default(),
             check: exact(),
             timing: None,
+            call: None,
             scores: Vec::new(),
             memory: MemoryStats::default(),
             launches: Vec::new(),

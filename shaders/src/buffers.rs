@@ -93,6 +93,12 @@ impl Buffers {
         &held.expect("a buffer that a stage writes is allocated").buffer
     }
 
+    /// What the device copies to the host, in one set; the first, if there are several.
+    pub fn brought(&self, set: usize) -> Option<&wgpu::Buffer> {
+        let (index, _) = self.brought.first()?;
+        self.sets[set][*index].as_ref().map(|held| &held.buffer)
+    }
+
     /// A stage with its bindings in every set.
     pub fn bind(
         &self,

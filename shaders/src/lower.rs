@@ -35,7 +35,7 @@ pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendErro
                     return Err(BackendError::Unsupported(why));
                 }
             },
-            Work::Library(_) | Work::Collective(_) => {
+            Work::Library(_) | Work::CopyThrough | Work::Collective(_) => {
                 return Err(BackendError::Unsupported(format!("{} is no work for this target", stage.label)));
             }
         };

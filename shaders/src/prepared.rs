@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use async_trait::async_trait;
 use parallax_core::device::{
-    BackendError, Batch, Compiled, Launch, Launching, Ledger, MemoryStats, Prepared, Rotation, Sample, Trace,
+    Awaited, BackendError, Batch, Compiled, Launch, Launching, Ledger, MemoryStats, Prepared, Rotation, Sample, Trace,
 };
 use parallax_core::suite::Dialect;
 use parallax_core::units::{Bytes, Nanos};
@@ -15,9 +15,13 @@ use crate::buffers::Buffers;
 use crate::gpu::Gpu;
 use crate::launch::{Pass, Step, batch};
 use crate::mapped;
+use crate::memory::Held;
 use crate::poison::{Fill, Poison};
 use crate::timing::Timestamps;
 use crate::trace::trace;
+
+/// Bytes that stand for a result where the time until it is on the host is asked for.
+const RESULT: u64 = 16;
 
 /// Compiled, allocated, filled.
 pub struct WgpuCase {
@@ -34,7 +38,41 @@ pub struct WgpuCase {
     pub launching: Launching,
 }
 
+/// How the first bytes of a result come to the host.
+enum Fetched<'a> {
+    /// The stages bring them.
+    Brought(&'a wgpu::Buffer),
+    /// By a copy to what the host maps.
+    Copied { from: &'a wgpu::Buffer, staging: Held, bytes: u64 },
+}
+
+impl Fetched<'_> {
+    fn mapped(&self) -> &wgpu::Buffer {
+        match self {
+            Fetched::Brought(buffer) => buffer,
+            Fetched::Copied { staging, .. } => &staging.buffer,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.mapped().size().min(RESULT)
+    }
+}
+
 impl WgpuCase {
+    /// The first bytes of what the last of so many executions will have computed.
+    fn result(&self, executions: u32) -> Fetched<'_> {
+        use wgpu::BufferUsages as U;
+        let set = self.rotation.ahead(u64::from(executions).saturating_sub(1));
+        if let Some(buffer) = self.buffers.brought(set) {
+            return Fetched::Brought(buffer);
+        }
+        let from = self.buffers.written_last(set);
+        let bytes = from.size().min(RESULT);
+        let staging = Held::new(&self.ledger, &self.gpu.device, "result", bytes, U::MAP_READ | U::COPY_DST);
+        Fetched::Copied { from, staging, bytes }
+    }
+
     /// Put back what executions change, before any clock starts.
     async fn restore(&self) -> Result<(), BackendError> {
         if !self.buffers.changes() {
@@ -102,6 +140,28 @@ impl Prepared for WgpuCase {
         };
         let host = submitted.elapsed().as_nanos() as f64;
         Ok(Sample { time: Nanos(time.unwrap_or(host)), host: Nanos(host) })
+    }
+
+    async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError> {
+        self.restore().await?;
+        let result = (until == Awaited::Result).then(|| self.result(executions));
+        let begun = Instant::now();
+        let work = (&self.steps[..], self.launching);
+        let mut commands =
+            batch(&self.gpu, work, self.rotation, Batch::of(executions), None, |set| self.buffers.written_last(set));
+        if let Some(Fetched::Copied { from, staging, bytes }) = &result {
+            let mut encoder = self.gpu.device.create_command_encoder(&Default::default());
+            encoder.copy_buffer_to_buffer(from, 0, &staging.buffer, 0, *bytes);
+            commands.push(encoder.finish());
+        }
+        self.gpu.queue.submit(commands);
+        match &result {
+            None => self.gpu.done().await?,
+            Some(fetched) => drop(self.gpu.map(fetched.mapped(), 0..fetched.bytes()).await?),
+        }
+        let host = begun.elapsed().as_nanos() as f64;
+        self.rotation.advance(u64::from(executions));
+        Ok(Nanos(host))
     }
 
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {

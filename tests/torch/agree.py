@@ -20,13 +20,13 @@ import torch
 
 BOUND = {"f32": 1e-4, "f16": 5e-3}
 # What exists in one dialect only, and with 16-bit floats only.
-CUDA_ONLY = {"flash_atomic", "flash_mma", "level3", "mma", "separate_mma", "split_mma", "vendor"}
+CUDA_ONLY = {"decoupled", "flash_atomic", "flash_mma", "level3", "mma", "separate_mma", "split_mma"} | {"vendor", "vendor_tuned"}
 WGSL_ONLY = {"subgroup"}
 NOT_F32 = {"flash_mma", "level3", "mma", "separate_mma", "split_mma"}
 # Their library products stand around attention on tensor cores.
 NOT_F32_IN = {"attention_block": {"vendor"}, "encoder_layer": {"vendor"}, "encoder": {"vendor"}}
 # Workloads whose every number is f32.
-F32_ONLY = {"train_step"}
+F32_ONLY = {"train_step", "sort_by_key"}
 
 
 def worst(module, program, target, case, rng):

@@ -19,13 +19,16 @@ import numpy as np
 import problems
 from agree import missing, types
 
-# Sums by atomic additions come in any order.
+BY_CUDNN = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
+# Sums by atomic additions come in any order, and so do those of some of cuDNN's gradients.
 ATOMIC = {
     "attention/bwd": {"flash_atomic", "flash_mma"},
     "encoder_layer/bwd": {"mma", "vendor"},
     "train_step/fwd+bwd": {"separate"},
     "encoder/fwd+bwd": {"mma", "vendor"},
-}
+    "reduce/fwd": {"atomic"},
+    "scan/fwd": {"decoupled"},
+} | {f"{name}/bwd": {"vendor", "vendor_tuned"} for name in BY_CUDNN}
 
 
 def computed(program, target, case, arrays, folder):

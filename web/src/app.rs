@@ -19,8 +19,9 @@ use crate::progress::Progress;
 use crate::query::Request;
 use crate::remarks::Remarks;
 use crate::remote::Remote;
-use crate::view::{Tone, View};
-use crate::words::rough;
+use crate::shelf::Shelf;
+use crate::view::{Tone, View, Wish};
+use crate::words::{moment, rough};
 use crate::{environment, query, share};
 
 /// Everything that outlives one event of the page.
@@ -38,11 +39,18 @@ struct App {
     /// What the run in progress is doing.
     activity: RefCell<Option<Activity>>,
     screen: RefCell<Option<ScreenLock>>,
+    /// Where runs are kept, once it is open.
+    shelf: RefCell<Option<Rc<Shelf>>>,
     running: Cell<bool>,
     stop: Cell<bool>,
     /// The tab was hidden at some time during the run.
     was_hidden: Cell<bool>,
 }
+
+/// Milliseconds after which a browser that was asked for a device should have answered.
+const PATIENCE: i32 = 10_000;
+const MUTE: &str = "It was asked for a GPU and has said neither yes nor no; the page goes on as soon as it does. Its GPU \
+                    process may hang: close other tabs that use the GPU, restart the browser, or look at chrome://gpu.";
 
 /// Seconds that the self-test of the clocks takes, roughly.
 const SELF_TEST: f64 = 1.0;
@@ -82,7 +90,20 @@ pub async fn start(request: Request) {
         view.no_device("Without WebGPU a page cannot use the GPU.");
         return unavailable(why);
     }
-    let profiler = match parallax_shaders::open(Options::default()).await {
+    let opened = {
+        let answered = Rc::new(Cell::new(false));
+        let (mute, waits) = (view.clone(), answered.clone());
+        environment::after(PATIENCE, move || {
+            if !waits.get() {
+                mute.notice("mute", Tone::Warn, "The browser does not answer.", MUTE);
+            }
+        });
+        let opened = parallax_shaders::open(Options::default()).await;
+        answered.set(true);
+        view.clear_notice("mute");
+        opened
+    };
+    let profiler = match opened {
         Ok(profiler) => profiler,
         Err(why) => {
             let why = why.to_string();
@@ -103,6 +124,7 @@ pub async fn start(request: Request) {
         progress: RefCell::default(),
         activity: RefCell::default(),
         screen: RefCell::default(),
+        shelf: RefCell::default(),
         running: Cell::new(false),
         stop: Cell::new(false),
         was_hidden: Cell::new(false),
@@ -116,6 +138,8 @@ pub async fn start(request: Request) {
             Ok(()) => app.clone().measure().await,
             Err(nothing) => remote.tell(&Event::Unavailable { reason: nothing.to_string() }),
         }
+    } else {
+        app.open_shelf().await;
     }
 }
 
@@ -207,6 +231,58 @@ impl App {
         }
     }
 
+    /// Open the shelf of kept runs, and show what is there.
+    async fn open_shelf(self: &Rc<Self>) {
+        let Some(shelf) = Shelf::open().await else { return };
+        *self.shelf.borrow_mut() = Some(Rc::new(shelf));
+        let app = self.clone();
+        self.view.on_wish(move |wish, id| spawn_local(app.clone().grant(wish, id)));
+        self.clone().show_history().await;
+    }
+
+    /// The kept runs, and a question about one that was left in the middle.
+    async fn show_history(self: Rc<Self>) {
+        let Some(shelf) = self.shelf.borrow().clone() else { return };
+        let spines = shelf.spines().await.unwrap_or_default();
+        self.view.history(&spines);
+        match Shelf::left(&spines).first() {
+            Some(left) if !self.running.get() => self.view.left(left),
+            _ => self.view.clear_notice("left"),
+        }
+    }
+
+    /// What is wished for a kept run.
+    async fn grant(self: Rc<Self>, wish: Wish, id: f64) {
+        let Some(shelf) = self.shelf.borrow().clone() else { return };
+        let spines = shelf.spines().await.unwrap_or_default();
+        let spine = spines.iter().find(|spine| spine.id == id);
+        // A browser that cannot write any more shows the same list again.
+        match (wish, spine) {
+            (Wish::Remove, _) => drop(shelf.remove(id)),
+            (Wish::Keep, Some(spine)) => drop(shelf.close(spine)),
+            _ => {}
+        }
+        if wish != Wish::Remove && !self.running.get() {
+            match shelf.read(id).await {
+                Ok(run) => self.recall(run, id),
+                Err(why) => self.view.notice("kept", Tone::Error, "That run cannot be shown.", &why),
+            }
+        }
+        self.show_history().await;
+    }
+
+    /// Show a run from the shelf in place of the last one.
+    fn recall(&self, run: Run, id: f64) {
+        self.view.clear_notice("kept");
+        self.view.begin();
+        for record in run.records.iter().filter(|record| record.verdict() != "skipped") {
+            self.show(record, &run, &BTreeSet::new());
+        }
+        let ended = run.interrupted.as_ref().map_or(String::new(), |why| format!(" It ended early: {why}."));
+        self.view.results(&run, &format!("The run of {} on {}.{ended} ", moment(id), run.device().name));
+        *self.run.borrow_mut() = Some(run);
+    }
+
     /// Plan the spec for the device and show that.
     fn make_plan(&self) -> Result<(), PlanError> {
         let spec = self.spec.borrow();
@@ -252,10 +328,13 @@ impl App {
         }
         let (Some(mut profiler), Some(plan)) = (self.profiler.take(), self.plan.borrow().clone()) else { return };
         let asked = self.spec.borrow().clone();
-        let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked };
+        let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked.clone() };
         let header = header(&profiler, &spec, &plan);
         if let Some(remote) = &self.remote {
             remote.tell(&Event::Begin { run: Box::new(header.clone()) });
+        }
+        if let Some(shelf) = &*self.shelf.borrow() {
+            shelf.begin(&header, &asked);
         }
         *self.run.borrow_mut() = Some(header);
         let began = environment::seconds();
@@ -306,7 +385,7 @@ impl App {
         Ok(fresh)
     }
 
-    fn end(&self, profiler: Option<Wgpu>, interrupted: Option<String>, began: f64) {
+    fn end(self: &Rc<Self>, profiler: Option<Wgpu>, interrupted: Option<String>, began: f64) {
         self.running.set(false);
         let alive = profiler.is_some();
         *self.profiler.borrow_mut() = profiler;
@@ -319,9 +398,13 @@ impl App {
             if let Some(remote) = &self.remote {
                 remote.tell(&event);
             }
+            if let Some(shelf) = &*self.shelf.borrow() {
+                shelf.tell(&event);
+            }
             run.apply(event);
             self.view.end(run, environment::seconds() - began);
         }
+        spawn_local(self.clone().show_history());
         if !alive {
             let advice = "Finished cases stand. Reload the page to try for a device again.";
             self.view.notice("lost", Tone::Error, "There is no device any more.", advice);
@@ -346,6 +429,9 @@ impl App {
         let (Some(run), Some(activity)) = (&mut *run, &mut *activity) else { return false };
         if let Some(remote) = &self.remote {
             remote.tell(&event);
+        }
+        if let Some(shelf) = &*self.shelf.borrow() {
+            shelf.tell(&event);
         }
         run.apply(event.clone());
         match &event {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use js_sys::{Function, Promise, Reflect};
+use wasm_bindgen::prelude::Closure;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::VisibilityState;
@@ -36,6 +37,29 @@ pub fn webgpu_missing() -> Option<&'static str> {
              chrome://flags/#enable-unsafe-webgpu.",
         )
     }
+}
+
+/// Milliseconds since 1970 (UTC).
+pub fn milliseconds() -> f64 {
+    js_sys::Date::now()
+}
+
+/// Something with what the browser keeps for this tab alone; nothing, where it keeps nothing.
+pub fn of_this_tab<T>(f: impl FnOnce(&web_sys::Storage) -> Result<T, JsValue>) -> Option<T> {
+    f(&window().session_storage().ok()??).ok()
+}
+
+/// Do something later.
+pub fn after(milliseconds: i32, f: impl FnOnce() + 'static) {
+    let f = Closure::once_into_js(f);
+    // Without timers nothing would be late, either.
+    let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(f.unchecked_ref(), milliseconds);
+}
+
+/// Whether the page comes from a server on this machine.
+pub fn at_home() -> bool {
+    let host = window().location().hostname().unwrap_or_default();
+    ["localhost", "127.0.0.1", "[::1]"].contains(&host.as_str())
 }
 
 /// Whether the page is cross-origin isolated: finer host clock, but no tie to windows that it opens.

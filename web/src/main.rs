@@ -11,12 +11,14 @@ mod query;
 mod remarks;
 mod remote;
 mod share;
+mod shelf;
 mod view;
 mod words;
 
 fn main() {
     let search = environment::window().location().search().unwrap_or_default();
-    let request = query::parse(&search);
+    view::alive();
+    let request = query::parse(&search, environment::at_home());
     let report = request.report.clone();
     std::panic::set_hook(Box::new(move |info| {
         console_error_panic_hook::hook(info);

@@ -14,8 +14,9 @@ pub struct Request {
     pub report: Option<String>,
 }
 
-/// Read a query, with or without its question mark.
-pub fn parse(query: &str) -> Request {
+/// Read a query, with or without its question mark. `at_home`: the page comes from a server on this machine; no other page
+/// starts a run that nobody asked for with a click.
+pub fn parse(query: &str, at_home: bool) -> Request {
     let mut request = Request { spec: Ok(Spec::default()), mode: Mode::Measure, report: None };
     let mut pairs = Vec::new();
     let mut mistake = None;
@@ -24,6 +25,10 @@ pub fn parse(query: &str) -> Request {
             ("mode", "measure") => request.mode = Mode::Measure,
             ("mode", "verify") => request.mode = Mode::Verify,
             ("mode", _) => mistake = Some(format!("unknown mode `{value}`: choose one of measure, verify")),
+            ("report", _) if !at_home => {
+                mistake =
+                    Some("report: only a page that a command line on this machine serves starts by itself".to_owned());
+            }
             // Results may only go where the page came from: a path, never another host.
             ("report", path) if path.starts_with('/') && !path.starts_with("//") && !path.contains('\\') => {
                 request.report = Some(value);
@@ -63,26 +68,33 @@ mod tests {
         ];
         let spec = Spec::from_pairs(pairs).expect("valid");
         let query = write(&spec, Mode::Verify);
-        let back = parse(&format!("?{query}"));
+        let back = parse(&format!("?{query}"), false);
         assert_eq!(back, Request { spec: Ok(spec), mode: Mode::Verify, report: None });
         assert_eq!(write(&Spec::default(), Mode::Measure), "");
     }
 
     #[test]
     fn reports_go_to_a_path_of_the_same_server_only() {
-        assert_eq!(parse("report=/api/events&budget=2").report.as_deref(), Some("/api/events"));
+        assert_eq!(parse("report=/api/events&budget=2", true).report.as_deref(), Some("/api/events"));
         for foreign in ["https://elsewhere.example/x", "//elsewhere.example/x", "/\\elsewhere.example", "x"] {
-            let request = parse(&format!("report={foreign}"));
+            let request = parse(&format!("report={foreign}"), true);
             assert_eq!(request.report, None, "{foreign}");
             assert!(request.spec.is_err(), "{foreign}");
         }
     }
 
     #[test]
+    fn a_page_from_elsewhere_starts_nothing_by_itself() {
+        let request = parse("report=/api/events&budget=2", false);
+        assert_eq!(request.report, None);
+        assert!(request.spec.expect_err("refused").contains("on this machine"));
+    }
+
+    #[test]
     fn mistakes_are_said_and_the_report_path_survives_them() {
-        let request = parse("report=/api/events&presett=quick");
+        let request = parse("report=/api/events&presett=quick", true);
         assert_eq!(request.report.as_deref(), Some("/api/events"));
         assert!(request.spec.expect_err("wrong key").contains("unknown setting `presett`"));
-        assert!(parse("mode=fast").spec.expect_err("wrong mode").contains("measure, verify"));
+        assert!(parse("mode=fast", true).spec.expect_err("wrong mode").contains("measure, verify"));
     }
 }

@@ -8,7 +8,7 @@ use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, BlobPropertyBag, HtmlAnchorElement, Url};
 
-use crate::environment::{isolated, window};
+use crate::environment::{after, isolated, window};
 
 #[wasm_bindgen(module = "/src/perfetto.js")]
 extern "C" {
@@ -60,8 +60,9 @@ pub fn download(name: &str, kind: &str, text: &str) -> Result<(), JsValue> {
     link.set_download(name);
     link.click();
     // The browser reads the blob after this call; a minute is plenty, and then its memory is free.
-    let revoke = Closure::once_into_js(move || Url::revoke_object_url(&url));
-    window().set_timeout_with_callback_and_timeout_and_arguments_0(revoke.unchecked_ref(), 60_000)?;
+    after(60_000, move || {
+        let _ = Url::revoke_object_url(&url);
+    });
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 mod controls;
 mod device;
 mod dom;
+mod history;
 mod notices;
 mod plan;
 mod results;
@@ -16,7 +17,8 @@ use std::rc::Rc;
 use parallax_core::record::Suite;
 
 use dom::id;
-pub use notices::{Tone, crashed};
+pub use history::Wish;
+pub use notices::{Tone, alive, crashed};
 use results::Table;
 
 /// The page as seen.

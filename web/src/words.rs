@@ -10,6 +10,12 @@ pub fn rough(seconds: f64) -> String {
     }
 }
 
+/// A moment in the words of the browser's language, from milliseconds since 1970.
+pub fn moment(milliseconds: f64) -> String {
+    let date = js_sys::Date::new(&milliseconds.into());
+    date.to_locale_string("default", &wasm_bindgen::JsValue::UNDEFINED).into()
+}
+
 /// So many cases.
 pub fn count(cases: usize) -> String {
     if cases == 1 { "1 case".to_owned() } else { format!("{cases} cases") }

@@ -6,11 +6,14 @@
 //!   none). It contains
 //! - **dispatch**: what launching costs even where the kernels do nothing: one more empty dispatch, times the launches of
 //!   the case, and never more than the kernel time;
-//! - **completion**: from a submission to knowing that it is done (the case's own intercept on the host's clock, or that
-//!   of an empty submission);
-//! - **readback**: bringing a few bytes to the host.
+//! - **completion**: what a single call, submitted alone on an idle device, takes beyond the kernel until it is known to
+//!   be done;
+//! - **readback**: what it takes beyond that until the first bytes of its result are on the host.
 //!
-//! So the whole call is kernel + completion + readback. In it, each kernel waits for the one before it.
+//! So the whole call is kernel + completion + readback, which is what was measured: one call as one call
+//! ([`crate::record::OneCall`]). Nothing else stands in for it. The intercept of long batches does not: a browser that looks
+//! rarely whether work is done tells of short work sooner than a line through long batches says, and of longer work later.
+//! A part may be negative: bytes that are mapped can arrive before the device is said to be done.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +23,8 @@ use serde::{Deserialize, Serialize};
 use crate::compare::identity::{same_card, same_device};
 use crate::compare::{renamed, timed};
 use crate::plan::Cache;
-use crate::record::{Record, Run};
+use crate::record::stats::Summary;
+use crate::record::{OneCall, Record, Run, completion_step};
 use crate::units::{Nanos, percent};
 
 /// The targets in the order of their distance from the hardware.
@@ -88,9 +92,9 @@ pub struct Call {
     pub kernel: Nanos,
     /// Of the kernel time, what launching costs anyway.
     pub dispatch: Option<Nanos>,
-    /// From a submission to knowing that it is done.
+    /// What a call takes beyond the kernel until it is known to be done.
     pub completion: Option<Nanos>,
-    /// Bringing a few bytes to the host.
+    /// What it takes beyond that until the first bytes of its result are on the host.
     pub readback: Option<Nanos>,
 }
 
@@ -146,12 +150,13 @@ impl Call {
         let baseline = run.baseline.as_ref();
         let launches = measured.launches.len();
         let dispatch = baseline.and_then(|b| b.ceilings.dispatch).filter(|_| launches > 0);
-        let own = timing.slope.as_ref().map(|s| s.host_fixed).filter(|t| t.0 > 0.0);
+        let called = |of: fn(&OneCall) -> Option<Summary>| Some(of(measured.call.as_ref()?)?.median);
+        let done = called(OneCall::done);
         Some(Call {
             kernel,
             dispatch: dispatch.map(|d| Nanos((d.0 * launches as f64).min(kernel.0))),
-            completion: own.or_else(|| Some(baseline?.timer.completion?.median)),
-            readback: baseline.and_then(|b| b.timer.readback).map(|r| r.median),
+            completion: done.map(|done| done - kernel),
+            readback: called(OneCall::result).zip(done).map(|(result, done)| result - done),
         })
     }
 
@@ -262,6 +267,7 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
     let strings: BTreeSet<String> = strings.collect();
     let mut notes = renamed(all, strings.iter().map(String::as_str));
     notes.extend(by_name_only(all));
+    notes.extend(all.iter().filter_map(about_calls));
     Ok(Tax { base, runs: heads, cases, pairing, notes })
 }
 
@@ -329,6 +335,19 @@ fn words(names: &[&str], base: usize, calls: &[Option<Call>]) -> String {
     format!("{} against {}: {what} {}: {parts}{missing}", names[far], names[base], more(total))
 }
 
+/// What is to be said of a run's calls: that there are none, or where waiting takes a step.
+fn about_calls((name, run): &(String, Run)) -> Option<String> {
+    let timed = || run.records.iter().filter(|record| record.timing().is_some()).filter_map(Record::measured);
+    // A case whose execution takes long has none, in any file.
+    if timed().next().is_some() && timed().all(|measured| measured.call.is_none()) {
+        return Some(format!(
+            "{name} has no calls, only batches, and those do not tell what one call takes: run it again"
+        ));
+    }
+    let step = completion_step(&run.baseline.as_ref()?.timer.waits)?;
+    Some(format!("{name}: {}", step.sentence()))
+}
+
 /// What is to be said where nothing but names tells that runs are of one card.
 fn by_name_only(runs: &[(String, Run)]) -> Option<String> {
     let (_, first) = &runs[0];
@@ -346,8 +365,7 @@ mod tests {
     use super::*;
     use crate::device::Launch;
     use crate::record::roofline::Ceilings;
-    use crate::record::stats::Summary;
-    use crate::record::{Baseline, Slope, TimerTest};
+    use crate::record::{Baseline, Slope, TimerTest, Waited};
     use crate::report::{tax_rows, tax_table};
     use crate::testing::fixtures::{measured, run};
 
@@ -357,13 +375,10 @@ mod tests {
     fn known(target: &str, device: &str, kernel: f64, dispatch: f64, completion: f64, readback: f64) -> (String, Run) {
         let mut run = run(target, device, &[(CASE, vec![kernel; 9])]);
         measured(&mut run, CASE).launches = vec![Launch::default(); 2];
-        let timer = TimerTest {
-            completion: Summary::of(&[completion; 9]),
-            readback: Summary::of(&[readback; 9]),
-            ..TimerTest::default()
-        };
+        let done = kernel + completion;
+        measured(&mut run, CASE).call = Some(OneCall { done: vec![done; 9], result: vec![done + readback; 9] });
         let ceilings = Ceilings { dispatch: Some(Nanos(dispatch)), ..Ceilings::default() };
-        run.baseline = Some(Baseline { clock: run.clock.clone(), timer, ceilings });
+        run.baseline = Some(Baseline { clock: run.clock.clone(), timer: TimerTest::default(), ceilings });
         (target.to_owned(), run)
     }
 
@@ -412,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cases_own_slope_comes_before_the_baseline() {
+    fn the_kernel_is_the_slope_and_the_intercept_is_no_call() {
         let mut one = known("cuda", "X", 10_000.0, 8_000.0, 5_000.0, 1_000.0);
         measured(&mut one.1, CASE).timing.as_mut().expect("timed").slope = Some(Slope {
             short: 1,
@@ -426,7 +441,8 @@ mod tests {
         let two = known("wgpu", "X", 12_000.0, 1_000.0, 5_000.0, 1_000.0);
         let found = tax(&[one, two], None, false, Pairing::Same).expect("one GPU");
         let call = found.cases[0].calls[0].expect("timed");
-        assert_eq!((call.kernel, call.completion), (Nanos(9_000.0), Some(Nanos(7_000.0))));
+        assert_eq!((call.kernel, call.completion), (Nanos(9_000.0), Some(Nanos(6_000.0))), "of a call of 15 µs");
+        assert_eq!(call.whole(), Some(Nanos(16_000.0)));
         assert_eq!(call.dispatch, Some(Nanos(9_000.0)), "two launches at 8 µs are no more than the kernel time");
     }
 
@@ -437,6 +453,20 @@ mod tests {
         assert_eq!(found.cases[0].calls[1].expect("timed").whole(), None);
         assert!(found.cases[0].words.ends_with("not measured: dispatch, completion, readback"), "{:?}", found.cases[0]);
         assert!(tax_table(&found).rows[1].contains(&"–".into()));
+        let none = |name: &str| found.notes.iter().any(|note| note.starts_with(&format!("{name} has no calls")));
+        assert!(none("cuda") && none("wgpu"), "{:?}", found.notes);
+    }
+
+    #[test]
+    fn a_step_in_waiting_is_told_beside_the_calls() {
+        let near = known("cuda", "X", 10_000.0, 1_000.0, 5_000.0, 1_000.0);
+        let mut far = known("browser", "X", 12_000.0, 1_000.0, 2.4e6, -1_000.0);
+        let waited = |device, done| Waited { device: Nanos(device), done: Summary::of(&[done; 9]).expect("samples") };
+        let waits = vec![waited(0.0, 1.2e5), waited(6e4, 2.5e6)];
+        far.1.baseline.as_mut().expect("known").timer.waits = waits;
+        let found = tax(&[near, far], None, false, Pairing::Same).expect("one GPU");
+        assert!(found.notes.iter().any(|note| note.contains("only after 2.50 ms")), "{:?}", found.notes);
+        assert_eq!(found.cases[0].calls[1].expect("timed").whole(), Some(Nanos(2.411e6)), "a part may be negative");
     }
 
     #[test]
@@ -457,7 +487,7 @@ mod tests {
         let shown = tax_table(&best);
         assert!(shown.rows[0][1].text.contains("flash_mma") && shown.notes[0].contains("best with best"), "{shown:?}");
         assert!(tax_table(&like).notes[0].contains("like with like"));
-        assert_eq!((like.notes.len(), best.notes.len()), (0, 0), "these files know the new names");
+        assert!(like.notes.iter().chain(&best.notes).all(|n| n.contains("no calls")), "these files know the new names");
 
         // A file from before the split.
         runs[0].1.version = 2;
@@ -465,7 +495,7 @@ mod tests {
         assert!(like.notes.iter().any(|n| n.contains("flash_mma, on tensor cores")), "{:?}", like.notes);
         assert!(tax_table(&like).notes.contains(&like.notes[0]));
         let compared = crate::compare::compare(&runs, &Default::default()).expect("a pair");
-        assert_eq!(compared.notes, like.notes);
+        assert!(compared.notes.iter().all(|note| like.notes.contains(note)), "{:?}", compared.notes);
         assert!(crate::report::comparison_table(&compared).notes.contains(&like.notes[0]));
     }
 

@@ -33,6 +33,15 @@ impl Batch {
     }
 }
 
+/// What a host waits for that has called for an execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// To know that it is done.
+    Done,
+    /// The first bytes of its result in the host's memory.
+    Result,
+}
+
 /// One timed batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
@@ -241,6 +250,11 @@ pub trait Prepared {
     /// after the last one's, across calls. Before the clock starts, buffers of role [`crate::suite::Role::InOut`] get
     /// their first contents back.
     async fn measure(&mut self, batch: Batch) -> Result<Sample, BackendError>;
+
+    /// Host time of a call on an idle device: from beginning to record so many executions, submitted at once, until what is
+    /// awaited. Nothing that serves measuring is submitted with them. The executions take buffer sets as those of
+    /// [`Prepared::measure`] do, and what they change has its first contents back before.
+    async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError>;
 
     /// Run the case once, with every stage seen; with the host's call stacks if asked for.
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError>;

@@ -3,16 +3,17 @@
 use std::rc::Rc;
 
 use crate::device::{BackendError, Batch, MemoryStats, POISON, Prepared, Profiler, Span, SpanKind, Step, Trace, Track};
-use crate::measure::check::{Expected, check};
+use crate::measure::check::{Expected, check_and_keep};
+use crate::measure::repeat::Left;
 use crate::measure::runner::{Mode, Setting};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::stopping_criterion::Limits;
-use crate::measure::{batch, ceilings, check};
+use crate::measure::{batch, call, ceilings, check};
 use crate::plan::{Cache, Planned, Spec, schedule};
 use crate::record::roofline::{Analysis, Bound, Ceilings};
 use crate::record::stats::Summary;
 use crate::record::{
-    CheckResult, Measured, Method, Outcome, Phase, Refusal, Relaunched, StopReason, Taken, Timing, roofline,
+    CheckResult, Measured, Method, OneCall, Outcome, Phase, Refusal, Relaunched, StopReason, Taken, Timing, roofline,
 };
 use crate::suite::{Caps, Case, Inputs, Role};
 use crate::units::{Bytes, Nanos};
@@ -90,6 +91,8 @@ pub struct CaseRun<'p> {
     prepared: Box<dyn Prepared>,
     reference: Rc<Reference>,
     check: CheckResult,
+    /// What the execution left that was checked.
+    left: Left,
     phases: Phases,
     first_launch: Nanos,
     /// What its variant leaves open, as it was set.
@@ -113,7 +116,7 @@ impl<'p> CaseRun<'p> {
         let case = planned.runs();
         let caps = &profiler.device().caps;
         let settings = settings(planned, caps);
-        let planned_memory = Bytes(planned.memory(caps).0 * u64::from(sets));
+        let planned_memory = planned.memory_of(sets, caps);
         let reference = references.of(planned, spec.seed, profiler).await;
         let mut phases = Phases::begin(profiler.now());
         let mut prepared = profiler.prepare(&case, &reference.inputs, sets).await?;
@@ -123,7 +126,7 @@ impl<'p> CaseRun<'p> {
         phases.end("prepare", profiler.now());
         prepared.poison(POISON).await?;
         let first_launch = prepared.measure(Batch::of(1)).await?.host;
-        let check = check(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
+        let (check, left) = check_and_keep(profiler, &mut *prepared, &case.problem, &reference.expected).await?;
         phases.end("check", profiler.now());
         if !check.passed {
             return Err(CaseEnd::Outcome(Outcome::Fail { check }));
@@ -136,6 +139,7 @@ impl<'p> CaseRun<'p> {
             prepared,
             reference,
             check,
+            left,
             phases,
             first_launch,
             settings,
@@ -147,7 +151,7 @@ impl<'p> CaseRun<'p> {
 
     /// Checked once and not timed.
     pub fn verified(self) -> CaseEnd {
-        CaseEnd::Outcome(self.outcome(None, None, &Ceilings::default(), None))
+        CaseEnd::Outcome(self.outcome(None, None, None, &Ceilings::default(), None))
     }
 
     /// Size the batch.
@@ -198,7 +202,7 @@ impl<'p> CaseRun<'p> {
     /// Its outcome if the run ended now: with a check before the samples, and none after them.
     pub fn so_far(&self) -> Option<Outcome> {
         let timing = self.sampler.as_ref()?.so_far()?;
-        Some(self.passed(Some(Timing { launch: self.prepared.launching(), ..timing }), None, None))
+        Some(self.passed(Some(Timing { launch: self.prepared.launching(), ..timing }), None, None, None))
     }
 
     /// After the last sample: trace, check again, and hold the time against what is possible.
@@ -228,6 +232,10 @@ impl<'p> CaseRun<'p> {
             Ok(relaunched) => Timing { relaunched, ..timing },
             Err(error) => return error.into(),
         };
+        let call = match call::calls(&mut *self.prepared, profiler, timing.summary.median).await {
+            Ok(call) => call,
+            Err(error) => return error.into(),
+        };
         match self.after(spec, profiler).await {
             Ok((trace, again)) if again.passed => {
                 // A ceiling is held to be wrong before a case is.
@@ -238,7 +246,7 @@ impl<'p> CaseRun<'p> {
                         return error.into();
                     }
                 }
-                CaseEnd::Outcome(self.outcome(Some(timing), Some(trace), ceilings, Some(profiler)))
+                CaseEnd::Outcome(self.outcome(Some(timing), call, Some(trace), ceilings, Some(profiler)))
             }
             Ok((_, check)) => CaseEnd::Outcome(Outcome::Fail { check }),
             Err(error) => error.into(),
@@ -290,7 +298,8 @@ impl<'p> CaseRun<'p> {
         self.prepared.poison(POISON).await?;
         self.prepared.measure(Batch::of(1)).await?;
         let problem = &self.case.problem;
-        let again = check(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
+        let (again, left) = check_and_keep(profiler, &mut *self.prepared, problem, &self.reference.expected).await?;
+        self.check.repeatable = Some(self.left.repeated_by(&left));
         self.phases.end("recheck", profiler.now());
         Ok((trace, again))
     }
@@ -318,6 +327,7 @@ impl<'p> CaseRun<'p> {
     fn outcome(
         self,
         timing: Option<Timing>,
+        call: Option<OneCall>,
         trace: Option<Trace>,
         ceilings: &Ceilings,
         profiler: Option<&dyn Profiler>,
@@ -327,10 +337,16 @@ impl<'p> CaseRun<'p> {
         if let Some(reason) = timed().and_then(|(t, p)| self.impossible(t, ceilings, p)) {
             return Outcome::Refused { kind: Refusal::Impossible, reason, check: self.check };
         }
-        self.passed(timing, analysis, trace)
+        self.passed(timing, call, analysis, trace)
     }
 
-    fn passed(&self, timing: Option<Timing>, analysis: Option<Analysis>, trace: Option<Trace>) -> Outcome {
+    fn passed(
+        &self,
+        timing: Option<Timing>,
+        call: Option<OneCall>,
+        analysis: Option<Analysis>,
+        trace: Option<Trace>,
+    ) -> Outcome {
         let mut compiled = self.prepared.compiled().clone();
         compiled.options.extend(self.settings.iter().cloned());
         compiled.steps.push(Step { name: "first launch".to_owned(), time: self.first_launch });
@@ -338,6 +354,7 @@ impl<'p> CaseRun<'p> {
             compiled,
             check: self.check.clone(),
             timing,
+            call,
             scores: Vec::new(),
             memory: MemoryStats { planned: Some(self.planned_memory), ..self.prepared.memory() },
             launches: self.prepared.launches(),

@@ -11,6 +11,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::device::{BackendError, Batch, OTHER_POISON, POISON, Prepared, Profiler};
+use crate::measure::repeat::Left;
 use crate::record::{CheckResult, Mismatch};
 use crate::suite::{Inputs, Problem, Storage, Tolerance, load, round_to};
 
@@ -68,6 +69,11 @@ impl Expected {
         }
         Expected { outputs }
     }
+
+    /// Elements that are compared.
+    fn elements(&self) -> usize {
+        self.outputs.iter().map(|output| output.values.len()).sum()
+    }
 }
 
 /// Compare what a prepared case has computed with what is expected: one execution after [`Prepared::poison`] with
@@ -78,7 +84,17 @@ pub async fn check(
     problem: &Problem,
     expected: &Expected,
 ) -> Result<CheckResult, BackendError> {
-    let mut comparison = Comparison::default();
+    check_and_keep(profiler, prepared, problem, expected).await.map(|(result, _)| result)
+}
+
+/// The same, and what the execution left in the outputs, for whoever looks at another one later.
+pub async fn check_and_keep(
+    profiler: &dyn Profiler,
+    prepared: &mut dyn Prepared,
+    problem: &Problem,
+    expected: &Expected,
+) -> Result<(CheckResult, Left), BackendError> {
+    let mut comparison = Comparison { left: Left::of(expected.elements()), ..Comparison::default() };
     // Runs of integers that hold the poison: the position of the buffer, and elements.
     let mut suspects: Vec<(usize, Range<u64>)> = Vec::new();
     let specs = problem.buffers();
@@ -96,6 +112,7 @@ pub async fn check(
             let end = (row + rows_per_chunk).min(rows.total);
             let size = storage.bytes();
             let bytes = prepared.read_back(buffer, row * row_len * size..end * row_len * size).await?;
+            comparison.left.bits(&bytes);
             for (r, line) in (row..end).zip(bytes.chunks_exact((row_len * size) as usize)) {
                 let line = Line { output: spec.name, first: r * row_len, storage, bytes: line };
                 match rows.contains(r).then(|| wanted.next()).flatten() {
@@ -131,7 +148,7 @@ pub async fn check(
             }
         }
     }
-    Ok(comparison.result())
+    Ok(comparison.end())
 }
 
 /// Compute the reference for `work` multiply-adds and compare with it, for whoever checks a problem only once.
@@ -223,6 +240,7 @@ fn poisoned(bytes: &[u8]) -> bool {
 
 struct Comparison {
     result: CheckResult,
+    left: Left,
 }
 
 impl Default for Comparison {
@@ -235,8 +253,9 @@ impl Default for Comparison {
             bound: 0.0,
             worst_ratio: 0.0,
             mismatch: None,
+            repeatable: None,
         };
-        Comparison { result }
+        Comparison { result, left: Left::default() }
     }
 }
 
@@ -251,6 +270,7 @@ impl Comparison {
             let error = (got - want).abs();
             self.result.compared += 1;
             self.result.elements += 1;
+            self.left.element(got, bound);
             // Also where NaN is right, the poison's own bits are not.
             let unwritten = got.is_nan() && poisoned(bytes);
             if same_class(line.storage, got, *want) && !unwritten {
@@ -289,10 +309,10 @@ impl Comparison {
         self.result.mismatch.get_or_insert(Mismatch { output: output.to_owned(), index, got, want });
     }
 
-    /// What was found; a check that compared nothing has shown nothing.
-    fn result(mut self) -> CheckResult {
+    /// What was found, and what was left; a check that compared nothing has shown nothing.
+    fn end(mut self) -> (CheckResult, Left) {
         self.result.passed &= self.result.compared > 0;
-        self.result
+        (self.result, self.left)
     }
 }
 
@@ -362,13 +382,13 @@ mod tests {
             let mut c = Comparison::default();
             let bytes = bytes_of(Storage::F32, [10.0, got].into_iter());
             c.row(&line(5, Storage::F32, &bytes), &[10.0, 10.0], &tolerance);
-            let result = c.result();
+            let (result, _) = c.end();
             assert_eq!(result.passed, right, "{got}");
             assert_eq!(result.mismatch.map(|m| m.index), (!right).then_some(6), "{got}");
         }
         let mut c = Comparison::default();
         c.written(&line(0, Storage::F32, &bytes_of(Storage::F32, [0.0, f64::NAN].into_iter())), false);
-        let result = c.result();
+        let (result, _) = c.end();
         assert!(!result.passed && result.sentence().contains("never written"));
     }
 
@@ -404,19 +424,19 @@ mod tests {
         ] {
             let mut c = Comparison::default();
             c.row(&line(0, storage, &bytes_of(storage, [got].into_iter())), &[want], &tolerance);
-            assert_eq!(c.result().passed, right, "{storage:?}: {got} for {want}");
+            assert_eq!(c.end().0.passed, right, "{storage:?}: {got} for {want}");
         }
         for storage in [Storage::F32, Storage::F16, Storage::BF16] {
             let mut c = Comparison::default();
             let poison = POISON.to_le_bytes();
             c.row(&line(0, storage, &poison[..storage.bytes() as usize]), &[f64::NAN], &tolerance);
-            assert!(!c.result().passed, "{storage:?}: the poison is no NaN that anyone computed");
+            assert!(!c.end().0.passed, "{storage:?}: the poison is no NaN that anyone computed");
         }
     }
 
     #[test]
     fn a_check_that_compared_nothing_is_not_right() {
-        let result = Comparison::default().result();
+        let result = Comparison::default().end().0;
         assert!(!result.passed);
         assert_eq!(result.sentence(), "nothing was compared");
     }

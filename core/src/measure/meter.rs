@@ -7,8 +7,8 @@ use std::rc::Rc;
 use async_trait::async_trait;
 
 use crate::device::{
-    BackendError, Batch, ClockInfo, Compiled, Conditions, DeviceInfo, Launch, Launching, MemoryStats, Prepared,
-    Profiler, Sample, Trace, Transfer,
+    Awaited, BackendError, Batch, ClockInfo, Compiled, Conditions, DeviceInfo, Launch, Launching, MemoryStats,
+    Prepared, Profiler, Sample, Trace, Transfer,
 };
 use crate::record::Spent;
 use crate::suite::{Case, Inputs, Tuning};
@@ -142,6 +142,12 @@ impl Prepared for MeteredCase {
         self.count.wait(sample.host);
         self.count.device.set(self.count.device.get() + sample.time.0);
         Ok(sample)
+    }
+
+    async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError> {
+        let time = self.inner.call(executions, until).await?;
+        self.count.wait(time);
+        Ok(time)
     }
 
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {

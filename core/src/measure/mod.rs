@@ -1,12 +1,14 @@
 //! How a plan becomes records: the measuring loop and everything that it decides.
 
 mod batch;
+mod call;
 mod case_run;
 pub mod ceilings;
 pub mod check;
 mod meter;
 pub mod reference_kernel;
 pub mod remaining;
+pub mod repeat;
 pub mod runner;
 pub mod sampler;
 pub mod side_by_side;

@@ -97,7 +97,8 @@ impl ReferenceKernel {
         }
     }
 
-    async fn read(&mut self, clock: &TrustedClock) -> Result<Nanos, BackendError> {
+    /// Time of one execution, by one batch.
+    pub async fn read(&mut self, clock: &TrustedClock) -> Result<Nanos, BackendError> {
         let sample = self.prepared.measure(Batch { lead: 0, repeats: self.repeats }).await?;
         Ok(Nanos(clock.read(sample).0 / f64::from(self.repeats)))
     }

@@ -15,7 +15,7 @@ use crate::measure::reference_kernel::ReferenceKernel;
 use crate::measure::remaining::Remaining;
 use crate::measure::sampler::TrustedClock;
 use crate::measure::stopping_criterion::Limits;
-use crate::measure::{ceilings, timer};
+use crate::measure::{call, ceilings, timer};
 use crate::plan::{Cache, PRECISION_NATIVE, Plan, Planned, Skip, Spec};
 use crate::record::roofline::Ceilings;
 use crate::record::stats::FEWEST;
@@ -210,7 +210,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             // A device that cannot run it goes without.
             Err(_) => None,
         };
-        let (timer, clock) = timer::test(profiler, reference_kernel.as_mut()).await?;
+        let (mut timer, clock) = timer::test(profiler, reference_kernel.as_mut()).await?;
         if let Some(c) = &mut reference_kernel
             && !c.size(&clock).await?
         {
@@ -218,6 +218,9 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         }
         if let Some(reference_kernel) = &mut reference_kernel {
             reference_kernel.ramp(profiler, &clock).await?;
+            if so_far.baseline.is_none() {
+                timer.waits = call::sweep(profiler, reference_kernel, &clock, timer.completion).await?;
+            }
         }
         let baseline = match &so_far.baseline {
             Some(known) => Baseline { clock: clock.info.clone(), ..known.clone() },
@@ -252,8 +255,8 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         let mut held = 0;
         while let Some(planned) = queue.last().copied() {
             let case = planned.name();
-            let one = planned.memory(&profiler.device().caps).0;
-            let sets = match sets(one, self.spec.cache, setting, profiler.device().caps.dialect) {
+            let caps = &profiler.device().caps;
+            let sets = match sets(planned.memory(caps).0, self.spec.cache, setting, caps.dialect) {
                 Ok(sets) => sets,
                 Err(reason) => {
                     queue.pop();
@@ -262,7 +265,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                     continue;
                 }
             };
-            let bytes = one * u64::from(sets);
+            let bytes = planned.memory_of(sets, caps).0;
             if !case_runs.is_empty() && (case_runs.len() >= GROUP || held + bytes > setting.room) {
                 break;
             }

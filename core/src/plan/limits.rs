@@ -31,9 +31,10 @@ pub fn within_limits(problem: &Problem, program: &Program, caps: &Caps) -> Resul
     program.stages.iter().try_for_each(|stage| carried_out(problem, stage, caps))
 }
 
-/// Whether the device holds one set of a program's buffers; of the whole program, for what a set-up computes stays.
+/// Whether the device holds one set of a program's buffers, and what a vendor's library may take beside them; of the whole
+/// program, for what a set-up computes stays.
 pub fn within_memory(problem: &Problem, whole: &Program, caps: &Caps) -> Result<(), String> {
-    let needed = whole.memory(problem, caps.dialect);
+    let needed = Bytes(whole.memory(problem, caps.dialect).0.saturating_add(whole.workspace().0));
     match caps.memory.filter(|memory| needed.0 > memory.0 / 10 * 9) {
         Some(memory) => Err(format!("not run: buffers need {needed}, the device has {memory}")),
         None => Ok(()),
@@ -48,7 +49,10 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
         Work::Kernel(kernel) => launchable(label, kernel, stage.args.len() as u32, caps),
         Work::Library(_) if caps.dialect == Dialect::Cuda => Ok(()),
         Work::Library(_) => Err(format!("not run: {label} calls the vendor's library, which this target cannot")),
-        Work::Copy => {
+        Work::CopyThrough if caps.dialect != Dialect::Cuda => {
+            Err(format!("not run: {label} allocates memory in the order of a queue, which this target cannot"))
+        }
+        Work::Copy | Work::CopyThrough => {
             let buffers = problem.buffers();
             let bytes = |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer).map(|b| b.bytes(problem.dtype));
             match &stage.args[..] {

@@ -9,6 +9,7 @@ pub mod query;
 pub mod schedule;
 pub mod settings;
 mod spec;
+pub mod sweep;
 mod tunings;
 
 pub use plan::*;

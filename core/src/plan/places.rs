@@ -48,10 +48,10 @@ fn of_stage(stage: &Stage, touched: &[&BufferSpec], caps: &Caps) -> Result<(), S
         }
     }
     match stage.work {
-        Work::Copy | Work::CopyRange(_) if touched.iter().all(|b| b.place.is_host()) => {
+        Work::Copy | Work::CopyRange(_) | Work::CopyThrough if touched.iter().all(|b| b.place.is_host()) => {
             Err(format!("not run: {label} copies from host memory to host memory"))
         }
-        Work::Copy | Work::CopyRange(_) => Ok(()),
+        Work::Copy | Work::CopyRange(_) | Work::CopyThrough => Ok(()),
         // The device reaches pinned memory by itself.
         Work::Kernel(_) if caps.dialect == Dialect::Cuda && buffer.place == Place::HostPinned => Ok(()),
         Work::Kernel(_) if caps.dialect == Dialect::Wgsl => {

@@ -8,9 +8,11 @@ use crate::device::Launching;
 use crate::plan::limits::{within_limits, within_memory};
 use crate::plan::places::places;
 use crate::plan::settings::{Scope, setting};
-use crate::plan::{InputSet, Spec};
+use crate::plan::{InputSet, Spec, sweep};
 use crate::suite;
-use crate::suite::{CPU_VARIANT, Caps, Case, DType, Dialect, Form, Hard, How, Inputs, Problem, Program, Workload};
+use crate::suite::{
+    CPU_VARIANT, Caps, Case, CaseError, DType, Dialect, Form, Hard, How, Inputs, Problem, Program, Workload,
+};
 use crate::units::Bytes;
 
 /// One planned case.
@@ -66,6 +68,12 @@ impl Planned {
             None => case.problem.bytes(|_| true),
         }
     }
+
+    /// The device memory that so many sets of its buffers take, and a vendor's library beside them.
+    pub fn memory_of(&self, sets: u32, caps: &Caps) -> Bytes {
+        let workspace = self.runs().whole(caps).map_or(0, |(program, _)| program.workspace().0);
+        Bytes(self.memory(caps).0.saturating_mul(sets.into()).saturating_add(workspace))
+    }
 }
 
 /// A case that will not run.
@@ -101,6 +109,9 @@ pub enum PlanError {
     /// Nothing to do.
     #[error(transparent)]
     NothingMatches(#[from] NothingMatches),
+    /// Extents that were asked for make no problem.
+    #[error(transparent)]
+    Shape(#[from] CaseError),
     /// Stages cannot reach this device as asked.
     #[error("launch `{wanted}` does not exist on this target: {choices}")]
     Launch {
@@ -125,10 +136,13 @@ pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, PlanError> {
         };
         return Err(PlanError::Launch { wanted: wanted.name(), choices });
     }
-    let asked = if spec.case.is_empty() { from_preset(spec, caps) } else { exactly(spec) };
+    let asked = if spec.case.is_empty() { from_preset(spec, caps)? } else { exactly(spec) };
     let mut plan = Plan::default();
+    // Each once, however often and in whatever spelling it was asked for.
+    let mut seen = BTreeSet::new();
     for case in asked {
-        if !spec.keeps(&case.to_string()) {
+        let name = case.to_string();
+        if !spec.keeps(&name) || !seen.insert(name) {
             continue;
         }
         match decide(&case, spec, caps) {
@@ -151,26 +165,30 @@ pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// The cases that were named, each once, however often and in whatever spelling it was.
+/// The cases that were named.
 fn exactly(spec: &Spec) -> Vec<Case> {
-    let named = spec.case.iter().filter_map(|text| text.parse::<Case>().ok());
-    let mut seen = BTreeSet::new();
-    named.filter(|case| seen.insert(case.to_string())).collect()
+    spec.case.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
-fn from_preset(spec: &Spec, caps: &Caps) -> Vec<Case> {
+fn from_preset(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
     let mut cases = Vec::new();
     for workload in suite::all() {
         let wanted = |form: &&Form| spec.direction.is_empty() || spec.direction.contains(&form.direction);
         for form in workload.forms.iter().filter(wanted) {
-            for shape in form.preset(spec.preset) {
+            let shapes = sweep::shapes(&spec.shape, workload.axes, form.preset(spec.preset));
+            for shape in &shapes {
                 for dtype in workload.dtypes {
-                    cases.extend(of_problem(spec, caps, workload, form, shape, *dtype));
+                    cases.extend(of_problem(spec, caps, workload, form, shape, *dtype)?);
                 }
+            }
+            let scaling = workload.scaling().filter(|_| spec.scaling == Some(true));
+            // In the type that the host computes with, too.
+            for shape in scaling.map(|(_, scaling)| scaling.shapes_in(caps.dialect)).unwrap_or_default() {
+                cases.extend(of_problem(spec, caps, workload, form, &shape, DType::F32)?);
             }
         }
     }
-    cases
+    Ok(cases)
 }
 
 fn of_problem(
@@ -180,24 +198,29 @@ fn of_problem(
     form: &Form,
     shape: &str,
     dtype: DType,
-) -> Vec<Case> {
+) -> Result<Vec<Case>, CaseError> {
     let dtype_wanted = spec.dtype.is_empty() || spec.dtype.contains(&dtype);
     // bf16 exists in no WGSL and is no loss there; it is planned, and then skipped, only when it is asked for.
     let dtype_silent = spec.dtype.is_empty() && dtype == DType::BF16 && !caps.dtypes.contains(&dtype);
     if !dtype_wanted || dtype_silent {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let problem = Problem::new(workload, form.direction, shape, dtype)
-        .unwrap_or_else(|e| panic!("preset of {}: {e}", workload.name));
     let names: Vec<&'static str> = match caps.dialect {
         Dialect::Cpu => vec![CPU_VARIANT],
         _ => form.variants.iter().map(|v| v.name).collect(),
     };
-    names
-        .into_iter()
-        .filter(|name| spec.variant.is_empty() || spec.variant.iter().any(|v| v == name))
-        .map(|variant| Case { problem: problem.clone(), variant })
-        .collect()
+    let wanted = |name: &&&str| spec.variant.is_empty() || spec.variant.iter().any(|v| v == **name);
+    let names: Vec<&'static str> = names.iter().filter(wanted).copied().collect();
+    match Problem::new(workload, form.direction, shape, dtype) {
+        Ok(problem) => Ok(names.into_iter().map(|variant| Case { problem: problem.clone(), variant }).collect()),
+        Err(mistake) if spec.shape.is_empty() => panic!("preset of {}: {mistake}", workload.name),
+        // What was asked for in passing, of workloads that filters leave out, is nobody's mistake.
+        Err(mistake) => {
+            let text =
+                |name: &&str| format!("{}/{}/{shape}/{}/{name}", workload.name, form.direction.name(), dtype.name());
+            if names.iter().any(|name| spec.keeps(&text(name))) { Err(mistake) } else { Ok(Vec::new()) }
+        }
+    }
 }
 
 /// Whether a case can run on a device in the variant that it names.
@@ -341,6 +364,42 @@ mod tests {
             assert!(reasons.iter().any(|r| r.contains(part)), "{case}: {reasons:?}");
         }
     }
+    #[test]
+    fn swept_extents_take_the_place_of_the_presets_and_what_is_no_problem_is_refused() {
+        let names = |pairs: &[(&str, &str)]| -> Vec<String> {
+            planned(pairs, &caps()).cases.iter().map(|planned| planned.case.to_string()).collect()
+        };
+        let asked = [("filter", "depthwise_conv2d"), ("direction", "fwd"), ("dtype", "f32"), ("variant", "direct")];
+        let swept = names(&[&asked[..], &[("shape", "c8xh128,c32xh256"), ("shape", "n1,n01,n2")]].concat());
+        let case = |shape: &str| format!("depthwise_conv2d/fwd/{shape},k3,p1,nchw/f32/direct");
+        assert_eq!(swept.len(), 4, "{swept:?}");
+        for shape in ["n1,c8,h128", "n2,c8,h128", "n1,c32,h256", "n2,c32,h256"] {
+            assert!(swept.contains(&case(shape)), "{shape}: {swept:?}");
+        }
+        // Other workloads with such an extent may be left without a problem: nobody asked for them.
+        let refused = |pairs: &[(&str, &str)]| {
+            plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), &caps()).expect_err("no problem").to_string()
+        };
+        let said = refused(&[("filter", "prefetch"), ("shape", "c3")]);
+        assert!(said.contains("rows are no 3 batches"), "{said}");
+        assert!(refused(&[("filter", "prefetch"), ("shape", "q3")]).contains("no case matches"));
+    }
+
+    #[test]
+    fn shapes_along_a_scaling_come_beside_the_preset_in_one_type() {
+        let of = |scaling: &str, caps: &Caps| -> Vec<String> {
+            let pairs = [("filter", "standard_scaler"), ("scaling", scaling)];
+            planned(&pairs, caps).cases.iter().map(|planned| planned.case.to_string()).collect()
+        };
+        let (without, with) = (of("off", &caps()), of("on", &caps()));
+        let more: Vec<&String> = with.iter().filter(|case| !without.contains(case)).collect();
+        assert!(without.iter().all(|case| with.contains(case)) && more.iter().all(|case| case.contains("/f32/")));
+        assert!(more.iter().any(|case| case.contains("/n10000,f64/")), "{more:?}");
+        assert!(more.iter().any(|case| case.contains("/n10000,f64,crossing/")), "{more:?}");
+        let host = Caps { dialect: Dialect::Cpu, dtypes: vec![DType::F32], ..caps() };
+        assert!(of("on", &host).iter().all(|case| !case.contains("crossing")), "the host has its data where it is");
+    }
+
     #[test]
     fn a_case_that_is_named_twice_runs_once() {
         let case = "attention/fwd/b1,h2,s3,d4/f32/flash";

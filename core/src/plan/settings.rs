@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::device::Launching;
-use crate::plan::{Cache, InputSet, Spec, SpecError};
+use crate::plan::{Cache, InputSet, Spec, SpecError, sweep};
 use crate::suite::{CPU_VARIANT, Case, DType, Direction, Preset, Tuning, all, named};
 
 /// Everything that is known of one setting.
@@ -189,7 +189,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "filter",
         about: "Keep cases that have these parts",
-        more: "Whole segments of the case, * standing for anything, as in attention*flash or f16/flash",
+        more: "Whole segments of the case, * standing for anything, as in attention*flash or f16/flash; a space is \"or\"",
         values: Values::Text("PATTERN"),
         repeatable: true,
         scope: Scope::Cases,
@@ -201,7 +201,7 @@ pub static SETTINGS: &[Setting] = &[
             unoffered: &[],
         }),
         set: |spec, value| {
-            spec.filter.push(value.to_owned());
+            spec.filter.extend(value.split_whitespace().map(str::to_owned));
             Ok(())
         },
         get: |spec| spec.filter.clone(),
@@ -245,6 +245,35 @@ pub static SETTINGS: &[Setting] = &[
             push(&mut spec.variant, named("variant", value, known.iter().map(|v| (*v, *v))).map(str::to_owned))
         },
         get: |spec| spec.variant.clone(),
+    },
+    Setting {
+        name: "shape",
+        about: "Extents in place of the preset's, each in turn",
+        more: "As n1,n8,n32, or c8xh128,c32xh256 where several change together; of several lists every combination. A \
+               workload that lacks an extent has no case then",
+        values: Values::Text("LIST"),
+        repeatable: true,
+        scope: Scope::Preset,
+        usual: false,
+        control: None,
+        set: |spec, value| {
+            sweep::parse(value)?;
+            spec.shape.push(value.to_owned());
+            Ok(())
+        },
+        get: |spec| spec.shape.clone(),
+    },
+    Setting {
+        name: "scaling",
+        about: "Beside the preset, the shapes that tell how times scale",
+        more: "Of workloads that have such a table; profile asks for them when left out",
+        values: Values::Switch,
+        repeatable: false,
+        scope: Scope::Preset,
+        usual: false,
+        control: None,
+        set: |spec, value| put(&mut spec.scaling, switch("scaling", value).map(Some)),
+        get: |spec| spec.scaling.into_iter().flat_map(on_off).collect(),
     },
     Setting {
         name: "case",

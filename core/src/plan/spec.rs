@@ -76,6 +76,13 @@ pub struct Spec {
     pub dtype: Vec<DType>,
     /// Keep these variants. Empty keeps all.
     pub variant: Vec<String>,
+    /// Changes to the shapes of the preset, such as `c8xh128,c32xh256`: each of them in turn, and of several lists every
+    /// combination. Empty leaves them as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shape: Vec<String>,
+    /// Whether the shapes of workloads' scaling tables come beside those of the preset; the command's default when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<bool>,
     /// Exactly these cases, whatever the preset.
     pub case: Vec<String>,
     /// Seed of the inputs and of the order.
@@ -130,6 +137,8 @@ impl Default for Spec {
             direction: Vec::new(),
             dtype: Vec::new(),
             variant: Vec::new(),
+            shape: Vec::new(),
+            scaling: None,
             case: Vec::new(),
             seed: 42,
             budget: 45.0,
@@ -219,6 +228,9 @@ mod tests {
             ("direction", "fwd+bwd"),
             ("dtype", "f16"),
             ("variant", "flash"),
+            ("shape", "b2,b4xh8"),
+            ("shape", "p0.5"),
+            ("scaling", "on"),
             ("case", "attention/fwd/b1,h1,s1,d1/f32/flash"),
             ("seed", "7"),
             ("inputs", "hard"),
@@ -238,6 +250,8 @@ mod tests {
         let back: Vec<(&str, String)> = pairs.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
         assert_eq!(spec.to_pairs(), back);
         assert_eq!(Spec::default().to_pairs(), []);
+        let together = Spec::from_pairs([("filter", " attention*flash  hash")]).expect("valid");
+        assert_eq!(together.filter, spec.filter, "a space is \"or\", wherever a filter is written");
     }
 
     #[test]
@@ -247,6 +261,9 @@ mod tests {
             ("direction", "fwd,bwd", "unknown direction `fwd,bwd`: choose one of fwd, bwd, fwd+bwd"),
             ("dtype", "f8", "unknown dtype"),
             ("variant", "flush", "unknown variant `flush`: choose one of "),
+            ("shape", "8x128", "shape: `8x128` is not a list of extents with their letters"),
+            ("shape", "c8x", "with their letters"),
+            ("scaling", "yes", "choose one of on, off"),
             ("seed", "-1", "whole number"),
             ("inputs", "easy", "unknown inputs `easy`: choose one of seeded, hard"),
             ("budget", "0", "seconds above 0"),

@@ -21,6 +21,29 @@ pub struct CheckResult {
     pub worst_ratio: f64,
     /// The first element that failed.
     pub mismatch: Option<Mismatch>,
+    /// Whether the execution behind the last sample left what the one before the first sample had left. Absent where only one of
+    /// them was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeatable: Option<Repeatable>,
+}
+
+/// Whether two executions on the same inputs left the same in all outputs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Repeatable {
+    /// Every element has the same bits.
+    Bitwise,
+    /// Some have not, as where atomic additions come in any order.
+    Differs(Difference),
+}
+
+/// How far two executions are apart, in a choice of the elements that are compared with the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// Largest absolute difference, in units of the output; zero where only other elements differ.
+    pub by: f64,
+    /// Largest difference relative to the bound on the element's error; two right results are at most 2 apart.
+    pub of_bound: f64,
 }
 
 /// One element that is beyond its bound, or was not written.

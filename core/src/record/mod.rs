@@ -1,5 +1,6 @@
 //! What is known after a run: the one serialised schema, and the pure functions that derive from it.
 
+mod call;
 mod check;
 mod event;
 mod items;
@@ -14,6 +15,7 @@ mod timer;
 mod timing;
 mod valid;
 
+pub use call::*;
 pub use check::*;
 pub use event::*;
 pub use items::*;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::roofline::Analysis;
-use super::{CheckResult, Items, Score, StopReason, Timing};
+use super::{CheckResult, Items, OneCall, Score, StopReason, Timing};
 use crate::device::{Compiled, Launch, MemoryStats, Trace};
 use crate::suite::{Caps, Case, Cost, DType, Problem, Stage};
 use crate::units::Nanos;
@@ -122,6 +122,9 @@ pub struct Measured {
     pub check: CheckResult,
     /// Times, absent after `verify`.
     pub timing: Option<Timing>,
+    /// What a call of it alone takes, absent where it was not timed or takes long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<OneCall>,
     /// What was found besides time, such as an accuracy; usually nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scores: Vec<Score>,

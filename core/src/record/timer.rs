@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::stats::Summary;
+use crate::record::{Waited, completion_step};
 use crate::units::{Nanos, percent};
 
 /// What the self-test found. The clock's step and the share of empty and backward stamps are in the run's clock.
@@ -14,6 +15,9 @@ pub struct TimerTest {
     pub completion: Option<Summary>,
     /// Bringing a few bytes back to the host, on the host clock.
     pub readback: Option<Summary>,
+    /// Work of rising length, each called alone: when it is known to be done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<Waited>,
     /// The device's clock held against the host's on a long kernel.
     pub cross_check: Option<CrossCheck>,
     /// Why the device's clock is not believed, if it is not.
@@ -41,6 +45,9 @@ pub fn sentence(test: &TimerTest) -> String {
     if let Some(r) = test.readback {
         parts.push(format!("reading a few bytes back takes {}", r.median));
     }
+    if let Some(step) = completion_step(&test.waits) {
+        parts.push(step.sentence());
+    }
     if let (Some(check), None) = (test.cross_check, &test.demoted) {
         let apart = (check.device.0 - check.host.0).abs() / check.host.0.abs().max(1.0);
         parts.push(format!("device and host clock agree within {}", percent(apart)));
@@ -66,7 +73,7 @@ mod tests {
             (takes(0.0), None, "reading a few bytes back takes 7.00 µs"),
             (None, None, "reading a few bytes back takes 7.00 µs"),
         ] {
-            let test = TimerTest { completion, readback: takes(7000.0), cross_check, demoted: None };
+            let test = TimerTest { completion, readback: takes(7000.0), cross_check, ..TimerTest::default() };
             assert_eq!(sentence(&test), want);
         }
         assert_eq!(sentence(&TimerTest::default()), "");

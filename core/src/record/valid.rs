@@ -8,7 +8,7 @@ use std::fmt::Display;
 
 use super::roofline::{Analysis, Bandwidth, Ceilings};
 use super::stats::Summary;
-use super::{Baseline, CheckResult, Drift, Outcome, Record, Run, Score, Spent, Timing};
+use super::{Baseline, CheckResult, Drift, OneCall, Outcome, Record, Run, Score, Spent, Timing};
 use crate::device::ClockInfo;
 use crate::units::Nanos;
 
@@ -111,6 +111,10 @@ impl Place<'_> {
         for (name, summary) in [("completion", timer.completion), ("readback", timer.readback)] {
             summary.map_or(Ok(()), |s| self.summary(&format!("baseline.timer.{name}"), &s))?;
         }
+        for (i, waited) in timer.waits.iter().enumerate() {
+            self.took(format!("baseline.timer.waits[{i}].device"), waited.device)?;
+            self.summary(&format!("baseline.timer.waits[{i}].done"), &waited.done)?;
+        }
         if let Some(check) = timer.cross_check {
             for (name, time) in [("device", check.device), ("host", check.host), ("allowed", check.allowed)] {
                 self.time(format!("baseline.timer.cross_check.{name}"), time)?;
@@ -171,6 +175,7 @@ impl Place<'_> {
                     self.time(format!("trace.spans[{i}].end"), span.end)?;
                 }
                 self.took("compiled.time", measured.compiled.time)?;
+                measured.call.as_ref().map_or(Ok(()), |call| self.call(call))?;
                 measured.analysis.as_ref().map_or(Ok(()), |analysis| self.analysis(analysis))?;
                 measured.timing.as_mut().map_or(Ok(()), |timing| self.timing(timing))
             }
@@ -184,6 +189,15 @@ impl Place<'_> {
             true => Err(self.invalid("check.compared", "is more than there are elements")),
             false => Ok(()),
         }
+    }
+
+    fn call(&self, call: &OneCall) -> Result<(), Invalid> {
+        for (name, times) in [("done", &call.done), ("result", &call.result)] {
+            for (i, time) in times.iter().enumerate() {
+                self.within(format!("call.{name}[{i}]"), *time, 0.0, LONGEST)?;
+            }
+        }
+        Ok(())
     }
 
     fn score(&self, i: usize, score: &Score) -> Result<(), Invalid> {

@@ -2,7 +2,7 @@
 
 use crate::record::roofline::{Analysis, Bound, analyse};
 use crate::record::stats::Summary;
-use crate::record::{Measured, Record, Relaunched, Run};
+use crate::record::{Measured, OneCall, Record, Relaunched, Run};
 use crate::report::executions::stage_times;
 use crate::suite::{Case, Role, Stage};
 use crate::units::{Bytes, Nanos, percent, three_digits};
@@ -53,13 +53,10 @@ pub fn components(record: &Record, run: &Run) -> Vec<Component> {
         })
     };
     let move_at = |bytes: u64, rate: Option<f64>| rate.map(|r| Nanos(bytes as f64 / r * 1e9));
-    let completion = measured
-        .timing
-        .as_ref()
-        .and_then(|t| t.slope.as_ref())
-        .map(|s| s.host_fixed)
-        .or(baseline.timer.completion.as_ref().map(|c| c.median))
-        .filter(|t| t.0 > 0.0);
+    let median = measured.timing.as_ref().map(|timing| timing.summary.median);
+    let done = measured.call.as_ref().and_then(OneCall::done);
+    // Of a call of one execution, what is not the execution.
+    let completion = done.zip(median).map(|(done, median)| done.median - median).filter(|t| t.0 > 0.0);
     parts.extend(once("submit and completion, once", completion, Bound::Launch));
     if let Some((read, written)) = sizes(record) {
         parts.extend(once("uploading the inputs, once", move_at(read.0, baseline.ceilings.upload), Bound::Transfer));
@@ -173,6 +170,11 @@ pub fn advice(record: &Record, run: &Run) -> Option<String> {
     }
     let analysis = measured.analysis.as_ref()?;
     let used = percent(analysis.utilisation);
+    if record.case.parse::<Case>().is_ok_and(|case| !case.problem.workload.probes.is_empty()) {
+        return Some(format!(
+            "it is one of the probes that find the ceilings: at this size it reaches {used} of the best of them"
+        ));
+    }
     Some(match analysis.bound {
         Bound::Launch => "it is hardly longer than launching nothing: do more in one launch, or fuse it with its \
                           neighbours"
@@ -276,6 +278,23 @@ mod tests {
         assert!((projection.utilisation.expect("both known") - 0.6).abs() < 1e-12);
         assert!((projection.share.expect("both known") - 0.4).abs() < 1e-12 && projection.occupancy.is_none());
         assert_eq!((parts[2].time, parts[2].utilisation), (Nanos(50.0), None));
+    }
+
+    #[test]
+    fn a_probe_is_not_told_to_become_another() {
+        const CASE: &str = "copy/fwd/n1000/f32/vec4";
+        let mut run = run("cuda", "X", &[(CASE, spread(12_000.0, 0.002, 40))]);
+        measured(&mut run, CASE).analysis = Some(Analysis {
+            intensity: 0.0,
+            floor: Nanos(6_000.0),
+            utilisation: 0.5,
+            peak_flops: None,
+            peak_bandwidth: Some(1e12),
+            peak_link: None,
+            bound: Bound::Memory,
+        });
+        let said = advice(&run.records[0], &run).expect("a figure");
+        assert!(said.contains("one of the probes") && said.contains("50"), "{said}");
     }
 
     #[test]

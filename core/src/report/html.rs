@@ -15,7 +15,7 @@ use self::plot::Palette;
 use crate::compare::Comparison;
 use crate::compare::tax::Tax;
 use crate::record::stats::Summary;
-use crate::record::{Baseline, Run};
+use crate::record::{Baseline, Run, completion_step};
 use crate::report;
 use crate::report::{Remark, Table, Tone};
 use crate::units::percent;
@@ -41,14 +41,17 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
                     h1 { (title) }
                     @if let Some(comparison) = comparison { p { (comparison.tally()) } }
                 }
-                section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
-                @if let Some(comparison) = comparison { (compared(comparison, palette)) }
-                @if let Some(tax) = tax { section { h2 { "Portability tax" } (table(&super::tax_table(tax))) } }
-                @if comparison.is_none() && tax.is_none() {
-                    @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
+                main {
+                    section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
+                    @if let Some(comparison) = comparison { (compared(comparison, palette)) }
+                    @if let Some(tax) = tax { section { h2 { "Portability tax" } (table(&super::tax_table(tax))) } }
+                    @if comparison.is_none() && tax.is_none() {
+                        @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
+                    }
+                    (scaling(runs))
+                    (devices(runs, palette))
+                    (samples(runs, palette))
                 }
-                (devices(runs, palette))
-                (samples(runs, palette))
                 footer { p.soft { "All samples are in the run files; this page can be made again from them." } }
             }
         }
@@ -100,6 +103,7 @@ fn self_test(baseline: &Baseline) -> Markup {
     html! {
         @if let Some(completion) = &test.completion { dt { "completion" } dd { (spread(completion)) } }
         @if let Some(readback) = &test.readback { dt { "readback" } dd { (spread(readback)) } }
+        @if let Some(step) = completion_step(&test.waits) { dt { "waiting" } dd { (step.sentence()) } }
         @if let Some(cross) = &test.cross_check {
             dt { "cross-check" }
             dd { (cross.device) " on the device's clock, " (cross.host) " on the host's; may differ by " (cross.allowed) }
@@ -136,6 +140,16 @@ fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup {
                     (ratios::ratios(comparison, i, palette))
                 }
             }
+        }
+    }
+}
+
+/// Times along the axes that workloads have a table for; no section where there is none.
+fn scaling(runs: &[(String, Run)]) -> Markup {
+    let tables = crate::compare::scaled(runs, None);
+    html! {
+        @if !tables.is_empty() {
+            section { h2 { "Scaling" } @for scaled in &tables { (table(&report::scaling_table(scaled))) } }
         }
     }
 }

@@ -1,21 +1,26 @@
 //! Scores as people read them.
 
 use crate::compare::{Comparison, scores::ScorePair};
-use crate::record::Run;
+use crate::record::{Record, Run};
 use crate::report::{Cell, Column, Rank, Table};
 use crate::units::{four_digits, percent};
 
 /// The scores of a run, a line each.
 pub fn scores(run: &Run) -> Vec<String> {
-    let of_record = |record: &crate::record::Record| {
-        record.scores().iter().map(|score| format!("{}: {score}", record.case)).collect::<Vec<_>>()
-    };
+    let of_record =
+        |record: &Record| record.scores().iter().map(|score| format!("{}: {score}", record.case)).collect::<Vec<_>>();
     run.records.iter().flat_map(of_record).collect()
 }
 
-/// Items a second of a run's cases, a line for each that counts any.
+/// Items a second of a run's cases, a line for each that counts any, with the time of the batch that they make up and the most
+/// memory that was held.
 pub fn items(run: &Run) -> Vec<String> {
-    run.records.iter().filter_map(|record| Some(format!("{}: {}", record.case, record.items_rate()?))).collect()
+    let line = |record: &Record| {
+        let (rate, batch) = (record.items_rate()?, record.timing()?.summary.median);
+        let peak = record.measured()?.memory.peak;
+        Some(format!("{}: {rate}, {batch} a batch, {peak} at most", record.case))
+    };
+    run.records.iter().filter_map(line).collect()
 }
 
 /// The scores of a comparison, a line per pair; `None` where there are none.

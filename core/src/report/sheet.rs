@@ -8,7 +8,8 @@ use crate::compare::scores::Change;
 use crate::compare::verdict::Verdict;
 use crate::device::Clock;
 use crate::record::roofline::Bound;
-use crate::record::{Better, Method, Outcome, Record, Run, Score, Timing};
+use crate::record::stats::Summary;
+use crate::record::{Better, Method, OneCall, Outcome, Record, Repeatable, Run, Score, Timing};
 
 /// One case in one run. Figures that do not exist are empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,6 +61,10 @@ pub struct SheetRow {
     pub clock_error: Option<f64>,
     /// Fixed cost of a submission, on the host's clock.
     pub host_fixed_ns: Option<f64>,
+    /// A call of it alone until it is known to be done, the median.
+    pub call_done_ns: Option<f64>,
+    /// A call of it alone until the first bytes of its result are on the host, the median.
+    pub call_result_ns: Option<f64>,
     /// Operations per second at the median.
     pub flops_per_s: Option<f64>,
     /// Bytes per second at the median.
@@ -68,6 +73,12 @@ pub struct SheetRow {
     pub items: Option<String>,
     /// So many of them per second at the median.
     pub items_per_s: Option<f64>,
+    /// Most device memory that was held.
+    pub peak_memory_bytes: Option<u64>,
+    /// Whether the last execution left the bits of the first one.
+    pub repeatable: Option<bool>,
+    /// How far it is off where not, relative to the bound on errors.
+    pub repeat_of_bound: Option<f64>,
     /// Operations per byte that must move.
     pub intensity: Option<f64>,
     /// The shortest time that the ceilings allow.
@@ -161,6 +172,9 @@ fn row(
     comparison: Option<&Comparison>,
 ) -> SheetRow {
     let summary = timing.map(|t| t.summary);
+    let call = record.measured().and_then(|measured| measured.call.as_ref());
+    let called = |of: fn(&OneCall) -> Option<Summary>| Some(of(call?)?.median.0);
+    let repeatable = timing.and(record.measured()).and_then(|m| m.check.repeatable);
     let analysis = timing.and(record.measured()).and_then(|m| m.analysis.as_ref());
     let ratio = comparison.and_then(|c| c.ratio(i, &record.case)).filter(|_| timing.is_some());
     let unpaired = comparison.and_then(|c| c.unpaired.iter().find(|u| u.run == i && u.case == record.case));
@@ -199,10 +213,18 @@ fn row(
         clock: timing.map(|_| run.clock.clock),
         clock_error: timing.map(|t| t.clock_error),
         host_fixed_ns: timing.and_then(|t| t.slope.as_ref()).map(|s| s.host_fixed.0),
+        call_done_ns: called(OneCall::done),
+        call_result_ns: called(OneCall::result),
         flops_per_s: summary.map(|s| record.cost.flops.per(s.median)),
         bytes_per_s: summary.map(|s| record.cost.moved().per(s.median)),
         items: record.items.as_ref().map(|items| items.name.clone()),
         items_per_s: record.items.as_ref().zip(summary).map(|(items, s)| items.per_second(s.median)),
+        peak_memory_bytes: timing.and(record.measured()).map(|m| m.memory.peak.0),
+        repeatable: repeatable.map(|r| r == Repeatable::Bitwise),
+        repeat_of_bound: repeatable.and_then(|r| match r {
+            Repeatable::Bitwise => None,
+            Repeatable::Differs(difference) => Some(difference.of_bound),
+        }),
         intensity: analysis.map(|a| a.intensity),
         floor_ns: analysis.map(|a| a.floor.0),
         utilisation: analysis.map(|a| a.utilisation),

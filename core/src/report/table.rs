@@ -173,6 +173,7 @@ pub fn table(run: &Run) -> Table {
     notes.extend(skipped(run));
     notes.extend(super::items(run));
     notes.extend(super::scores(run));
+    notes.extend(super::repeats(run));
     notes.push(tally(run));
     if let Some(why) = &run.interrupted {
         let missing: Vec<&str> = run.missing().collect();

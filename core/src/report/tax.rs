@@ -91,7 +91,7 @@ pub fn tax_table(tax: &Tax) -> Table {
     };
     let mut notes = vec![
         pairing.to_owned(),
-        "one call is kernel + completion + readback; a dash was not measured".to_owned(),
+        "one call, submitted alone, is kernel + completion + readback; a dash was not measured".to_owned(),
         means(tax),
     ];
     notes.extend(tax.notes.iter().cloned());

@@ -34,12 +34,21 @@ const MOST_EXTENT: u64 = 1 << 30;
 impl Conv {
     /// Of a shape with the axes `n`, `c`, `m`, `h`, `w`, `k`, `kw`, `s`, `p`, `l`, `g`, and `d` and `kd` in three dimensions.
     pub fn of(shape: &Shape) -> Conv {
+        Conv::with(shape, shape["m"], shape["g"])
+    }
+
+    /// Of a shape of a depthwise workload, which has no axes `m` and `g`: every channel is a group of its own.
+    pub fn depthwise(shape: &Shape) -> Conv {
+        Conv::with(shape, shape["c"], shape["c"])
+    }
+
+    fn with(shape: &Shape, results: u64, groups: u64) -> Conv {
         let flat = !shape.extents().iter().any(|(key, _)| *key == "d");
         let deep = |key| if flat { 1 } else { shape[key] };
         Conv {
             images: shape["n"],
-            channels: [shape["c"], shape["m"]],
-            groups: shape["g"],
+            channels: [shape["c"], results],
+            groups,
             image: [deep("d"), shape["h"], shape["w"]],
             kernel: [deep("kd"), shape["k"], shape["kw"]],
             pad: [if flat { 0 } else { shape["p"] }, shape["p"], shape["p"]],
@@ -115,9 +124,14 @@ impl Conv {
         2 * self.channels[1] * self.pixels()[1] * self.terms()
     }
 
+    /// What there is for each of its two or three dimensions.
+    pub fn dimensions<'a, T>(&self, of: &'a [T; 3]) -> &'a [T] {
+        &of[usize::from(self.flat)..]
+    }
+
     /// How a tensor lies in memory whose positions have these extents.
     fn dims(&self, first: u64, channels: u64, extents: [u64; 3]) -> Vec<u64> {
-        let extents = &extents[usize::from(self.flat)..];
+        let extents = self.dimensions(&extents);
         match self.last {
             true => [&[first], extents, &[channels]].concat(),
             false => [&[first, channels], extents].concat(),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Access, DType, Epilogue, Product, TensorMap};
+use super::{Access, DType, Library, TensorMap};
 use crate::units::{Bytes, Flops};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,15 @@ impl Program {
     /// Whether a stage touches this buffer.
     pub fn uses(&self, buffer: &str) -> bool {
         self.stages.iter().flat_map(|stage| &stage.args).any(|arg| arg.buffer == buffer)
+    }
+
+    /// Device memory that the calls into the vendor's library may take beside the buffers, one after the other.
+    pub fn workspace(&self) -> Bytes {
+        let most = |stage: &Stage| match stage.work {
+            Work::Library(library) => library.most_workspace(),
+            _ => Bytes(0),
+        };
+        self.stages.iter().map(most).max().unwrap_or(Bytes(0))
     }
 
     /// The kernels among the stages.
@@ -144,6 +153,9 @@ pub enum Work {
     Copy,
     /// Copies a part of its first argument to a part of its second, one of which lies in host memory.
     CopyRange(CopyRange),
+    /// Copies its first argument to its second, of the same length, through memory of the device that is allocated for it and freed
+    /// behind it, both in the order of the queue.
+    CopyThrough,
     /// Exchanges data between devices. No target carries this out yet; plans say so.
     Collective(Collective),
 }
@@ -216,14 +228,6 @@ impl Default for CudaLaunch {
     }
 }
 
-/// A call into a vendor's library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Library {
-    /// cuBLASLt: a product in the case's element type, accumulated in f32. Arguments: A, B, C, and the numbers of the columns
-    /// where the epilogue adds such.
-    Gemm(Product, Epilogue),
-}
-
 /// A part of one buffer, and of another. Multiples of four, as WebGPU copies nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyRange {
@@ -279,6 +283,11 @@ impl Stage {
         Stage::new(label, Work::CopyRange(part)).args([(from, Access::Read), (to, Access::Write)])
     }
 
+    /// One buffer copied to another of the same length, through memory that is allocated each time.
+    pub fn copy_through(label: impl Into<Cow<'static, str>>, from: &'static str, to: &'static str) -> Stage {
+        Stage { work: Work::CopyThrough, ..Stage::copy(label, from, to) }
+    }
+
     /// An exchange between devices.
     pub fn collective(label: impl Into<Cow<'static, str>>, collective: Collective) -> Stage {
         Stage::new(label, Work::Collective(collective))
@@ -296,9 +305,9 @@ impl Stage {
     pub fn entry(&self) -> &'static str {
         match self.work {
             Work::Kernel(Kernel { entry, .. }) => entry,
-            Work::Library(Library::Gemm(..)) => "cublaslt_matmul",
+            Work::Library(library) => library.name(),
             Work::Fill(_) => "fill",
-            Work::Copy | Work::CopyRange(_) => "copy",
+            Work::Copy | Work::CopyRange(_) | Work::CopyThrough => "copy",
             Work::Collective(Collective::AllReduce) => "all_reduce",
             Work::Collective(Collective::AllGather) => "all_gather",
             Work::Collective(Collective::ReduceScatter) => "reduce_scatter",

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::Scaling;
+
 /// One part of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Axis {
@@ -13,6 +15,8 @@ pub struct Axis {
     pub kind: AxisKind,
     /// Whether it counts the items of an execution, which `about` names in the plural.
     pub items: bool,
+    /// The table that tells times along it, if there is one.
+    pub scaling: Option<&'static Scaling>,
 }
 
 /// What values an axis takes.
@@ -49,17 +53,17 @@ pub enum AxisKind {
 impl Axis {
     /// A required extent of at least one element.
     pub const fn extent(key: &'static str, about: &'static str) -> Axis {
-        Axis { key, about, kind: AxisKind::Extent { min: 1 }, items: false }
+        Axis { key, about, kind: AxisKind::Extent { min: 1 }, items: false, scaling: None }
     }
 
     /// An extent with a default.
     pub const fn optional(key: &'static str, about: &'static str, min: u64, default: u64) -> Axis {
-        Axis { key, about, kind: AxisKind::Optional { min, default }, items: false }
+        Axis { key, about, kind: AxisKind::Optional { min, default }, items: false, scaling: None }
     }
 
     /// An extent of at least one element that defaults to an earlier one.
     pub const fn same_as(key: &'static str, about: &'static str, other: &'static str) -> Axis {
-        Axis { key, about, kind: AxisKind::SameAs(other), items: false }
+        Axis { key, about, kind: AxisKind::SameAs(other), items: false, scaling: None }
     }
 
     /// A number with decimal places between two whole numbers; the default is written as it prints, as in `0.1`.
@@ -70,7 +74,13 @@ impl Axis {
         let Some(default) = billionths(default) else {
             panic!("the default is a number of at most nine decimal places")
         };
-        Axis { key, about, kind: AxisKind::Decimal { min: min * BILLION, max: max * BILLION, default }, items: false }
+        Axis {
+            key,
+            about,
+            kind: AxisKind::Decimal { min: min * BILLION, max: max * BILLION, default },
+            items: false,
+            scaling: None,
+        }
     }
 
     /// The same as what counts the items of an execution: samples, images, sequences. Speeds are told in them, too.
@@ -78,9 +88,14 @@ impl Axis {
         Axis { items: true, ..self }
     }
 
+    /// The same with a table along it. A workload has one such axis at most.
+    pub const fn scaling(self, scaling: &'static Scaling) -> Axis {
+        Axis { scaling: Some(scaling), ..self }
+    }
+
     /// A choice between words.
     pub const fn word(key: &'static str, about: &'static str, options: &'static [&'static str]) -> Axis {
-        Axis { key, about, kind: AxisKind::Word(options), items: false }
+        Axis { key, about, kind: AxisKind::Word(options), items: false, scaling: None }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{
-    Axis, BufferSpec, CaseError, Cost, DType, Direction, Form, Hard, Inputs, Probe, Shape, form, named, times,
+    Axis, BufferSpec, CaseError, Cost, DType, Direction, Form, Hard, Inputs, Probe, Scaling, Shape, form, named, times,
 };
 use crate::units::Bytes;
 
@@ -132,5 +132,10 @@ impl Workload {
     /// The form of a direction, if the operation has it.
     pub fn form(&self, direction: Direction) -> Option<&Form> {
         self.forms.iter().find(|f| f.direction == direction)
+    }
+
+    /// The axis along which its times are told as a table, and that table, if it has one.
+    pub fn scaling(&self) -> Option<(&'static Axis, &'static Scaling)> {
+        self.axes.iter().find_map(|axis| Some((axis, axis.scaling?)))
     }
 }

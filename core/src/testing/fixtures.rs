@@ -64,6 +64,7 @@ pub fn record(case: &str, timing: Timing) -> Record {
         compiled: Compiled::default(),
         check: exact(),
         timing: Some(timing),
+        call: None,
         scores: Vec::new(),
         memory: MemoryStats::default(),
         launches: Vec::new(),

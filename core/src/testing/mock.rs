@@ -7,7 +7,7 @@ use std::rc::Rc;
 use async_trait::async_trait;
 
 use crate::device::{
-    BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, Launching,
+    Awaited, BackendError, Batch, Clock, ClockInfo, Compiled, Conditions, DeviceInfo, DeviceKind, Launch, Launching,
     MemoryStats, POISON, Prepared, Profiler, Sample, Span, SpanKind, Trace, TraceSource, Track, Transfer,
 };
 use crate::record::CheckResult;
@@ -30,6 +30,8 @@ pub enum Fault {
     WrongSetup,
     /// What an execution changes is not put back.
     NotRestored,
+    /// After the first submission, the lowest bit of an output is another.
+    Unsteady,
     /// The device is lost at this execution.
     LostAt(u64),
 }
@@ -54,6 +56,8 @@ pub struct World {
     pub clock_rate: f64,
     /// The page is out of sight at a time.
     pub hidden: fn(f64) -> bool,
+    /// When it is known that a call is done, as a function of when it is: both since it began.
+    pub known: fn(f64) -> f64,
     /// What its kernels are written in.
     pub dialect: Dialect,
     /// Device memory in bytes.
@@ -73,6 +77,7 @@ impl Default for World {
             step: 1.0,
             clock_rate: 1.0,
             hidden: |_| false,
+            known: |done| done,
             dialect: Dialect::Wgsl,
             memory: u64::MAX,
             fault: Fault::None,
@@ -82,6 +87,8 @@ impl Default for World {
 
 /// Host time of a submission beside its kernels.
 pub const FIXED: f64 = 1000.0;
+/// Host time of bringing a few bytes to the host.
+pub const READ: f64 = 500.0;
 
 /// The scripted profiler.
 pub struct Mock {
@@ -107,6 +114,7 @@ pub fn exact() -> CheckResult {
         bound: 1.0,
         worst_ratio: 0.0,
         mismatch: None,
+        repeatable: None,
     }
 }
 
@@ -255,6 +263,7 @@ impl Profiler for Mock {
             poison: Some(POISON),
             word: POISON,
             since_restored: 0,
+            submissions: 0,
         }))
     }
 }
@@ -302,6 +311,8 @@ struct MockCase {
     word: u32,
     /// Executions since what they change was put back.
     since_restored: u32,
+    /// Batches that were measured.
+    submissions: u64,
 }
 
 impl Drop for MockCase {
@@ -374,6 +385,7 @@ impl Prepared for MockCase {
 
     async fn measure(&mut self, Batch { lead, repeats }: Batch) -> Result<Sample, BackendError> {
         self.poison = None;
+        self.submissions += 1;
         self.restore();
         self.since_restored += lead + repeats;
         let begun = self.now.get();
@@ -388,6 +400,14 @@ impl Prepared for MockCase {
         let time = self.stamp(at) - stamp;
         self.now.set(at + FIXED / 2.0);
         Ok(Sample { time: Nanos(time), host: Nanos(self.now.get() - begun) })
+    }
+
+    async fn call(&mut self, executions: u32, until: Awaited) -> Result<Nanos, BackendError> {
+        let begun = self.now.get();
+        let host = self.measure(Batch::of(executions)).await?.host.0;
+        let known = (self.world.known)(host) + if until == Awaited::Result { READ } else { 0.0 };
+        self.now.set(begun + known);
+        Ok(Nanos(known))
     }
 
     async fn trace(&mut self, stacks: bool) -> Result<Trace, BackendError> {
@@ -426,6 +446,7 @@ impl Prepared for MockCase {
             (Role::Output { .. }, None) if self.world.fault == Fault::UnwrittenElement => {
                 word(&mut all[..size], self.word);
             }
+            (Role::Output { .. }, None) if self.world.fault == Fault::Unsteady && self.submissions > 1 => all[0] ^= 1,
             (Role::InOut { .. }, Some(_)) => self.inputs.write(buffer, 0, &mut all),
             (Role::InOut { .. }, None) => {
                 // An execution that builds on the one before shows in the result.

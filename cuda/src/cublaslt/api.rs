@@ -13,6 +13,7 @@ use crate::libraries::Wanted;
 
 pub(crate) const WANTED: Wanted = Wanted {
     stem: "cublasLt",
+    versions: libraries::OF_TOOLKIT,
     windows: &["cublasLt64_13.dll", "cublasLt64_12.dll"],
     variable: None,
     toolkit: None,

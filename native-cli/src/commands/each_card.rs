@@ -13,6 +13,7 @@ use parallax_core::report;
 use crate::args::Common;
 use crate::cards::{Card, cards};
 use crate::commands::measuring::{Measured, each_target, finish, say, show};
+use crate::commands::scaling;
 use crate::console::{noteln, width};
 use crate::interrupts::interrupted;
 use crate::output::Output;
@@ -38,6 +39,7 @@ pub fn each_card(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<E
             show(&common, &table::run(&done.run, width()));
             say(&common, &done.paths());
         })?;
+        scaling::tell(&common, &measured.runs, None);
         names.extend(measured.runs.iter().map(|_| format!("device {number}")));
         all = all.and(measured);
         if interrupted() {

@@ -1,13 +1,14 @@
 //! `profile`: the cases of one workload taken apart: stages, time, share, what binds each, and what would help.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
 use parallax_core::measure::runner::Mode;
-use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::Schedule;
+use parallax_core::plan::{Plan, Planned, Spec, plan};
 use parallax_core::record::{Items, Record, Run};
 use parallax_core::report::Part;
 use parallax_core::report::advice::{Component, advice, components};
@@ -16,6 +17,7 @@ use parallax_core::{report, suite};
 
 use crate::args::{Common, RESULTS};
 use crate::commands::measuring::{each_target, finish, say, show};
+use crate::commands::scaling;
 use crate::console::{Painted, errln, width};
 use crate::output::{Output, writable_folder};
 use crate::{console, files, flamegraph, table};
@@ -56,11 +58,16 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     let mut written = Vec::new();
     let out = Output::of(common);
     let measured = each_target(common, &spec, Mode::TakeApart, &out, |done| {
-        show(common, &tables(&done.run, width()));
+        show(common, &tables(&taken_apart(&done.run), width()));
         written.push(done.paths());
     })?;
-    say(common, &format!("\nwritten:\n{}", written.join("\n")));
+    let workload = suite::find(&args.workload).expect("the spec is of one");
     let drawn = if graph { draw(args, &measured.runs) } else { Ok(()) };
+    let beside = scaling::beside_the_host(common, &spec, workload, &measured.runs, |done| written.push(done.paths()))?;
+    let measured = measured.and(beside);
+    let no_device = scaling::no_device(common, &measured.runs).filter(|_| spec.scaling == Some(true));
+    scaling::tell(common, &measured.runs, no_device.as_deref());
+    say(common, &format!("\nwritten:\n{}", written.join("\n")));
     let code = finish(common, measured)?;
     match drawn {
         Err(error) if code == ExitCode::SUCCESS => Err(error),
@@ -75,7 +82,7 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
 
 /// Write the flame graph of all targets.
 fn draw(args: &Profile, runs: &[Run]) -> anyhow::Result<()> {
-    let named: Vec<(String, Run)> = runs.iter().map(|run| (run.target.clone(), run.clone())).collect();
+    let named: Vec<(String, Run)> = runs.iter().map(|run| (run.target.clone(), taken_apart(run))).collect();
     let svg = flamegraph::svg(&named)?;
     match &args.output {
         Some(path) => files::write_text(path, &svg),
@@ -86,15 +93,27 @@ fn draw(args: &Profile, runs: &[Run]) -> anyhow::Result<()> {
     }
 }
 
+/// A run without what was measured for tables along an axis alone. Where that is all, it stays.
+fn taken_apart(run: &Run) -> Run {
+    let without = Spec { scaling: None, ..run.spec.clone() };
+    let Ok(Plan { cases, skips }) = plan(&without, &run.device().caps) else { return run.clone() };
+    let kept: HashSet<String> =
+        cases.iter().map(Planned::name).chain(skips.iter().map(|skip| skip.case.to_string())).collect();
+    Run { records: run.records.iter().filter(|record| kept.contains(&record.case)).cloned().collect(), ..run.clone() }
+}
+
 /// The spec of the flags, narrowed to the workload.
 fn spec(args: &Profile) -> anyhow::Result<Spec> {
     let name = &args.workload;
-    if suite::find(name).is_none() {
+    let Some(workload) = suite::find(name) else {
         let names: Vec<&str> = suite::all().iter().map(|w| w.name).collect();
         bail!("unknown workload `{name}`: choose one of {}", names.join(", "));
-    }
+    };
     let mut spec = args.common.spec()?;
     if spec.case.is_empty() {
+        // Whoever names shapes wants those.
+        let wanted = workload.scaling().is_some() && spec.shape.is_empty();
+        spec.scaling = spec.scaling.or(wanted.then_some(true));
         spec.filter = match spec.filter.is_empty() {
             true => vec![format!("{name}/")],
             false => spec.filter.iter().map(|f| format!("{name}/*{f}")).collect(),

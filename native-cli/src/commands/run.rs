@@ -13,6 +13,7 @@ use crate::commands::a_a;
 use crate::commands::each_card::{ALL, each_card};
 use crate::commands::measuring::{each_target, finish, say, show};
 use crate::commands::run_files::read;
+use crate::commands::scaling;
 use crate::console::{noteln, width};
 use crate::output::{Output, writable_folder};
 use crate::table;
@@ -84,6 +85,7 @@ fn once(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> 
         say(common, &done.trace_line());
         written.push(done.paths());
     })?;
+    scaling::tell(common, &measured.runs, None);
     say(common, &format!("\nwritten:\n{}", written.join("\n")));
     finish(common, measured)
 }

@@ -34,6 +34,55 @@ fn a_profile_tells_what_a_step_over_a_batch_is_made_of() {
 }
 
 #[test]
+fn a_profile_tells_how_times_scale_and_what_is_missing_in_the_table() {
+    let dir = folder();
+    for (args, parts) in [
+        (
+            &["hash_embedding", "--target", "wgpu", "--filter", "r10000,*owner"][..],
+            &["hash_embedding/fwd/f32 by rows, the host's code against the fastest variant", "times as fast", "owner"]
+                [..],
+        ),
+        (
+            &["hash_embedding", "--target", "cpu", "--filter", "r10000"],
+            &["no device: the target that was asked for is `cpu`"],
+        ),
+        (
+            &["prefetch", "--target", "wgpu", "--filter", "r4096"],
+            &["rows of a batch", "`overlapped` has no time: WebGPU has one queue"],
+        ),
+    ] {
+        let few = ["--budget", "1", "--ceilings", "off"];
+        let output = parallax(dir.path(), &[&["profile"], args, &few[..]].concat());
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        for part in parts {
+            assert!(said.contains(part), "{args:?}: {said} lacks {part}");
+        }
+    }
+    // Both sides are in what programs read.
+    let args =
+        ["profile", "hash_embedding", "--target", "wgpu", "--filter", "r10000,*owner", "--budget", "1", "--json"];
+    let output = parallax(dir.path(), &[&args[..], &["--ceilings", "off"]].concat());
+    let runs: Vec<parallax_core::record::Run> = serde_json::from_slice(&output.stdout).expect("a JSON array on stdout");
+    assert_eq!(runs.iter().map(|run| run.target.as_str()).collect::<Vec<_>>(), ["wgpu", "cpu"]);
+    assert_eq!(runs[1].planned, ["hash_embedding/fwd/r10000,g833,d64,sorted/f32/host"]);
+}
+
+#[test]
+fn extents_of_a_preset_can_be_swept() {
+    let dir = folder();
+    let kept = ["--filter", "depthwise_conv2d", "--direction", "fwd"];
+    let swept = ["list", "--target", "cpu", "--shape", "c8xh128,c32xh256", "--shape", "n1,n2"];
+    let output = parallax(dir.path(), &[&swept[..], &kept].concat());
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    for shape in ["n1,c8,h128", "n2,c8,h128", "n1,c32,h256", "n2,c32,h256"] {
+        assert!(said.contains(&format!("/{shape},")), "{shape}: {said}");
+    }
+    crate::mistake(dir.path(), &["list", "--shape", "8x128"], &["`8x128` is not a list of extents", "c8xh128"]);
+}
+
+#[test]
 fn a_run_writes_its_json_and_its_trace() {
     let dir = folder();
     let args = ["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--out", "out"];

@@ -75,6 +75,12 @@ pub fn attribute(element: &Element, name: &str, value: &str) {
     let _ = element.set_attribute(name, value);
 }
 
+/// Whether an element of the skeleton has the keyboard's attention.
+pub fn has_focus(name: &str) -> bool {
+    let active = window().document().and_then(|document| document.active_element());
+    active.is_some_and(|element| element.id() == name)
+}
+
 /// Title of the window.
 pub fn set_title(title: &str) {
     if let Some(document) = window().document() {

@@ -2,6 +2,7 @@
 
 use super::View;
 use super::dom::{attribute, fill, id, make};
+use crate::environment::window;
 
 /// How serious a notice is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +13,13 @@ pub enum Tone {
     Warn,
     /// Something cannot be done.
     Error,
+}
+
+/// Tell the script that watches over the page's start that it has started.
+pub fn alive() {
+    if let Some(root) = window().document().and_then(|document| document.document_element()) {
+        attribute(&root, "data-alive", "");
+    }
 }
 
 /// Say that the page itself has broken. Works without a [`View`], from a panic.

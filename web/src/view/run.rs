@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::{HtmlButtonElement, HtmlInputElement, HtmlProgressElement};
 
 use super::View;
-use super::dom::{empty, fill, id, make, set_title, typed};
+use super::dom::{attribute, empty, fill, has_focus, id, make, set_title, typed};
 use crate::words::rough;
 
 impl View {
@@ -31,13 +31,17 @@ impl View {
     }
 
     fn set_running(&self, running: bool) {
+        // What is hidden loses the focus, which then would begin anew at the top of the page.
+        let focused = ["run", "stop"].iter().any(|name| has_focus(name));
         id("run").set_hidden(running);
         id("stop").set_hidden(!running);
+        if focused {
+            let _ = id(if running { "stop" } else { "run" }).focus();
+        }
         id("plan-line").set_hidden(running);
         id("progress").set_hidden(!running);
-        let stop: HtmlButtonElement = typed("stop");
-        stop.set_disabled(false);
-        stop.set_text_content(Some("Stop"));
+        attribute(&id("stop"), "aria-disabled", "false");
+        id("stop").set_text_content(Some("Stop"));
         if let Ok(inputs) = id("settings").query_selector_all("input") {
             for i in 0..inputs.length() {
                 if let Some(input) = inputs.get(i).and_then(|n| n.dyn_into::<HtmlInputElement>().ok()) {
@@ -49,9 +53,9 @@ impl View {
 
     /// Stop was pressed.
     pub fn stopping(&self) {
-        let stop: HtmlButtonElement = typed("stop");
-        stop.set_disabled(true);
-        stop.set_text_content(Some("Stopping …"));
+        // A button that is disabled loses the focus; pressing this one again changes nothing.
+        attribute(&id("stop"), "aria-disabled", "true");
+        id("stop").set_text_content(Some("Stopping …"));
     }
 
     /// Where the run is, and what it is doing.
@@ -65,18 +69,25 @@ impl View {
 
     /// The run ended.
     pub fn end(&self, run: &Run, seconds: f64) {
+        self.results(
+            run,
+            &match &run.interrupted {
+                Some(why) => format!("The run ended early after {}: {why}. ", rough(seconds)),
+                None => format!("Done in {}. ", rough(seconds)),
+            },
+        );
+    }
+
+    /// What a run amounts to, behind a sentence about it; its records are in the table.
+    pub fn results(&self, run: &Run, lead: &str) {
         self.clear_unfinished();
         self.set_running(false);
         set_title("Parallax");
         let summary = id("summary");
         empty(&summary);
-        let lead = match &run.interrupted {
-            Some(why) => format!("The run ended early after {}: {why}. ", rough(seconds)),
-            None => format!("Done in {}. ", rough(seconds)),
-        };
         let count = |verdict: &str| run.records.iter().filter(|r| r.verdict() == verdict).count();
         let good = make("span", "good", &format!("{} pass", count("pass")));
-        fill(&summary, [&make("span", "", &lead), &good]);
+        fill(&summary, [&make("span", "", lead), &good]);
         for (n, class, what) in [
             (count("FAIL"), "bad", "fail"),
             (count("ERROR"), "bad", "error"),

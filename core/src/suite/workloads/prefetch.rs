@@ -14,8 +14,8 @@ use super::linear::stages::{By, Stages};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inner,
-    Inputs, Place, Precondition, Preset, Problem, Product, Program, Rate, Reference, Rows, Shape, Stage, Tolerance,
-    Variant, Workload, indexable, normal,
+    Inputs, Place, Precondition, Preset, Problem, Product, Program, Rate, Reference, Rows, Scaling, Shape, Sides,
+    Stage, Tolerance, Variant, Workload, indexable, normal,
 };
 use crate::units::Bytes;
 use rayon::prelude::*;
@@ -40,7 +40,7 @@ pub fn workload() -> Workload {
         about: "batches uploaded, hashed and put through a layer: whether the next one comes meanwhile",
         axes: const {
             &[
-                Axis::extent("r", "rows").items(),
+                Axis::extent("r", "rows").items().scaling(&SCALING),
                 Axis::optional("c", "batches", 1, 8),
                 Axis::extent("g", "groups of a batch"),
                 Axis::extent("d", "columns of the features"),
@@ -98,19 +98,29 @@ fn validate(shape: &Shape) -> Result<(), String> {
 }
 
 /// Eight batches of each size, and eight rows to a group.
+const SERIES: &[&str] = &[
+    "r4096,g64,d64,f128",
+    "r8192,g128,d64,f128",
+    "r16384,g256,d64,f128",
+    "r32768,g512,d64,f128",
+    "r65536,g1024,d64,f128",
+    "r131072,g2048,d64,f128",
+    "r262144,g4096,d64,f128",
+    "r524288,g8192,d64,f128",
+];
+
+/// From which batch on the next one should come while one is computed on.
+const SCALING: Scaling = Scaling {
+    counts: "rows of a batch",
+    per: Some("c"),
+    shapes: SERIES,
+    sides: Sides::Variants { base: "serial", other: "overlapped", doing: "prefetching" },
+};
+
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
         Preset::Standard => &["r4096,g64,d64,f128", "r65536,g1024,d64,f128", "r524288,g8192,d64,f128"],
-        _ => &[
-            "r4096,g64,d64,f128",
-            "r8192,g128,d64,f128",
-            "r16384,g256,d64,f128",
-            "r32768,g512,d64,f128",
-            "r65536,g1024,d64,f128",
-            "r131072,g2048,d64,f128",
-            "r262144,g4096,d64,f128",
-            "r524288,g8192,d64,f128",
-        ],
+        _ => SERIES,
     }
 }
 

@@ -3,7 +3,8 @@
 //! They lie one behind the other on either side, and what differs is how they cross: each by a copy of its own, all as one, or
 //! read and written by a kernel across the link. Elements are f32 alone, because nothing looks into them. The link's ceiling is
 //! found by copies of whole large buffers (`link`); here sizes go from a kilobyte to a gigabyte, so that what a copy costs
-//! however short it is can be told from what its bytes cost.
+//! however short it is can be told from what its bytes cost. And what a memory pool saves: `pooled` and `allocated` do the same but
+//! that one has its room on the device already.
 //!
 //! Bytes are counted once: what an upload writes to the device, and what a download reads from it.
 
@@ -74,6 +75,19 @@ pub fn workload() -> Workload {
                 )
                 .only_in(&[Dialect::Cuda])
                 .available(reachable),
+                Variant::kernel(
+                    "pooled",
+                    "all as one into room on the device that is kept from execution to execution, and from there by a copy on the \
+                     device, as where a pool hands out buffers",
+                    |p, _| pooled(p),
+                ),
+                Variant::kernel(
+                    "allocated",
+                    "the same through room that is allocated before and freed behind, each time, in the order of the stream \
+                     (cuMemAllocAsync): within a batch the driver keeps what was freed, and gives it back when the host waits",
+                    |p, _| Stage::copy_through(label(p), "x", "out").costing(through(p)).into(),
+                )
+                .available(allocates),
             ],
             fallback: &["collated", "separate"],
             preconditions: Vec::new(),
@@ -161,7 +175,9 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     let host = if p.shape.has("pinned") { Place::HostPinned } else { Place::HostPageable };
     let [from, to] = if is_upload(p) { [host, Place::Device] } else { [Place::Device, host] };
     let out = BufferSpec { role: Role::Output { row_len: row_len(p) }, ..BufferSpec::output("out", Elem::Real, &dims) };
-    vec![BufferSpec::input("x", Elem::Real, &dims, normal).at(from), out.at(to)]
+    // Where `pooled` stops on the way.
+    let room = BufferSpec::scratch("room", Elem::Real, &dims);
+    vec![BufferSpec::input("x", Elem::Real, &dims, normal).at(from), out.at(to), room]
 }
 
 /// Bytes of so many elements.
@@ -195,6 +211,17 @@ fn reachable(p: &Problem, _caps: &Caps) -> Result<(), String> {
     }
 }
 
+fn allocates(_p: &Problem, caps: &Caps) -> Result<(), String> {
+    match caps.dialect {
+        Dialect::Wgsl => {
+            Err("WebGPU makes and destroys buffers on the host's own time, outside of command buffers: what that \
+                              costs has no place between two timestamps"
+                .to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
 fn label(p: &Problem) -> &'static str {
     if is_upload(p) { "upload" } else { "download" }
 }
@@ -210,6 +237,25 @@ fn separate(p: &Problem) -> Program {
 
 fn collated(p: &Problem) -> Program {
     Stage::copy(label(p), "x", "out").costing(cost(p)).into()
+}
+
+/// All bytes over the link, and by a copy on the device.
+fn through(p: &Problem) -> Cost {
+    let (Cost { read, written, .. }, bytes) = (cost(p), bytes(elements(p)));
+    Cost::new(0, read.0 + bytes, written.0 + bytes)
+}
+
+fn pooled(p: &Problem) -> Program {
+    let aside = Cost::new(0, bytes(elements(p)), bytes(elements(p)));
+    let [first, second] = match is_upload(p) {
+        true => [(label(p), cost(p)), ("to its place", aside)],
+        false => [("from its place", aside), (label(p), cost(p))],
+    };
+    let stages = vec![
+        Stage::copy(first.0, "x", "room").costing(first.1),
+        Stage::copy(second.0, "room", "out").costing(second.1),
+    ];
+    Program { stages }
 }
 
 /// Most workgroups that read or write across the link, which is full long before the device is.

@@ -14,8 +14,8 @@ use super::forward::of_terms;
 use crate::suite::conv::Conv;
 use crate::suite::hard::{any, exact, one, wide, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Product, Program, Rate,
-    Reference, Tolerance, Variant, normal,
+    BufferSpec, Caps, Choice, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Product,
+    Program, Rate, Reference, Tolerance, Variant, by_cudnn, normal,
 };
 use rayon::prelude::*;
 
@@ -31,7 +31,7 @@ const DW: usize = 1;
 
 /// The form, for shapes of either number of dimensions.
 pub(in super::super) fn form(shapes: Shapes) -> Form {
-    Form {
+    let mut form = Form {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some(shapes.headline),
@@ -70,11 +70,17 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
         ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &["mma", "implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
-    }
+    };
+    form.variants.extend(by_cudnn(
+        |p, caps| backward(p, caps).program(With::Library(Choice::Heuristic)),
+        |p, caps| backward(p, caps).program(With::Library(Choice::Timed)),
+    ));
+    form
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {

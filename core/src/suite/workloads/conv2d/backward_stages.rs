@@ -1,12 +1,12 @@
 //! The stages of convolutions' backward pass.
 
-use super::super::linear::stages::{By, Stages, most_parts};
+use super::super::linear::stages::{self, Stages, most_parts};
 use super::stages::{DEPTH, Gather, Tile};
 use crate::suite::Access::{Read, Write};
 use crate::suite::conv::Conv;
 use crate::suite::{
-    Caps, Cost, DType, Elem, MATRIX_DEPTH, MATRIX_TILE, Product, Program, Stage, Stored, by_pieces, spread,
-    sum_of_parts, width,
+    Caps, Choice, ConvPass, Convolution, Cost, DType, Elem, MATRIX_DEPTH, MATRIX_TILE, Product, Program, Stage, Stored,
+    by_pieces, spread, sum_of_parts, width,
 };
 
 /// What computes both products.
@@ -18,6 +18,8 @@ pub(super) enum With {
     Tiles,
     /// Tensor cores by warp-wide instructions (CUDA).
     Mma,
+    /// The vendor's library (CUDA).
+    Library(Choice),
 }
 
 /// The backward pass of a convolution on a device.
@@ -28,6 +30,17 @@ pub(super) struct Backward<'a> {
     pub(super) caps: &'a Caps,
     pub(super) bias: bool,
     pub(super) relu: bool,
+}
+
+/// What makes the gradients of the image and of the kernels.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum By {
+    /// A thread for each element.
+    Elements,
+    /// Tiles in workgroup memory.
+    Tiles,
+    /// The vendor's library (CUDA).
+    Library(Choice),
 }
 
 /// Threads of a workgroup.
@@ -48,7 +61,7 @@ pub(super) fn most_parts_of_weights(conv: &Conv) -> u64 {
 }
 
 impl Backward<'_> {
-    /// All stages.
+    /// Both gradients one way or another; the rest is the same stages.
     pub(super) fn program(&self, with: With) -> Program {
         let g = if self.relu { "gated" } else { "dout" };
         let mut stages = Vec::new();
@@ -60,6 +73,10 @@ impl Backward<'_> {
             With::Elements => stages.push(self.weights_directly(g)),
             With::Tiles => stages.extend(self.weights(g)),
             With::Mma => stages.extend(self.weights_mma(g)),
+            With::Library(choice) => {
+                let ([x, w, out], weights) = (self.bytes(), self.library(ConvPass::Kernels, choice, ["x", g, "dw"]));
+                stages.push(weights.called("dw").costing(Cost::new(self.conv.flops(), x + out, w)));
+            }
         }
         if self.bias {
             stages.extend(self.bias(g));
@@ -80,9 +97,14 @@ impl Backward<'_> {
                 stages.push(back.turned(["w", "turned"]).costing(Cost::new(0, w, w)));
                 back.mma([g, "turned", "dx"])
             }
+            With::Library(choice) => self.library(ConvPass::Image, choice, ["w", g, "dx"]),
         };
         stages.push(stage.called("dx").costing(Cost::new(self.conv.flops(), w + out, x)));
         stages
+    }
+
+    fn library(&self, pass: ConvPass, choice: Choice, buffers: [&'static str; 3]) -> Stage {
+        Convolution { conv: self.conv, pass, choice }.stage(buffers)
     }
 
     /// Bytes of the input, of the kernels and of the result.
@@ -162,7 +184,7 @@ impl Backward<'_> {
     fn bias(&self, g: &'static str) -> [Stage; 2] {
         let (channels, positions) = (self.conv.channels[1], self.conv.pixels()[1]);
         if self.conv.last {
-            let stages = Stages { dtype: self.dtype, caps: self.caps, by: By::Tiles };
+            let stages = Stages { dtype: self.dtype, caps: self.caps, by: stages::By::Tiles };
             return stages.columns([positions, channels], [g, "sums", "dbias"]);
         }
         let wanted = self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT / channels;

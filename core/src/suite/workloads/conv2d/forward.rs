@@ -8,8 +8,8 @@ use crate::suite::conv::Conv;
 use crate::suite::dense::{self, Real};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Product, Program, Rate,
-    Reference, Tolerance, Variant, normal,
+    BufferSpec, Caps, Choice, ConvPass, Convolution, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs,
+    Problem, Product, Program, Rate, Reference, Tolerance, Variant, by_cudnn, normal,
 };
 use rayon::prelude::*;
 
@@ -19,7 +19,7 @@ const BIAS: usize = 2;
 
 /// The form, for shapes of either number of dimensions.
 pub(in super::super) fn form(shapes: Shapes) -> Form {
-    Form {
+    let mut form = Form {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some(shapes.headline),
@@ -75,11 +75,14 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
             )
             .available(|p, _| Squares::of(p).map(|_| ())),
         ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &["coopmat", "wgmma", "mma", "implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
-    }
+    };
+    form.variants.extend(by_cudnn(|p, _| vendor(p, Choice::Heuristic), |p, _| vendor(p, Choice::Timed)));
+    form
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {
@@ -248,6 +251,12 @@ fn wgmma(p: &Problem, caps: &Caps) -> Program {
 
 fn coopmat(p: &Problem, _caps: &Caps) -> Program {
     gather(p).coopmat(["x", "w", "out"]).costing(cost(p)).into()
+}
+
+fn vendor(p: &Problem, choice: Choice) -> Program {
+    let Gather { conv, bias, relu, .. } = gather(p);
+    let call = Convolution { conv, pass: ConvPass::Forward { bias, relu }, choice };
+    call.stage(["x", "w", "out"]).costing(cost(p)).into()
 }
 
 /// Called only where it is available.

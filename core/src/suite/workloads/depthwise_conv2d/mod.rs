@@ -12,6 +12,7 @@
 
 use super::depthwise_conv3d::backward;
 use super::depthwise_conv3d::marching::{self, Finish};
+use super::depthwise_conv3d::vendor;
 use super::depthwise_conv3d::volume::Volume;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
@@ -33,7 +34,7 @@ pub fn workload() -> Workload {
         about: "depthwise 2-D convolution",
         axes: const {
             &[
-                Axis::extent("n", "images"),
+                Axis::extent("n", "images").items(),
                 Axis::extent("c", "channels"),
                 Axis::extent("h", "height"),
                 Axis::same_as("w", "width", "h"),
@@ -52,7 +53,7 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> Form {
-    Form {
+    let mut form = Form {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("n8,c8,h128,k3,p1,nchw"),
@@ -88,11 +89,14 @@ fn forward() -> Form {
             .available(|p, _| marching::available(&Volume::of(&p.shape)))
             .tunables(marching::FLAT_TUNABLES),
         ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &[marching::NAME, "tiled", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
-    }
+    };
+    form.variants.extend(vendor::forward());
+    form
 }
 
 /// Shapes that step over every edge: single elements, lengths that no vector divides and some that do, strides and dilations.
@@ -164,11 +168,13 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     } else {
         ([n, c, h, w], [c, k, kw], [n, c, oh, ow])
     };
-    vec![
+    let mut buffers = vec![
         BufferSpec::input("x", Elem::Real, &x, normal),
         BufferSpec::input("w", Elem::Real, &filter, normal),
         BufferSpec::output("out", Elem::Real, &out),
-    ]
+    ];
+    buffers.extend(vendor::turned_kernels(p));
+    buffers
 }
 
 fn cost(p: &Problem) -> Cost {

@@ -9,6 +9,7 @@
 
 use super::super::linear::backward::by_element as each_element;
 use super::marching::{self, Finish, Share};
+use super::vendor;
 use super::volume::Volume;
 use super::{THREADS, by_element};
 use crate::suite::Access::{Read, Write};
@@ -32,7 +33,7 @@ pub(in crate::suite) fn form(
     awkward: &'static [&'static str],
     tunables: &'static [Tunable],
 ) -> Form {
-    Form {
+    let mut form = Form {
         direction: Direction::Bwd,
         rate: Rate::Bytes,
         headline: Some(headline),
@@ -70,11 +71,14 @@ pub(in crate::suite) fn form(
             .available(|p, _| marching::available(&Volume::of(&p.shape)))
             .tunables(tunables),
         ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &[marching::NAME, "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
-    }
+    };
+    form.variants.extend(vendor::backward());
+    form
 }
 
 /// The checked buffers, in buffer order.
@@ -105,6 +109,8 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         buffers.push(BufferSpec::scratch("dpre", Elem::Real, &out));
     }
     buffers.push(BufferSpec::scratch("parts", Elem::F32, &[most_parts(&v), part_columns(p, &v)]));
+    buffers.extend(vendor::turned_kernels(p));
+    buffers.extend(vendor::turned_gradient(p));
     buffers
 }
 
@@ -250,7 +256,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// The gradient that counts, and the stage that makes it, where ReLU follows.
-fn masked(p: &Problem, caps: &Caps) -> (&'static str, Option<Stage>) {
+pub(super) fn masked(p: &Problem, caps: &Caps) -> (&'static str, Option<Stage>) {
     if !word(p, "relu") {
         return ("dout", None);
     }
@@ -265,7 +271,7 @@ fn masked(p: &Problem, caps: &Caps) -> (&'static str, Option<Stage>) {
 }
 
 /// Bytes of the image, of the result and of the filters.
-fn sizes(p: &Problem, v: &Volume) -> [u64; 3] {
+pub(super) fn sizes(p: &Problem, v: &Volume) -> [u64; 3] {
     let element = Elem::Real.storage(p.dtype).bytes();
     let [image, out] = v.elements();
     [image * element, out * element, v.c * v.taps() * element]
@@ -283,20 +289,28 @@ fn direct(p: &Problem, caps: &Caps) -> Program {
     let v = Volume::of(&p.shape);
     let ([image, result, filter], [_, out]) = (sizes(p, &v), v.elements());
     let (dout, mask) = masked(p, caps);
-    let a_workgroup = |sums: u64, entry| {
-        by_element(p, out, "depthwise_conv3d/filter_direct", entry)
-            .consts(&[("ROW_THREADS", THREADS as u32)])
-            .grid(spread(sums))
-            .shared(THREADS as u32 * 4)
-    };
-    let filters = a_workgroup(v.c * v.taps(), "depthwise_filter_direct")
+    let filters = a_workgroup(p, v.c * v.taps(), "depthwise_filter_direct")
         .args([("x", "x", Read), ("dout", dout, Read), ("dw", "dw", Write)])
         .costing(Cost::new(2 * v.taps() * out, image + result, filter));
-    let bias = word(p, "bias").then(|| {
-        let args = [("dbias", "dbias", Write), ("dout", dout, Read)];
-        a_workgroup(v.c, "depthwise_bias_direct").args(args).costing(Cost::new(out, result, filter / v.taps()))
-    });
-    Program { stages: mask.into_iter().chain([of_image(p, &v, dout), filters]).chain(bias).collect() }
+    let stages = mask.into_iter().chain([of_image(p, &v, dout), filters]).chain(of_bias(p, &v, dout));
+    Program { stages: stages.collect() }
+}
+
+/// A workgroup for each of so many sums over everything.
+fn a_workgroup(p: &Problem, sums: u64, entry: &'static str) -> Stage {
+    let [_, out] = Volume::of(&p.shape).elements();
+    by_element(p, out, "depthwise_conv3d/filter_direct", entry)
+        .consts(&[("ROW_THREADS", THREADS as u32)])
+        .grid(spread(sums))
+        .shared(THREADS as u32 * 4)
+}
+
+/// The gradient of the bias, where there is one.
+pub(super) fn of_bias(p: &Problem, v: &Volume, dout: &'static str) -> Option<Stage> {
+    let ([_, result, filter], [_, out]) = (sizes(p, v), v.elements());
+    let args = [("dbias", "dbias", Write), ("dout", dout, Read)];
+    let stage = || a_workgroup(p, v.c, "depthwise_bias_direct").args(args);
+    word(p, "bias").then(|| stage().costing(Cost::new(out, result, filter / v.taps())))
 }
 
 /// Parts that workgroups leave of the gradient of the filters at most, whatever the device: so that all of them are not larger

@@ -21,6 +21,7 @@ use volume::Volume;
 
 pub(super) mod backward;
 pub(super) mod marching;
+pub(super) mod vendor;
 pub(super) mod volume;
 
 const X: usize = 0;
@@ -35,7 +36,7 @@ pub fn workload() -> Workload {
         about: "depthwise 3-D convolution",
         axes: const {
             &[
-                Axis::extent("n", "examples"),
+                Axis::extent("n", "examples").items(),
                 Axis::extent("c", "channels"),
                 Axis::extent("d", "depth"),
                 Axis::same_as("h", "height", "d"),
@@ -58,7 +59,7 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> Form {
-    Form {
+    let mut form = Form {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("n1,c16,d32,h64,k3,p1,ncdhw"),
@@ -89,11 +90,14 @@ fn forward() -> Form {
             .available(|p, _| marching::available(&Volume::of(&p.shape)))
             .tunables(marching::TUNABLES),
         ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &[marching::NAME, "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
-    }
+    };
+    form.variants.extend(vendor::forward());
+    form
 }
 
 /// Shapes that step over every edge: single elements, lengths that no vector divides and some that do, strides and dilations
@@ -142,6 +146,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         buffers.push(BufferSpec::input("bias", Elem::Real, &[v.c], normal));
     }
     buffers.push(BufferSpec::output("out", Elem::Real, &v.dims(v.out)));
+    buffers.extend(vendor::turned_kernels(p));
     buffers
 }
 

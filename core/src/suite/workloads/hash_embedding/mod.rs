@@ -10,7 +10,7 @@ use self::stages::{MOST_COLUMNS, MOST_LANES, MOST_WORDS, OWNER_ROWS, SHARED_ROWS
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Precondition, Preset,
-    Problem, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, normal,
+    Problem, Rate, Reference, Rows, Scaling, Shape, Sides, Tolerance, Variant, Workload, normal,
 };
 use crate::units::{Bytes, Flops};
 use rayon::prelude::*;
@@ -30,7 +30,7 @@ pub fn workload() -> Workload {
         about: "feature hashing: signed weights summed into hashed columns",
         axes: const {
             &[
-                Axis::extent("r", "rows"),
+                Axis::extent("r", "rows").scaling(&SCALING),
                 Axis::extent("g", "groups"),
                 Axis::extent("d", "columns of the output"),
                 Axis::word("order", "order of the rows", &["unsorted", "sorted"]),
@@ -110,6 +110,14 @@ pub fn workload() -> Workload {
         }],
     }
 }
+
+/// A dozen rows to a group.
+const SCALING: Scaling = Scaling {
+    counts: "rows",
+    per: None,
+    shapes: &["r10000,g833,d64,sorted", "r100000,g8333,d64,sorted", "r1000000,g83333,d64,sorted"],
+    sides: Sides::HostAndDevice { data: &[] },
+};
 
 fn sorted(p: &Problem, _caps: &Caps) -> Result<(), String> {
     match p.shape.has("sorted") {

@@ -4,17 +4,20 @@
 //!
 //! Means and variances are f32 for every element type. Bytes are counted as the table read twice and written once: no element can
 //! be scaled before all of its column were seen. Operations are counted as eight an element.
+//!
+//! With `crossing` the table lies in pinned memory of the host, and the scaled one goes back there: what a program whose data is on
+//! the host has of the device. Means and variances stay on the device, where the next table would be scaled by them.
 
-use std::sync::OnceLock;
-
-use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, sums_of_zeros, wide, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, MOST_PARTS, Preset, Problem,
-    Program, Rate, Reference, Rows, Stage, Tolerance, Variant, Workload, indexable, parts_of, spread, sum_of_parts,
-    text_for, width,
+    Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, MOST_PARTS, Place, Preset, Problem,
+    Rate, Reference, Rows, Scaling, Sides, Tolerance, Variant, Workload, indexable,
 };
 use rayon::prelude::*;
+
+mod stages;
+
+pub(super) use stages::merged;
 
 const X: usize = 0;
 const EPS: f64 = 1e-5;
@@ -25,7 +28,13 @@ pub fn workload() -> Workload {
         name: "",
         probes: &[],
         about: "columns scaled to mean zero and variance one",
-        axes: const { &[Axis::extent("n", "rows").items(), Axis::extent("f", "columns")] },
+        axes: const {
+            &[
+                Axis::extent("n", "rows").items().scaling(&SCALING),
+                Axis::extent("f", "columns"),
+                Axis::word("data", "where the table comes from and goes to", &["", CROSSING]),
+            ]
+        },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"] * shape["f"]),
         forms: vec![Form {
@@ -44,18 +53,11 @@ pub fn workload() -> Workload {
                 "n300,f264",
                 "n4099,f5",
                 "n5000,f64",
+                "n3,f5,crossing",
+                "n1009,f12,crossing",
             ],
             huge: &["n33570816,f64"],
-            buffers: |p| {
-                let (n, f) = (p["n"], p["f"]);
-                vec![
-                    BufferSpec::input("x", Elem::Real, &[n, f], |_, draw| 3.0 + 2.0 * draw.normal()),
-                    BufferSpec::output("mean", Elem::F32, &[f]),
-                    BufferSpec::output("variance", Elem::F32, &[f]),
-                    BufferSpec::output("out", Elem::Real, &[n, f]),
-                    BufferSpec::scratch("parts", Elem::F32, &[n.min(MOST_PARTS), 2, f]),
-                ]
-            },
+            buffers,
             cost: |p| Cost::new(8 * p["n"] * p["f"], 2 * bytes(p), bytes(p) + 8 * p["f"]),
             tolerance: |p, output| tolerance(p, output, 10.0, 1.0),
             reference: Reference { row_cost, rows: reference },
@@ -66,13 +68,13 @@ pub fn workload() -> Workload {
                     "two_pass",
                     "a pass for the means, one for the variances around them, and one that scales: the table is read three \
                      times",
-                    two_pass,
+                    stages::two_pass,
                 ),
                 Variant::kernel(
                     "welford",
                     "one pass for both: blocks of eight rows have a mean and a sum of squares around it, which are merged \
                      (Chan, Golub and LeVeque 1983) in threads, workgroups and at the end; the table is read twice",
-                    welford,
+                    stages::welford,
                 ),
             ],
             fallback: &["welford", "two_pass"],
@@ -83,11 +85,45 @@ pub fn workload() -> Workload {
     }
 }
 
+/// The word for a table that lies on the host.
+const CROSSING: &str = "crossing";
+
+const SCALING: Scaling = Scaling {
+    counts: "rows",
+    per: None,
+    shapes: &["n10000,f64", "n100000,f64", "n1000000,f64"],
+    sides: Sides::HostAndDevice { data: &[("", "on the device"), (CROSSING, "from and to the host")] },
+};
+
 fn shapes(preset: Preset) -> &'static [&'static str] {
     match preset {
-        Preset::Standard => &["n65536,f64", "n1000000,f64", "n65536,f512"],
-        _ => &["n65536,f64", "n1000000,f64", "n65536,f512", "n4000000,f64"],
+        Preset::Standard => &["n65536,f64", "n1000000,f64", "n65536,f512", "n65536,f64,crossing"],
+        _ => &[
+            "n65536,f64",
+            "n1000000,f64",
+            "n65536,f512",
+            "n4000000,f64",
+            "n65536,f64,crossing",
+            "n1000000,f64,crossing",
+        ],
     }
+}
+
+fn buffers(p: &Problem) -> Vec<BufferSpec> {
+    let (n, f) = (p["n"], p["f"]);
+    let crosses = p.shape.has(CROSSING);
+    let place = if crosses { Place::HostPinned } else { Place::Device };
+    let mut buffers = vec![
+        BufferSpec::input("x", Elem::Real, &[n, f], |_, draw| 3.0 + 2.0 * draw.normal()).at(place),
+        BufferSpec::output("mean", Elem::F32, &[f]),
+        BufferSpec::output("variance", Elem::F32, &[f]),
+        BufferSpec::output("out", Elem::Real, &[n, f]).at(place),
+        BufferSpec::scratch("parts", Elem::F32, &[n.min(MOST_PARTS), 2, f]),
+    ];
+    if crosses {
+        buffers.extend(["table", "scaled"].map(|name| BufferSpec::scratch(name, Elem::Real, &[n, f])));
+    }
+    buffers
 }
 
 /// Bytes of the table.
@@ -174,10 +210,10 @@ fn moments(p: &Problem, inputs: &Inputs) -> Vec<(f64, f64)> {
 }
 
 fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let known = OnceLock::new();
+    // At once: rows are asked for in parallel, and whoever made them on demand, in parallel too, could wait for itself.
+    let moments = moments(p, inputs);
     Box::new(move |output, row, out| {
-        let moments = known.get_or_init(|| moments(p, inputs));
-        for ((slot, (mean, variance)), at) in out.iter_mut().zip(moments).zip(row * p["f"]..) {
+        for ((slot, (mean, variance)), at) in out.iter_mut().zip(&moments).zip(row * p["f"]..) {
             *slot = match output {
                 MEAN => *mean,
                 VARIANCE => *variance,
@@ -216,140 +252,4 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let narrowed = |to: &mut Vec<f32>, from: Vec<f64>| to.iter_mut().zip(from).for_each(|(to, x)| *to = x as f32);
     narrowed(means, mean);
     narrowed(variances, variance);
-}
-
-/// Threads in a workgroup.
-const THREADS: u64 = 256;
-/// Most threads that share a row: 512 bytes of it.
-const MOST_LANES: u64 = 32;
-
-/// Fewest rows of a thread, if there are so many: a block of those that are merged.
-const FEWEST_ROWS: u64 = 8;
-
-/// How a table is shared: strips of rows, one for each part, times blocks of columns.
-struct Share {
-    width: u64,
-    lanes: u64,
-    blocks: u64,
-    strip: u64,
-    parts: u64,
-}
-
-impl Share {
-    fn of(p: &Problem, caps: &Caps) -> Share {
-        let width = width(p["f"], p.dtype, caps);
-        let pieces = p["f"] / width;
-        let lanes = pieces.next_power_of_two().min(MOST_LANES);
-        let blocks = pieces.div_ceil(lanes);
-        // As many strips as keep the device busy, if their threads have rows enough, and none without a row.
-        let wanted = parts_of(p["n"].div_ceil(FEWEST_ROWS * THREADS / lanes), caps).div_ceil(blocks);
-        let strip = p["n"].div_ceil(wanted);
-        Share { width, lanes, blocks, strip, parts: p["n"].div_ceil(strip) }
-    }
-
-    /// A stage of a workgroup for each strip of each block.
-    fn stage(&self, p: &Problem, caps: &Caps, texts: [&'static str; 3], entry: &'static str) -> Stage {
-        let consts = [
-            ("ROWS", p["n"]),
-            ("COLUMNS", p["f"]),
-            ("WIDTH", self.width),
-            ("LANES", self.lanes),
-            ("BLOCKS", self.blocks),
-            ("STRIP", self.strip),
-            ("PARTS", self.parts),
-            ("THREADS", THREADS),
-        ];
-        Stage::kernel(entry, text_for(self.width, caps, texts), entry)
-            .consts(&consts.map(|(name, value)| (name, value as u32)))
-            .threads([THREADS as u32, 1, 1])
-            .grid(spread(self.parts * self.blocks))
-    }
-
-    /// Workgroup memory of so many pieces of each thread.
-    fn shared(&self, pieces: u64) -> u32 {
-        (pieces * THREADS * self.width * 4) as u32
-    }
-}
-
-fn scale(p: &Problem, caps: &Caps, share: &Share) -> Stage {
-    let texts = ["standard_scaler/scale", "standard_scaler/scale1", "standard_scaler/scale4"];
-    share
-        .stage(p, caps, texts, "standard_scaler_scale")
-        .consts(&[("EPS", EPS as f32)])
-        .args([("x", Read), ("mean", Read), ("variance", Read), ("out", Write)])
-        .costing(Cost::new(2 * p["n"] * p["f"], bytes(p), bytes(p)))
-}
-
-fn two_pass(p: &Problem, caps: &Caps) -> Program {
-    let (share, elements, texts) = (
-        Share::of(p, caps),
-        p["n"] * p["f"],
-        ["standard_scaler/sums", "standard_scaler/sums1", "standard_scaler/sums4"],
-    );
-    let left = 4 * share.parts * p["f"];
-    let sums = share
-        .stage(p, caps, texts, "standard_scaler_sums")
-        .args([("x", Read), ("parts", Write)])
-        .shared(share.shared(1))
-        .costing(Cost::new(elements, bytes(p), left));
-    let squares = share
-        .stage(p, caps, texts, "standard_scaler_squares")
-        .args([("x", Read), ("parts", Write), ("mean", Read)])
-        .shared(share.shared(1))
-        .costing(Cost::new(3 * elements, bytes(p), left));
-    let average = |of: &'static str| {
-        sum_of_parts(share.parts, p["f"], caps, "standard_scaler/average", "standard_scaler_average")
-            .called(of)
-            .consts(&[("SHARE", (1.0 / p["n"] as f64) as f32)])
-            .args([("parts", "parts", Read), ("average", of, Write)])
-    };
-    Program { stages: vec![sums, average("mean"), squares, average("variance"), scale(p, caps, &share)] }
-}
-
-fn welford(p: &Problem, caps: &Caps) -> Program {
-    let share = Share::of(p, caps);
-    let texts = ["standard_scaler/welford", "standard_scaler/welford1", "standard_scaler/welford4"];
-    let left = 8 * share.parts * p["f"];
-    let moments = share
-        .stage(p, caps, texts, "standard_scaler_welford")
-        .args([("x", Read), ("parts", Write)])
-        .shared(share.shared(2))
-        .costing(Cost::new(6 * p["n"] * p["f"], bytes(p), left));
-    let merge = merged([p["n"], p["f"]], share.strip, THREADS);
-    Program { stages: vec![moments, merge, scale(p, caps, &share)] }
-}
-
-/// Mean and variance of the columns of a table from those of strips of so many rows, as they lie in `parts`: for each strip the
-/// means of all columns, then the sums of squares around them. Workgroups have so many threads.
-pub(super) fn merged([rows, columns]: [u64; 2], strip: u64, threads: u64) -> Stage {
-    const ACROSS: u64 = 32;
-    let (parts, down) = (rows.div_ceil(strip), threads / ACROSS);
-    let consts = [("ROWS", rows), ("COLUMNS", columns), ("STRIP", strip), ("PARTS", parts), ("DOWN", down)];
-    Stage::kernel("standard_scaler_merge", "standard_scaler/merge", "standard_scaler_merge")
-        .consts(&consts.map(|(name, value)| (name, value as u32)))
-        .args([("parts", Read), ("mean", Write), ("variance", Write)])
-        .threads([ACROSS as u32, down as u32, 1])
-        .grid(spread(columns.div_ceil(ACROSS)))
-        .shared(12 * threads as u32)
-        .costing(Cost::new(6 * parts * columns, 8 * parts * columns, 8 * columns))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::suite::Case;
-    use crate::testing::mock::{caps, hopper};
-
-    #[test]
-    fn strips_cover_all_rows_and_blocks_all_columns() {
-        for (n, f) in [(1, 1), (7, 8), (300, 264), (1_000_000, 64), (65_536, 512), (33_570_816, 64), (3, 100_000)] {
-            for caps in [caps(), hopper()] {
-                let case: Case = format!("standard_scaler/fwd/n{n},f{f}/f16/welford").parse().expect("valid");
-                let Share { width, lanes, blocks, strip, parts } = Share::of(&case.problem, &caps);
-                assert!(parts * strip >= n && (parts - 1) * strip < n && parts <= MOST_PARTS, "{case}");
-                assert!(blocks * lanes * width >= f && (blocks - 1) * lanes * width < f, "{case}");
-                assert!(lanes.is_power_of_two() && THREADS.is_multiple_of(lanes), "{case}");
-            }
-        }
-    }
 }

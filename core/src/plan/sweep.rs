@@ -1,0 +1,100 @@
+//! Shapes of a preset with other extents: `c8xh128,c32xh256` is two changes of two extents each.
+
+use super::SpecError;
+use crate::suite::{Axis, AxisKind};
+
+/// Extents that change together, each with its key.
+type Change = Vec<(String, String)>;
+
+/// A list of changes.
+///
+/// # Errors
+/// When it is none.
+pub fn parse(list: &str) -> Result<Vec<Change>, SpecError> {
+    let changes = list.split(',').map(change).collect::<Option<Vec<Change>>>();
+    let wanted = "a list of extents with their letters, as in n1,n8 or c8xh128,c32xh256";
+    changes.ok_or_else(|| SpecError::Number { key: "shape".to_owned(), value: list.to_owned(), wanted })
+}
+
+/// `c8xh128` as its two extents. Behind a number the next `x` separates, so that letters may be such.
+fn change(mut text: &str) -> Option<Change> {
+    let mut change = Vec::new();
+    loop {
+        let (key, rest) = text.split_at(text.find(|c: char| c.is_ascii_digit())?);
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, rest) = rest.split_at(end);
+        if !key.chars().all(char::is_alphabetic) || key.is_empty() || change.iter().any(|(known, _)| known == key) {
+            return None;
+        }
+        change.push((key.to_owned(), number.to_owned()));
+        match rest.strip_prefix('x') {
+            Some(more) => text = more,
+            None if rest.is_empty() => return Some(change),
+            None => return None,
+        }
+    }
+}
+
+/// Shapes with every combination of one change of each list; none for a workload that lacks an extent of one.
+pub fn shapes(lists: &[String], axes: &[Axis], preset: &[&str]) -> Vec<String> {
+    let mut shapes: Vec<String> = preset.iter().map(|shape| (*shape).to_owned()).collect();
+    for list in lists.iter().filter_map(|list| parse(list).ok()) {
+        let has = |key: &str| axes.iter().any(|axis| axis.key == key && !matches!(axis.kind, AxisKind::Word(_)));
+        if !list.iter().flatten().all(|(key, _)| has(key)) {
+            return Vec::new();
+        }
+        shapes = shapes.iter().flat_map(|shape| list.iter().map(|change| changed(shape, change))).collect();
+    }
+    let mut once = Vec::new();
+    for shape in shapes {
+        if !once.contains(&shape) {
+            once.push(shape);
+        }
+    }
+    once
+}
+
+/// A shape with some extents in place of those that it has, or beside them where it leaves them out.
+fn changed(shape: &str, change: &Change) -> String {
+    let key_of = |part: &str| part.find(|c: char| c.is_ascii_digit()).map(|at| part[..at].to_owned());
+    let stays = |part: &&str| key_of(part).is_none_or(|key| change.iter().all(|(changed, _)| *changed != key));
+    let news = change.iter().map(|(key, number)| format!("{key}{number}"));
+    shape.split(',').filter(stays).map(str::to_owned).chain(news).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{Direction, Shape, find};
+
+    const HEADLINE: &str = "n8,c8,h128,k3,p1,nchw";
+
+    fn swept(lists: &[&str]) -> Vec<String> {
+        let workload = find("depthwise_conv2d").expect("registered");
+        let lists: Vec<String> = lists.iter().map(|list| (*list).to_owned()).collect();
+        let canonical = |text: &String| Shape::parse(workload.axes, text).expect("valid").to_string();
+        shapes(&lists, workload.axes, &[HEADLINE]).iter().map(canonical).collect()
+    }
+
+    #[test]
+    fn any_extent_takes_a_list_and_of_several_lists_every_combination_comes() {
+        assert_eq!(swept(&[]), [HEADLINE]);
+        assert_eq!(swept(&["c8xh128,c32xh256"]), [HEADLINE, "n8,c32,h256,k3,p1,nchw"]);
+        let all = swept(&["n1,n4", "w64,s2", "k5,k3"]);
+        assert_eq!(all.len(), 8, "{all:?}");
+        assert!(all.contains(&"n4,c8,h128,w64,k5,p1,nchw".to_owned()), "{all:?}");
+        assert!(all.contains(&"n1,c8,h128,k3,s2,p1,nchw".to_owned()), "{all:?}");
+        assert_eq!(swept(&["h128"]), [HEADLINE], "once");
+        assert_eq!(swept(&["q7"]), [""; 0], "no such extent");
+        assert!(find("depthwise_conv2d").expect("registered").form(Direction::Fwd).is_some());
+    }
+
+    #[test]
+    fn letters_may_be_an_x_and_numbers_may_have_places() {
+        let pair = |key: &str, number: &str| (key.to_owned(), number.to_owned());
+        assert_eq!(parse("x4xp0.5").expect("valid"), [[pair("x", "4"), pair("p", "0.5")]]);
+        for mistake in ["", "8", "c8x", "c8,,n2", "c8xc9", "c", "c8h3", "c-1"] {
+            assert!(parse(mistake).is_err(), "{mistake}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Calls into a vendor's libraries, as data: what is asked for, and of what.
+
+use super::Access::{Read, Write};
+use super::{Caps, Conv, DType, Dialect, Epilogue, Problem, Product, Program, Rearrange, Stage, Variant};
+use crate::units::Bytes;
+
+/// A call into a vendor's library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Library {
+    /// cuBLASLt: a product in the case's element type, accumulated in f32. Arguments: A, B, C, and the numbers of the columns
+    /// where the epilogue adds such.
+    Gemm(Product, Epilogue),
+    /// cuDNN: a convolution or one of its gradients in the case's element type, accumulated in f32. Arguments: see [`ConvPass`].
+    Conv(Convolution),
+}
+
+/// Device memory for products beside their matrices: what NVIDIA recommends for Hopper.
+pub const PRODUCT_WORKSPACE: Bytes = Bytes(32 << 20);
+
+impl Library {
+    /// What the call is named in traces and profiles.
+    pub fn name(self) -> &'static str {
+        match self {
+            Library::Gemm(..) => "cublaslt_matmul",
+            Library::Conv(Convolution { pass: ConvPass::Forward { .. }, .. }) => "cudnn_forward",
+            Library::Conv(Convolution { pass: ConvPass::Image, .. }) => "cudnn_backward_data",
+            Library::Conv(Convolution { pass: ConvPass::Kernels, .. }) => "cudnn_backward_filter",
+        }
+    }
+
+    /// Device memory that it is given beside its arguments, at most. For convolutions it has room for the transforms of
+    /// Winograd's at the sizes measured here.
+    pub fn most_workspace(self) -> Bytes {
+        match self {
+            Library::Gemm(..) => PRODUCT_WORKSPACE,
+            Library::Conv(_) => Bytes(256 << 20),
+        }
+    }
+}
+
+/// A convolution by the vendor's library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Convolution {
+    /// Extents, stride, padding, dilation, groups and the order in memory. Kernels lie as [`Conv::w_dims()`] says.
+    pub conv: Conv,
+    /// What is computed.
+    pub pass: ConvPass,
+    /// Which of the library's ways is taken.
+    pub choice: Choice,
+}
+
+/// What of a convolution is computed, and the arguments of the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConvPass {
+    /// The result. Arguments: image, kernels, result, and the numbers of the output channels if there is a bias.
+    Forward {
+        /// A number of each output channel is added.
+        bias: bool,
+        /// What is negative becomes zero.
+        relu: bool,
+    },
+    /// The gradient of the image. Arguments: kernels, gradient of the result, gradient of the image.
+    Image,
+    /// The gradient of the kernels. Arguments: image, gradient of the result, gradient of the kernels.
+    Kernels,
+}
+
+/// Which of its ways the library takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// The first in the order of the library's heuristic that it can carry out.
+    Heuristic,
+    /// The fastest of those that the heuristic offers, timed when the case is prepared.
+    Timed,
+}
+
+/// The two variants of a form by cuDNN, from the programs with either choice.
+pub(crate) fn by_cudnn(heuristic: Make, timed: Make) -> [Variant; 2] {
+    [
+        Variant::kernel(
+            "vendor",
+            "the vendor's library, cuDNN, by the way that its heuristic puts first; what it has no call for is ours",
+            heuristic,
+        ),
+        Variant::kernel(
+            "vendor_tuned",
+            "the same by the fastest of the ways that the heuristic offers, timed when the case is prepared",
+            timed,
+        ),
+    ]
+    .map(|variant| variant.only_in(&[Dialect::Cuda]))
+}
+
+type Make = fn(&Problem, &Caps) -> Program;
+
+impl Convolution {
+    /// As a stage on these buffers: first and second operand, and the result.
+    pub fn stage(self, [a, b, result]: [&'static str; 3]) -> Stage {
+        let bias = match self.pass {
+            ConvPass::Forward { bias: true, .. } => Some(("bias", Read)),
+            _ => None,
+        };
+        let call = Library::Conv(self);
+        Stage::library(call.name(), call).args([(a, Read), (b, Read), (result, Write)].into_iter().chain(bias))
+    }
+}
+
+/// Kernels of a depthwise convolution with channels last, turned around: our channels are the kernels' last index as they are
+/// the images', the library's first. From `[taps, channels]` to `[channels, taps]`, or the other way.
+pub(crate) fn turned(conv: &Conv, to_library: bool, dtype: DType, caps: &Caps, buffers: [&'static str; 2]) -> Stage {
+    let (taps, channels) = (conv.taps(), conv.channels[1]);
+    let [rows, columns] = if to_library { [taps, channels] } else { [channels, taps] };
+    let order = Rearrange {
+        extents: [1, rows, columns, 1],
+        from: [0, columns, 1],
+        to: [0, 1, rows],
+        first_from: 0,
+        first_to: 0,
+    };
+    order.stage(dtype, caps, buffers).called("turned")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{Access, Arg, Case, Work};
+    use crate::testing::mock::caps;
+
+    fn call(pass: ConvPass) -> Convolution {
+        let case: Case = "conv2d/fwd/n1,c4,h5,k3,p1,nchw/f32/direct".parse().expect("valid");
+        Convolution { conv: Conv::of(&case.problem.shape), pass, choice: Choice::Heuristic }
+    }
+
+    #[test]
+    fn the_bias_is_an_argument_where_there_is_one() {
+        let names = |pass| {
+            let stage = call(pass).stage(["a", "b", "c"]);
+            let of = |arg: &Arg| (arg.buffer, arg.access == Access::Write);
+            (stage.entry(), stage.args.iter().map(of).collect::<Vec<_>>())
+        };
+        let three = vec![("a", false), ("b", false), ("c", true)];
+        let four = [&three[..], &[("bias", false)]].concat();
+        assert_eq!(names(ConvPass::Forward { bias: false, relu: true }), ("cudnn_forward", three.clone()));
+        assert_eq!(names(ConvPass::Forward { bias: true, relu: false }), ("cudnn_forward", four));
+        assert_eq!(names(ConvPass::Image), ("cudnn_backward_data", three.clone()));
+        assert_eq!(names(ConvPass::Kernels), ("cudnn_backward_filter", three));
+    }
+
+    #[test]
+    fn the_largest_workspace_of_a_program_counts_once() {
+        let (forward, product) = (call(ConvPass::Image).stage(["a", "b", "c"]), Product::new(1, 1, 1));
+        let gemm = Stage::library("product", Library::Gemm(product, Epilogue::Plain));
+        let fill = Stage::fill("zeros", "out", 0);
+        let of = |stages: &[&Stage]| Program { stages: stages.iter().copied().cloned().collect() }.workspace();
+        assert_eq!(of(&[&fill]), Bytes(0));
+        assert_eq!(of(&[&fill, &gemm, &gemm]), Library::Gemm(product, Epilogue::Plain).most_workspace());
+        assert_eq!(of(&[&forward, &gemm]), Library::Conv(call(ConvPass::Image)).most_workspace());
+    }
+
+    #[test]
+    fn depthwise_kernels_are_groups_of_one_channel_and_turned_around_where_channels_are_last() {
+        for (shape, workload, dims) in [
+            ("n2,c6,h7,k3,kw2,p1,nchw", "depthwise_conv2d", vec![6, 1, 3, 2]),
+            ("n2,c6,h7,k3,kw2,p1,nhwc", "depthwise_conv2d", vec![6, 3, 2, 1]),
+            ("n2,c6,d7,k3,kw2,p1,ndhwc", "depthwise_conv3d", vec![6, 3, 3, 2, 1]),
+        ] {
+            let case: Case = format!("{workload}/fwd/{shape}/f32/direct").parse().expect("valid");
+            let conv = Conv::depthwise(&case.problem.shape);
+            assert_eq!((conv.w_dims(), conv.groups), (dims, 6), "{shape}");
+            let buffers = case.problem.buffers();
+            let len = |name: &str| buffers.iter().find(|spec| spec.name == name).expect("a buffer").len;
+            assert_eq!(conv.x_dims().iter().product::<u64>(), len("x"), "{shape}");
+            assert_eq!(conv.out_dims().iter().product::<u64>(), len("out"), "{shape}");
+            let there = turned(&conv, true, DType::F32, &caps(), ["w", "kernels"]);
+            let back = turned(&conv, false, DType::F32, &caps(), ["kernels", "w"]);
+            let told = |stage: &Stage, wanted: &str| match &stage.work {
+                Work::Kernel(kernel) => kernel.consts.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value),
+                _ => None,
+            };
+            assert_eq!(told(&there, "N1"), told(&back, "N2"), "{shape}");
+            assert_eq!(told(&there, "TO2"), told(&back, "FROM1"), "{shape}");
+        }
+    }
+}

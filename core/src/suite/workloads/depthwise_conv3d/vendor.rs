@@ -1,0 +1,75 @@
+//! Depthwise convolutions by cuDNN, in two and three dimensions, forward and backward.
+//!
+//! With channels last the library has every channel's taps together, and these workloads every tap's channels: kernels are
+//! turned around before the call and their gradient after it, by a stage of ours that moves a few kilobytes.
+
+use super::backward::{masked, of_bias, sizes};
+use super::volume::Volume;
+use crate::suite::{
+    BufferSpec, Caps, Choice, Conv, ConvPass, Convolution, Cost, Elem, Problem, Program, Stage, Variant, by_cudnn,
+    turned,
+};
+
+/// Kernels as the library wants them, where these lie otherwise.
+const KERNELS: &str = "kernels";
+/// Their gradient as the library leaves it.
+const GRADIENT: &str = "dkernels";
+
+/// Scratch for the kernels of either direction.
+pub(in crate::suite) fn turned_kernels(p: &Problem) -> Option<BufferSpec> {
+    scratch(p, KERNELS)
+}
+
+/// Scratch for their gradient.
+pub(in crate::suite) fn turned_gradient(p: &Problem) -> Option<BufferSpec> {
+    scratch(p, GRADIENT)
+}
+
+fn scratch(p: &Problem, name: &'static str) -> Option<BufferSpec> {
+    let conv = Conv::depthwise(&p.shape);
+    conv.last.then(|| BufferSpec::scratch(name, Elem::Real, &conv.w_dims()))
+}
+
+/// The variants of the forward forms.
+pub(in crate::suite) fn forward() -> [Variant; 2] {
+    by_cudnn(|p, caps| forward_program(p, caps, Choice::Heuristic), |p, caps| forward_program(p, caps, Choice::Timed))
+}
+
+/// The variants of the backward forms.
+pub(super) fn backward() -> [Variant; 2] {
+    by_cudnn(|p, caps| backward_program(p, caps, Choice::Heuristic), |p, caps| backward_program(p, caps, Choice::Timed))
+}
+
+/// The buffer of the kernels as the library wants them, and the stage that fills it where there must be one.
+fn kernels(p: &Problem, conv: &Conv, caps: &Caps) -> (&'static str, Option<Stage>) {
+    match conv.last {
+        true => (KERNELS, Some(turned(conv, true, p.dtype, caps, ["w", KERNELS]))),
+        false => ("w", None),
+    }
+}
+
+fn forward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
+    let (conv, v) = (Conv::depthwise(&p.shape), Volume::of(&p.shape));
+    let (w, turned) = kernels(p, &conv, caps);
+    let [image, result, filter] = sizes(p, &v);
+    let pass = ConvPass::Forward { bias: p.shape.has("bias"), relu: p.shape.has("relu") };
+    let cost = Cost::new(conv.flops(), image + filter, result);
+    let call = Convolution { conv, pass, choice }.stage(["x", w, "out"]).costing(cost);
+    Program { stages: turned.into_iter().chain([call]).collect() }
+}
+
+fn backward_program(p: &Problem, caps: &Caps, choice: Choice) -> Program {
+    let (conv, v) = (Conv::depthwise(&p.shape), Volume::of(&p.shape));
+    let (dout, mask) = masked(p, caps);
+    let (w, there) = kernels(p, &conv, caps);
+    let (dw, back) = match conv.last {
+        true => (GRADIENT, Some(turned(&conv, false, p.dtype, caps, [GRADIENT, "dw"]).called("turned_back"))),
+        false => ("dw", None),
+    };
+    let [image, result, filter] = sizes(p, &v);
+    let call = |pass, buffers| Convolution { conv, pass, choice }.stage(buffers);
+    let dx = call(ConvPass::Image, [w, dout, "dx"]).costing(Cost::new(conv.flops(), result + filter, image));
+    let filters = call(ConvPass::Kernels, ["x", dout, dw]).costing(Cost::new(conv.flops(), image + result, filter));
+    let first = mask.into_iter().chain(there);
+    Program { stages: first.chain([dx, filters]).chain(back).chain(of_bias(p, &v, dout)).collect() }
+}

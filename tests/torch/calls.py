@@ -1,0 +1,257 @@
+"""What PyTorch does for a case of Parallax: a call for each way that people would write it.
+
+`calls(problem, device)` gives (name, whether cuDNN may try its algorithms first, call) for each, on tensors of its own, of which
+the calls of one problem share the inputs. `problem` is a case string without its variant. Shapes are resolved as our workloads do.
+"""
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from problems.common import extents
+from problems.images import Problem, back, first, resolved
+
+TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+aten = torch.ops.aten
+
+
+def words_of(shape):
+    return {part for part in shape.split(",") if part.isalpha()}
+
+
+def normal(shape, dtype, device):
+    return torch.randn(shape, device=device).to(dtype)
+
+
+def below(limit, count, device, dtype=torch.int32):
+    return torch.randint(0, limit, (count,), device=device, dtype=dtype)
+
+
+def compiled(function, *args):
+    """The function by `torch.compile`, for these arguments alone."""
+    return partial(torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False), *args)
+
+
+def with_cudnn(name, call):
+    """By the algorithm that cuDNN's heuristic chooses, and by the fastest of all that it tries."""
+    yield name, False, call
+    yield f"{name}, benchmark", True, call
+
+
+def convolution(workload, direction, shape, dtype, device):
+    of = Problem(workload, shape)
+    n, relu = of.n, "relu" in of.words
+    given = {name: normal(dims, dtype, device) for name, dims in of.arrays.items()}
+    depthwise, bias = workload.startswith("depthwise"), given.get("bias")
+    x, w = first(given["x"], of.last), given["w"]
+    if depthwise:
+        w = (w.movedim(-1, 0) if of.last else w).unsqueeze(1)
+    else:
+        w = first(w, of.last)
+    dimensions = x.dim() - 2
+    # As a model has it: in the order in memory of the images.
+    kept = {4: torch.channels_last, 5: torch.channels_last_3d}[x.dim()] if of.last else torch.contiguous_format
+    w = w.contiguous(memory_format=kept)
+    groups = n["c"] if depthwise else n["g"]
+    stride, padding, dilation = ([n[name]] * dimensions for name in "spl")
+    forward = F.conv3d if of.deep else F.conv2d
+
+    def eager(x, w, bias):
+        out = forward(x, w, bias, stride, padding, dilation, groups)
+        return F.relu(out) if relu else out
+
+    if direction == "fwd":
+        yield from with_cudnn("eager", partial(eager, x, w, bias))
+        if depthwise and bias is None and device == "cuda":
+            # PyTorch has kernels of its own for most of these, and this asks cuDNN all the same.
+            call = partial(aten.cudnn_convolution, x, w, padding, stride, dilation, groups, True, False, False)
+            yield from with_cudnn("cudnn_convolution", call)
+        if relu or bias is not None:
+            yield "compile", True, compiled(eager, x, w, bias)
+        return
+    out = eager(x, w, bias)
+    dout = normal(back(out, of.last).shape, dtype, device)
+    dout = first(dout, of.last)
+    sizes = None if bias is None else list(bias.shape)
+
+    def gradients(dout):
+        if relu:
+            dout = aten.threshold_backward(dout, out, 0)
+        none = [0] * dimensions
+        wanted = [True, True, bias is not None]
+        return aten.convolution_backward(dout, x, w, sizes, stride, padding, dilation, False, none, groups, wanted)
+
+    yield from with_cudnn("eager", partial(gradients, dout))
+
+
+def separable_conv3d(direction, shape, dtype, device):
+    of = Problem("separable_conv3d", shape)
+    given = {name: normal(dims, dtype, device) for name, dims in of.arrays.items()}
+    act = F.relu if "relu" in of.words else lambda out: out
+    yield from with_cudnn("eager", lambda: act(of(**given)))
+
+
+def pool(direction, shape, dtype, device):
+    n, words = resolved("pool", shape)
+    last = "nhwc" in words
+    dims = (n["n"], n["h"], n["w"], n["c"]) if last else (n["n"], n["c"], n["h"], n["w"])
+    x = first(normal(dims, dtype, device), last)
+    window = [n["k"], n["kw"]], [n["s"]] * 2, [n["p"]] * 2
+    if "adaptive" in words:
+        forward = partial(F.adaptive_avg_pool2d, x, (n["oh"], n["ow"]))
+    elif "max" in words:
+        forward = partial(F.max_pool2d, x, *window)
+    else:
+        forward = partial(F.avg_pool2d, x, *window)
+    if direction == "fwd":
+        yield "eager", False, forward
+        return
+    out = forward()
+    dout = torch.randn_like(out)
+    if "adaptive" in words:
+        yield "eager", False, partial(aten._adaptive_avg_pool2d_backward, dout, x)
+    elif "max" in words:
+        _, places = aten.max_pool2d_with_indices(x, *window)
+        call = partial(aten.max_pool2d_with_indices_backward, dout, x, *window, [1, 1], False, places)
+        yield "eager", False, call
+    else:
+        yield "eager", False, partial(aten.avg_pool2d_backward, dout, x, *window, False, True, None)
+
+
+def embedding(direction, shape, dtype, device):
+    n = extents(shape)
+    index = below(n["v"], n["n"], device)
+    if direction == "fwd":
+        table = normal((n["v"], n["d"]), dtype, device)
+        yield "eager", False, partial(F.embedding, index, table)
+        yield "compile", False, compiled(F.embedding, index, table)
+    else:
+        dout = normal((n["n"], n["d"]), dtype, device)
+        yield "eager", False, partial(aten.embedding_dense_backward, dout, index, n["v"], -1, False)
+
+
+def embedding_bag(direction, shape, dtype, device):
+    n, words = extents(shape), words_of(shape)
+    items, mode = n["b"] * n["l"], next(iter(words & {"sum", "mean", "max"}))
+    index = below(n["v"], items, device)
+    offsets = torch.arange(0, items + 1, n["l"], device=device, dtype=torch.int32)
+    table = normal((n["v"], n["d"]), dtype, device)
+    # PyTorch wants factors in the type of the table; ours are f32.
+    weight = normal(items, dtype, device) if "weighted" in words else None
+    how = {"mode": mode, "include_last_offset": True}
+    if direction == "fwd":
+        yield "eager", False, lambda: F.embedding_bag(index, table, offsets, per_sample_weights=weight, **how)
+        return
+    leaves = [leaf.requires_grad_() for leaf in (table, weight) if leaf is not None]
+    out = F.embedding_bag(index, table, offsets, per_sample_weights=weight, **how)
+    dout = torch.randn_like(out)
+    yield "eager", False, lambda: torch.autograd.grad(out, leaves, dout, retain_graph=True)
+
+
+def hash_embedding(direction, shape, dtype, device):
+    n, low = extents(shape), 0xFFFFFFFF
+    ids = below(2**32, n["r"], device, torch.int64)
+    groups = below(n["g"], n["r"], device, torch.int64)
+    if "sorted" in words_of(shape):
+        groups = groups.sort().values
+    weights = torch.randn(n["r"], device=device)
+
+    def place(ids, groups, weights):
+        """By MurmurHash3's finaliser; products of 64 bits wrap, and their lower half is right all the same."""
+        h = ids ^ (ids >> 16)
+        h = (h * 0x85EBCA6B) & low
+        h = h ^ (h >> 13)
+        h = (h * 0xC2B2AE35) & low
+        h = h ^ (h >> 16)
+        return groups * n["d"] + (h & 0x7FFFFFFF) % n["d"], torch.where(h >> 31 == 1, -weights, weights)
+
+    def summed(places, signed):
+        return torch.zeros(n["g"] * n["d"], device=device).scatter_add(0, places, signed)
+
+    def whole(ids, groups, weights):
+        return summed(*place(ids, groups, weights))
+
+    yield "scatter_add of what was hashed before", False, partial(summed, *place(ids, groups, weights))
+    yield "eager", False, partial(whole, ids, groups, weights)
+    yield "compile", False, compiled(whole, ids, groups, weights)
+
+
+def transpose(direction, shape, dtype, device):
+    n = extents(shape)
+    x = normal((n.get("b", 1), n["r"], n.get("c", n["r"])), dtype, device)
+    turned = lambda x: x.transpose(1, 2).contiguous()
+    yield "eager", False, partial(turned, x)
+    yield "compile", False, compiled(turned, x)
+
+
+def reduce(direction, shape, dtype, device):
+    x = normal(extents(shape)["n"], dtype, device)
+    total = lambda x: x.sum(dtype=torch.float32)
+    largest = lambda x: x.max().float()
+    call = total if "sum" in words_of(shape) else largest
+    yield "eager", False, partial(call, x)
+    yield "compile", False, compiled(call, x)
+
+
+def scan(direction, shape, dtype, device):
+    x = normal(extents(shape)["n"], dtype, device)
+    sums = (lambda x: x.cumsum(0)) if "inclusive" in words_of(shape) else (lambda x: x.cumsum(0) - x)
+    yield "eager", False, partial(sums, x)
+    yield "compile", False, compiled(sums, x)
+
+
+def sort_by_key(direction, shape, dtype, device):
+    n = extents(shape)
+    # Of the same number of bytes; PyTorch sorts no integers without a sign.
+    keys = below(2 ** min(n.get("bits", 32), 31) - 1, n["n"], device)
+    values = below(2**31 - 1, n["n"], device)
+
+    def by_key(keys, values):
+        rising, order = torch.sort(keys, stable=True)
+        return rising, values[order]
+
+    yield "eager", False, partial(by_key, keys, values)
+
+
+def standard_scaler(direction, shape, dtype, device):
+    n = extents(shape)
+    x = normal((n["n"], n["f"]), dtype, device)
+
+    def scaled(x):
+        variance, mean = torch.var_mean(x.float(), 0, correction=0)
+        return mean, variance, ((x - mean) * (variance + 1e-5).rsqrt()).to(x.dtype)
+
+    yield "eager", False, partial(scaled, x)
+    yield "compile", False, compiled(scaled, x)
+
+
+def batch_norm(direction, shape, dtype, device):
+    """A block of training: batch norm with the statistics of the batch, and ReLU. Not a workload of ours yet."""
+    n, words = extents(shape), words_of(shape)
+    last, positions = "nhwc" in words, (n["h"], n.get("w", n["h"]))
+    dims = (n["n"], *positions, n["c"]) if last else (n["n"], n["c"], *positions)
+    x = first(normal(dims, dtype, device), last)
+    gamma, beta = torch.ones(n["c"], device=device), torch.zeros(n["c"], device=device)
+    block = lambda x, gamma, beta: F.relu(F.batch_norm(x, None, None, gamma, beta, True))
+    if direction == "fwd":
+        yield "eager", False, partial(block, x, gamma, beta)
+        yield "compile", False, compiled(block, x, gamma, beta)
+        return
+    leaves = [leaf.requires_grad_() for leaf in (x, gamma, beta)]
+    for name, function in ("eager", block), ("compile", torch.compile(block, dynamic=False)):
+        out = function(*leaves)
+        yield name, False, partial(torch.autograd.grad, out, leaves, torch.randn_like(out), retain_graph=True)
+
+
+CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
+OTHERS = [separable_conv3d, pool, embedding, embedding_bag, hash_embedding, transpose, reduce, scan, sort_by_key]
+WORKLOADS = {name: partial(convolution, name) for name in CONVOLUTIONS}
+WORKLOADS |= {one.__name__: one for one in [*OTHERS, standard_scaler, batch_norm]}
+
+
+def calls(problem, device):
+    """Every way, as (name, whether cuDNN may try its algorithms first, call)."""
+    workload, direction, shape, dtype = problem.split("/")
+    if "zipf" in words_of(shape):
+        raise ValueError(f"{problem}: only indices that are all as likely are drawn here")
+    return WORKLOADS[workload](direction, shape, TYPES[dtype], device)

@@ -1,0 +1,174 @@
+"""Convolutions of images and volumes, and pooling."""
+
+import torch
+import torch.nn.functional as F
+
+from .common import extents, gradients, random
+
+BY_CUDNN = ["vendor", "vendor_tuned"]
+DENSE = {
+    "fwd": ["direct", "implicit_gemm", "mma", *BY_CUDNN],
+    "bwd": ["direct", "implicit_gemm", *BY_CUDNN],
+}
+DEPTHWISE = {"fwd": ["direct", "marching", *BY_CUDNN], "bwd": ["direct", "marching", *BY_CUDNN]}
+CASES = {
+    "conv2d": (
+        [
+            "n2,c3,m5,h7,w6,k3,p1,nchw,bias,relu",
+            "n1,c6,m4,h13,w17,k3,kw5,s2,p2,g2,nhwc,bias",
+            "n2,c16,m24,h19,k3,p2,l2,nchw",
+            "n2,c24,m40,h12,k3,p1,nhwc,relu",
+        ],
+        DENSE,
+    ),
+    "conv3d": (
+        [
+            "n1,c3,m5,d3,h4,w7,k3,p1,ncdhw,bias,relu",
+            "n2,c4,m6,d4,h5,k2,kd1,s2,p1,g2,ndhwc,bias",
+            "n1,c16,m24,d5,h9,k3,p1,ndhwc",
+        ],
+        DENSE,
+    ),
+    "depthwise_conv2d": (
+        ["n2,c3,h7,w5,k3,p1,nchw", "n1,c33,h17,w29,k3,kw5,s2,p2,nhwc", "n2,c8,h40,k7,p3,nhwc"],
+        DEPTHWISE | {"fwd": ["tiled", *DEPTHWISE["fwd"]]},
+    ),
+    "depthwise_conv3d": (
+        ["n2,c3,d5,h7,w6,k3,p1,ncdhw,bias,relu", "n1,c8,d8,h9,w11,k2,kd3,s2,p1,ndhwc,bias", "n1,c4,d9,k3,p1,ncdhw"],
+        DEPTHWISE,
+    ),
+    "separable_conv3d": (
+        ["n2,c3,m5,d5,h7,w6,p1,ncdhw,bias,relu", "n1,c16,m24,d6,h9,p1,ndhwc", "n1,c8,d8,k2,kd3,s2,p1,ndhwc,bias"],
+        {"fwd": ["direct", "unfused", "fused"]},
+    ),
+    "pool": (
+        [
+            "n2,c3,h7,w8,k3,p1,nchw,max",
+            "n2,c3,h19,w16,s2,nchw,max",
+            "n1,c8,h19,w16,k3,s2,p1,nhwc,max",
+            "n1,c8,h9,w16,k3,s2,p1,nhwc,average",
+            "n2,c3,h9,w16,k3,kw1,nchw,average",
+            "n3,c8,h7,w16,oh3,ow8,nchw,adaptive",
+            "n2,c16,h10,oh4,ow4,nhwc,adaptive",
+        ],
+        {"fwd": ["naive", "vector"], "bwd": ["naive", "vector"]},
+    ),
+}
+
+
+def resolved(workload, shape):
+    """Extents with what a shape leaves out, and its words."""
+    n, words = extents(shape), {part for part in shape.split(",") if part.isalpha()}
+    n = {"s": 1, "p": 0, "l": 1, "g": 1, "m": n["c"]} | n
+    n = {"k": {"separable_conv3d": 3, "pool": 2}.get(workload), "h": n.get("d")} | n
+    return {"w": n["h"], "kw": n["k"], "kd": n["k"]} | n, words
+
+
+def first(tensor, last):
+    """With channels where PyTorch has them."""
+    return tensor.movedim(-1, 1) if last else tensor
+
+
+def back(tensor, last):
+    """With channels where they were."""
+    return tensor.movedim(1, -1) if last else tensor
+
+
+def around(n, channels, positions, last):
+    """Extents of images with so many channels."""
+    return (n["n"], *positions, channels) if last else (n["n"], channels, *positions)
+
+
+class Problem:
+    """One convolution: the extents of its arrays, and what it computes from them."""
+
+    def __init__(self, workload, shape):
+        self.n, self.words = resolved(workload, shape)
+        self.last = not self.words.isdisjoint({"nhwc", "ndhwc"})
+        self.deep = workload.endswith("3d")
+        self.workload = workload
+        n, taps = self.n, ("kd", "k", "kw") if self.deep else ("k", "kw")
+        taps = tuple(n[name] for name in taps)
+        positions = tuple(n[name] for name in (("d", "h", "w") if self.deep else ("h", "w")))
+        self.arrays = {"x": around(n, n["c"], positions, self.last)}
+        if workload.startswith("conv"):
+            inner = n["c"] // n["g"]
+            self.arrays["w"] = (n["m"], *taps, inner) if self.last else (n["m"], inner, *taps)
+        else:
+            self.arrays["w"] = (*taps, n["c"]) if self.last else (n["c"], *taps)
+        if workload == "separable_conv3d":
+            self.arrays["pointwise"] = (n["m"], n["c"])
+        if "bias" in self.words:
+            self.arrays["bias"] = (n["c"] if workload.startswith("depthwise") else n["m"],)
+
+    def __call__(self, x, w, pointwise=None, bias=None):
+        """Before ReLU."""
+        n, call = self.n, F.conv3d if self.deep else F.conv2d
+        how = {"stride": n["s"], "padding": n["p"], "dilation": n["l"]}
+        if self.workload.startswith("conv"):
+            out = call(first(x, self.last), first(w, self.last), bias, groups=n["g"], **how)
+            return back(out, self.last)
+        filters = (w.movedim(-1, 0) if self.last else w).unsqueeze(1)
+        between = pointwise is not None
+        out = call(first(x, self.last), filters, None if between else bias, groups=n["c"], **how)
+        if between:
+            out = call(out, pointwise[:, :, None, None, None], bias)
+        return back(out, self.last)
+
+
+def convolution(workload, forward, shape, dtype, rng):
+    of = Problem(workload, shape)
+    relu = "relu" in of.words
+    inputs = {name: random(rng, dims, dtype) for name, dims in of.arrays.items()}
+    if forward:
+        return inputs, lambda **given: {"out": F.relu(of(**given)) if relu else of(**given)}
+    learned = list(inputs)
+    dims = of(**{name: torch.zeros(dims) for name, dims in of.arrays.items()}).shape
+    inputs["dout"] = random(rng, dims, dtype)
+    # The bias itself is no input of the backward pass: its gradient does not depend on it.
+    inputs.pop("bias", None)
+    if relu:
+        inputs["out"] = random(rng, dims, dtype)
+
+    def gradient(dout, out=None, **given):
+        if relu:
+            dout = dout * (out > 0)
+        given |= {name: torch.zeros(of.arrays[name], dtype=torch.float64) for name in learned if name not in given}
+        found = gradients(lambda **leaves: [of(**leaves)], given, learned, [dout])
+        return {f"d{name}": value for name, value in found.items()}
+
+    return inputs, gradient
+
+
+def pool(forward, shape, dtype, rng):
+    n, words = resolved("pool", shape)
+    last, largest = "nhwc" in words, "max" in words
+
+    def pooled(x):
+        x = first(x, last)
+        if "adaptive" in words:
+            out = F.adaptive_avg_pool2d(x, (n["oh"], n["ow"]))
+        else:
+            call = F.max_pool2d if largest else F.avg_pool2d
+            out = call(x, (n["k"], n["kw"]), stride=n["s"], padding=n["p"])
+        return back(out, last)
+
+    dims = around(n, n["c"], (n["h"], n["w"]), last)
+    x = random(rng, dims, dtype)
+    if forward:
+        return {"x": x}, lambda x: {"out": pooled(x)}
+    dout = random(rng, pooled(torch.zeros(dims)).shape, dtype)
+
+    def gradient(dout, x=None):
+        # An average's gradient does not depend on the image.
+        x = torch.zeros(dims, dtype=torch.float64) if x is None else x
+        return {"dx": gradients(lambda x: [pooled(x)], {"x": x}, ["x"], [dout])["x"]}
+
+    return ({"x": x} if largest else {}) | {"dout": dout}, gradient
+
+
+def problem(workload, direction, shape, dtype, rng):
+    forward = direction == "fwd"
+    if workload == "pool":
+        return pool(forward, shape, dtype, rng)
+    return convolution(workload, forward, shape, dtype, rng)

@@ -1,0 +1,89 @@
+//! Runs that the browser keeps.
+
+use wasm_bindgen::JsCast;
+use web_sys::Element;
+
+use super::View;
+use super::dom::{attribute, empty, fill, id, listen, make};
+use super::notices::Tone;
+use crate::shelf::Spine;
+use crate::words::{count, moment};
+
+/// What is to be done with a kept run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Show its results.
+    Show,
+    /// It was left in the middle: show what there is, and ask no more.
+    Keep,
+    /// Forget it.
+    Remove,
+}
+
+impl Wish {
+    const ALL: [(Wish, &'static str); 3] = [(Wish::Show, "show"), (Wish::Keep, "keep"), (Wish::Remove, "remove")];
+}
+
+impl View {
+    /// The list of kept runs.
+    pub fn history(&self, spines: &[Spine]) {
+        let list = id("history");
+        empty(&list);
+        for spine in spines {
+            let row = make("li", "", "");
+            let what = make("div", "", "");
+            let state = match spine.ended && spine.cases >= spine.planned {
+                true => count(spine.cases),
+                false => format!("{} of {}", spine.cases, count(spine.planned)),
+            };
+            let device = make("span", "", &format!("{} · {state}", spine.device));
+            fill(&what, [&make("b", "", &moment(spine.id)), &device, &make("code", "quiet", &spine.asked)]);
+            fill(&row, [&what, &button(Wish::Show, "Show", spine), &button(Wish::Remove, "Delete", spine)]);
+            fill(&list, [&row]);
+        }
+        id("history-section").set_hidden(spines.is_empty());
+    }
+
+    /// A run was left in the middle: what is to become of it?
+    pub fn left(&self, spine: &Spine) {
+        let text = format!(
+            "It began {} and had {} of {} done when the page was left.",
+            moment(spine.id),
+            spine.cases,
+            count(spine.planned)
+        );
+        self.notice("left", Tone::Info, "A run was not finished.", &text);
+        if let Ok(Some(notice)) = id("notices").query_selector("[data-notice=left]") {
+            let choices = make("span", "choices", "");
+            fill(&choices, [&button(Wish::Keep, "Keep", spine), &button(Wish::Remove, "Discard", spine)]);
+            fill(&notice, [&choices]);
+        }
+    }
+
+    /// Call with what is wished for which run.
+    pub fn on_wish(&self, f: impl Fn(Wish, f64) + Clone + 'static) {
+        for place in ["history", "notices"] {
+            let f = f.clone();
+            listen(&id(place), "click", move |event| {
+                let target = event.target().and_then(|target| target.dyn_into::<Element>().ok());
+                let Some(pressed) = target else { return };
+                let wish = pressed.get_attribute("data-wish");
+                let wish = Wish::ALL.iter().find(|(_, name)| Some(*name) == wish.as_deref());
+                let run = pressed.get_attribute("data-run").and_then(|run| run.parse().ok());
+                if let (Some((wish, _)), Some(run)) = (wish, run) {
+                    f(*wish, run);
+                }
+            });
+        }
+    }
+}
+
+fn button(wish: Wish, text: &str, spine: &Spine) -> Element {
+    let button = make("button", "", text);
+    let (_, name) = Wish::ALL.iter().find(|(other, _)| *other == wish).expect("all are listed");
+    for (key, value) in [("type", "button"), ("data-wish", *name), ("data-run", &spine.id.to_string())] {
+        attribute(&button, key, value);
+    }
+    attribute(&button, "aria-label", &format!("{text} the run of {}", moment(spine.id)));
+    button
+}
