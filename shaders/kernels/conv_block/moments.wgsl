@@ -91,7 +91,7 @@ fn conv_block_moments(
             own += select(0.0, 1.0, at.z + column_of(across + s * ACROSS, i) < POSITIONS);
         }
     }
-    let all = f32(min(TILE_COLUMNS, COLUMNS - at.z));
+    let all = f32(min(TILE_COLUMNS, POSITIONS - at.z));
     workgroupBarrier();
     for (var r = 0u; r < ROW_SQUARES; r++) {
         right_tile[(down + r * DOWN) * ACROSS + across] = own * begins[r] + far[r];

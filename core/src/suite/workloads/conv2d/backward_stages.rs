@@ -32,17 +32,6 @@ pub(super) struct Backward<'a> {
     pub(super) relu: bool,
 }
 
-/// What makes the gradients of the image and of the kernels.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum By {
-    /// A thread for each element.
-    Elements,
-    /// Tiles in workgroup memory.
-    Tiles,
-    /// The vendor's library (CUDA).
-    Library(Choice),
-}
-
 /// Threads of a workgroup.
 const THREADS: u64 = 256;
 /// Multiprocessors of a large GPU, where their number is not known; workgroups for each.
