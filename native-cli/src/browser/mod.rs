@@ -199,10 +199,10 @@ mod tests {
 
     #[test]
     fn the_query_carries_spec_and_mode() {
-        let spec = Spec::from_pairs([("filter", "a*b & 100 %"), ("case", "attention/fwd/b1,h1,s1,d1/f32/flash")]);
+        let spec = Spec::from_pairs([("filter", "a*b&100%"), ("case", "attention/fwd/b1,h1,s1,d1/f32/flash")]);
         assert_eq!(
             query(&spec.expect("valid"), Mode::Verify),
-            "report=/api/events&mode=verify&filter=a*b%20%26%20100%20%25&case=attention/fwd/b1,h1,s1,d1/f32/flash"
+            "report=/api/events&mode=verify&filter=a*b%26100%25&case=attention/fwd/b1,h1,s1,d1/f32/flash"
         );
         assert_eq!(query(&Spec::default(), Mode::Measure), "report=/api/events");
     }
