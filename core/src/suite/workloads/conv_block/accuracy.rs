@@ -24,6 +24,8 @@ pub(super) fn holds(p: &Problem, output: usize) -> Holds {
 
 /// The deviation of a channel's values is above this: weights are bounded below, and there are dozens of positions.
 const DEVIATION: f64 = 0.3;
+/// The mean of a channel's values, most of which is its bias, is below this.
+const MEAN: f64 = 0.75;
 /// The largest factor, rounded up, and the largest normalised value.
 const FACTOR: f64 = 1.9;
 const NORMALISED: f64 = 6.0;
@@ -31,7 +33,8 @@ const NORMALISED: f64 = 6.0;
 const REASON: &str = "products are summed in f32: 8·√k·u times the sum of magnitudes holds for any order but with probability e^-32 \
                       (Higham and Mary 2019); the sums and what they are with the bias may each be rounded to the element type. Such \
                       errors average out in means, and in variances, of which f32 sums in blocks are otherwise off by the root of \
-                      their length; a result is off by what its value and the mean are off by, over the deviation, and by its share \
+                      their length, but for what rounding takes from the bias: sums lie on a grid, so it is the same for all values of \
+                      one exponent, half a unit at most, and moves the variance by twice its product with the mean; a result is off by what its value and the mean are off by, over the deviation, and by its share \
                       of the variance's error, and is rounded to the element type";
 
 /// For values that are about one, beside numbers of this size that all values of a channel share.
@@ -44,9 +47,10 @@ fn of_size(p: &Problem, output: usize, shared: f64) -> Tolerance {
     let worst = summed + 2.0 * u * size;
     // Of the mean of as many as there are.
     let average = ((summed + 2.0 * u * (1.0 + shared)) * 8.0 / positions.sqrt()).min(worst);
+    let common = 1.5 * u * (1.0 + shared);
     let chain = 8.0 * f32u * (64.0 + positions / 1024.0).sqrt();
-    let mean = average + size * chain;
-    let variance = 3.0 * average + worst * worst + 16.0 * chain + (size * chain).powi(2) + 16.0 * size * f32u;
+    let mean = average + common + size * chain;
+    let variance = 3.0 * average + 2.0 * MEAN * common + worst * worst + 16.0 * chain + (size * chain).powi(2) + 16.0 * size * f32u;
     let out = match inference(p) {
         true => FACTOR * worst / 0.7 + 4.0 * f32u * FACTOR * size,
         false => FACTOR * ((worst + mean) / DEVIATION + NORMALISED * variance / (2.0 * DEVIATION * DEVIATION)),
