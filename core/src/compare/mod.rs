@@ -4,6 +4,7 @@ pub mod aa;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod compare;
 mod comparison;
+mod cost;
 mod gate;
 pub mod identity;
 mod losses;
@@ -14,5 +15,6 @@ pub mod verdict;
 
 pub use compare::*;
 pub use comparison::*;
+pub use cost::*;
 pub use gate::*;
 pub use scaling::*;

@@ -28,7 +28,7 @@ use crate::record::{OneCall, Record, Run, completion_step};
 use crate::units::{Nanos, percent};
 
 /// The targets in the order of their distance from the hardware.
-const TARGETS: [&str; 3] = ["cuda", "wgpu", "browser"];
+pub(crate) const TARGETS: [&str; 3] = ["cuda", "wgpu", "browser"];
 
 /// Several targets of one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -185,36 +185,7 @@ impl Call {
 /// # Errors
 /// When the runs are not of several targets on one GPU, or have no case in common.
 pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing: Pairing) -> Result<Tax, TaxError> {
-    if runs.len() < 2 {
-        return Err(TaxError::TooFew(runs.len()));
-    }
-    let (first_name, first) = &runs[0];
-    for (i, (name, run)) in runs.iter().enumerate().skip(1) {
-        if runs[..i].iter().any(|(_, other)| other.target == run.target) {
-            return Err(TaxError::Twice(run.target.clone()));
-        }
-        if same_card(first, run) == Some(false) {
-            let address = |run: &Run| {
-                let identity = &run.device().identity;
-                let known = identity.pci.clone().or_else(|| identity.uuid.clone());
-                format!("{} ({})", run.device().name, known.unwrap_or_else(|| "another model".to_owned()))
-            };
-            return Err(TaxError::OtherCards {
-                a: first_name.clone(),
-                card_a: address(first),
-                b: name.clone(),
-                card_b: address(run),
-            });
-        }
-        if !same_gpu && !same_device(first, run) {
-            return Err(TaxError::DifferentGpus {
-                a: first_name.clone(),
-                device_a: first.device().name.clone(),
-                b: name.clone(),
-                device_b: run.device().name.clone(),
-            });
-        }
-    }
+    one_gpu(&runs.iter().collect::<Vec<_>>(), same_gpu)?;
     let distance = |i: &usize| TARGETS.iter().position(|t| *t == runs[*i].1.target).unwrap_or(TARGETS.len());
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_by_key(distance);
@@ -271,18 +242,53 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
     Ok(Tax { base, runs: heads, cases, pairing, notes })
 }
 
+/// Whether runs are views of one GPU, a target each.
+pub(super) fn one_gpu(runs: &[&(String, Run)], same_gpu: bool) -> Result<(), TaxError> {
+    if runs.len() < 2 {
+        return Err(TaxError::TooFew(runs.len()));
+    }
+    let (first_name, first) = runs[0];
+    for (i, (name, run)) in runs.iter().enumerate().skip(1) {
+        if runs[..i].iter().any(|(_, other)| other.target == run.target) {
+            return Err(TaxError::Twice(run.target.clone()));
+        }
+        if same_card(first, run) == Some(false) {
+            let address = |run: &Run| {
+                let identity = &run.device().identity;
+                let known = identity.pci.clone().or_else(|| identity.uuid.clone());
+                format!("{} ({})", run.device().name, known.unwrap_or_else(|| "another model".to_owned()))
+            };
+            return Err(TaxError::OtherCards {
+                a: first_name.clone(),
+                card_a: address(first),
+                b: name.clone(),
+                card_b: address(run),
+            });
+        }
+        if !same_gpu && !same_device(first, run) {
+            return Err(TaxError::DifferentGpus {
+                a: first_name.clone(),
+                device_a: first.device().name.clone(),
+                b: name.clone(),
+                device_b: run.device().name.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// A case's string without the variant.
-fn problem_of(case: &str) -> &str {
+pub(super) fn problem_of(case: &str) -> &str {
     case.rsplit_once('/').map_or(case, |(problem, _)| problem)
 }
 
 /// The variant of a case's string.
-fn variant_of(case: &str) -> &str {
+pub(super) fn variant_of(case: &str) -> &str {
     case.rsplit_once('/').map_or("", |(_, variant)| variant)
 }
 
 /// The fastest case of a problem that ran as asked, with caches in a state.
-fn fastest<'r>(run: &'r Run, problem: &str, cache: Option<Cache>) -> Option<&'r Record> {
+pub(super) fn fastest<'r>(run: &'r Run, problem: &str, cache: Option<Cache>) -> Option<&'r Record> {
     let fits = |r: &&Record| {
         problem_of(&r.case) == problem && r.actual.is_none() && r.timing().is_some_and(|t| Some(t.cache) == cache)
     };

@@ -1,0 +1,182 @@
+//! What a target farther from the hardware costs on one GPU, problem by problem: the same kernel on both, and the best of each.
+//!
+//! The same kernel says what the way to the hardware costs; the best of each says what a user loses, because some kernels cannot
+//! be written there. Both are ratios of medians with intervals, as every comparison has them ([`crate::compare::compare`]).
+
+use std::collections::BTreeSet;
+
+use crate::compare::compare::{device_drift, judge};
+use crate::compare::tax::{TaxError, fastest, one_gpu, problem_of, variant_of};
+use crate::compare::timed;
+use crate::compare::verdict::{Ratio, usual_resolution};
+use crate::record::{Record, Run};
+
+/// One run against one that is nearer to the hardware, on one GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cost {
+    /// Name of the run that is nearer to the hardware.
+    pub base: String,
+    /// Name of the other.
+    pub other: String,
+    /// Problems with a time in both, the costliest first.
+    pub problems: Vec<ProblemCost>,
+}
+
+/// One problem on both.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProblemCost {
+    /// Canonical string without the variant.
+    pub problem: String,
+    /// The same kernel; absent where no variant has a time in both. Of several, the other run's fastest.
+    pub same: Option<Against>,
+    /// The fastest of each; absent where caches were in another state.
+    pub best: Option<Against>,
+}
+
+/// One variant against another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Against {
+    /// The base's.
+    pub base: String,
+    /// The other run's.
+    pub other: String,
+    /// Time over the base's time.
+    pub ratio: Ratio,
+}
+
+impl Cost {
+    /// Several of the same two targets as one. A problem that more than one has is the first one's. None of none.
+    pub fn together(costs: impl IntoIterator<Item = Cost>) -> Option<Cost> {
+        costs.into_iter().reduce(|mut all, cost| {
+            let new = |problem: &ProblemCost| all.problems.iter().all(|known| known.problem != problem.problem);
+            let further: Vec<ProblemCost> = cost.problems.into_iter().filter(new).collect();
+            all.problems.extend(further);
+            all.sort();
+            all
+        })
+    }
+
+    /// The costliest first.
+    fn sort(&mut self) {
+        self.problems.sort_by(|a, b| b.largest().total_cmp(&a.largest()));
+    }
+
+    /// The geometric mean of the same kernel's ratios and how many there are.
+    pub fn same(&self) -> Option<(f64, usize)> {
+        mean(self.problems.iter().filter_map(|problem| problem.same.as_ref()))
+    }
+
+    /// The geometric mean of best against best and how many there are.
+    pub fn best(&self) -> Option<(f64, usize)> {
+        mean(self.problems.iter().filter_map(|problem| problem.best.as_ref()))
+    }
+}
+
+impl ProblemCost {
+    /// The larger of both ratios.
+    fn largest(&self) -> f64 {
+        [&self.same, &self.best].into_iter().flatten().map(|against| against.ratio.value).fold(0.0, f64::max)
+    }
+}
+
+fn mean<'a>(all: impl Iterator<Item = &'a Against>) -> Option<(f64, usize)> {
+    let logs: Vec<f64> = all.map(|against| against.ratio.value.ln()).filter(|log| log.is_finite()).collect();
+    (!logs.is_empty()).then(|| ((logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
+}
+
+/// What `other` costs against `base`.
+///
+/// # Errors
+/// When they are not two targets on one GPU, or have no problem in common.
+pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxError> {
+    one_gpu(&[base, other], false)?;
+    let ((near_name, near), (far_name, far)) = (base, other);
+    let (resolution, drift) = (usual_resolution([near, far]), device_drift(near, far));
+    let against = |a: &Record, b: &Record| {
+        let ratio = judge((near, a), (far, b), resolution, drift)?;
+        let usable = ratio.value.is_finite() && ratio.value > 0.0;
+        let variant = |record: &Record| variant_of(&record.case).to_owned();
+        usable.then(|| Against { base: variant(a), other: variant(b), ratio })
+    };
+    let timed_here = near.records.iter().filter(|record| record.timing().is_some());
+    let names: BTreeSet<&str> = timed_here.map(|record| problem_of(&record.case)).collect();
+    let one = |problem: &str| {
+        let cache = |record: &Record| record.timing().map(|timing| timing.cache);
+        let of_problem =
+            far.records.iter().filter(|record| problem_of(&record.case) == problem && record.actual.is_none());
+        let on_both = of_problem.filter_map(|record| {
+            let partner = timed(near, &record.case).filter(|partner| partner.actual.is_none())?;
+            Some((record.timing()?.summary.median.0, against(partner, record)?))
+        });
+        let same = on_both.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, against)| against);
+        // Caches are in one state throughout a run.
+        let state = near.records.iter().find(|record| problem_of(&record.case) == problem).and_then(cache);
+        let best = fastest(near, problem, state).zip(fastest(far, problem, state)).and_then(|(a, b)| against(a, b));
+        (same.is_some() || best.is_some()).then(|| ProblemCost { problem: problem.to_owned(), same, best })
+    };
+    let problems: Vec<ProblemCost> = names.into_iter().filter_map(one).collect();
+    if problems.is_empty() {
+        return Err(TaxError::NothingInCommon(near_name.clone()));
+    }
+    let mut cost = Cost { base: near_name.clone(), other: far_name.clone(), problems };
+    cost.sort();
+    Ok(cost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::{run, spread};
+
+    /// A run of cases, each with a median.
+    fn named(target: &str, device: &str, cases: &[(&str, f64)]) -> (String, Run) {
+        let cases: Vec<_> = cases.iter().map(|(case, median)| (*case, spread(*median, 0.002, 40))).collect();
+        (target.to_owned(), run(target, device, &cases))
+    }
+
+    const TILED: &str = "matmul/fwd/m8,n8,k8/f32/tiled";
+    const NAIVE: &str = "matmul/fwd/m8,n8,k8/f32/naive";
+    const VENDOR: &str = "matmul/fwd/m8,n8,k8/f32/vendor";
+    const COPY: &str = "copy/fwd/n64/f32/vec4";
+
+    #[test]
+    fn a_problem_has_the_same_kernel_and_the_best_of_each() {
+        let near = named("cuda", "NVIDIA H200", &[(TILED, 100.0), (NAIVE, 400.0), (VENDOR, 50.0), (COPY, 10.0)]);
+        let far = named("browser", "h200", &[(TILED, 150.0), (NAIVE, 800.0), (COPY, 40.0)]);
+        let cost = cost(&near, &far).expect("one GPU");
+        let names: Vec<&str> = cost.problems.iter().map(|problem| problem.problem.as_str()).collect();
+        assert_eq!(names, ["copy/fwd/n64/f32", "matmul/fwd/m8,n8,k8/f32"], "the costliest first");
+        let matmul = &cost.problems[1];
+        let (same, best) = (matmul.same.as_ref().expect("tiled"), matmul.best.as_ref().expect("a best of each"));
+        assert_eq!((same.base.as_str(), same.other.as_str()), ("tiled", "tiled"), "the fastest there");
+        assert!((same.ratio.value - 1.5).abs() < 0.01, "{}", same.ratio.value);
+        assert_eq!((best.base.as_str(), best.other.as_str()), ("vendor", "tiled"));
+        assert!((best.ratio.value - 3.0).abs() < 0.02, "{}", best.ratio.value);
+        let (mean, count) = cost.same().expect("two");
+        assert!((mean - 6f64.sqrt()).abs() < 0.02 && count == 2, "{mean} of {count}");
+        assert!((cost.best().expect("two").0 - 12f64.sqrt()).abs() < 0.05);
+    }
+
+    #[test]
+    fn of_several_pairs_of_runs_a_problem_counts_once() {
+        let of = |tiled: f64, copy: Option<f64>| {
+            let cases: Vec<_> = [(TILED, 100.0)].into_iter().chain(copy.map(|_| (COPY, 10.0))).collect();
+            let near = named("cuda", "NVIDIA H200", &cases);
+            let cases: Vec<_> = [(TILED, tiled)].into_iter().chain(copy.map(|time| (COPY, time))).collect();
+            cost(&near, &named("browser", "NVIDIA H200", &cases)).expect("one GPU")
+        };
+        let all = Cost::together([of(150.0, None), of(900.0, Some(50.0))]).expect("two");
+        let ratios: Vec<f64> = all.problems.iter().map(|p| p.largest().round()).collect();
+        assert_eq!(ratios, [5.0, 2.0], "matmul is the first pair's, and the costliest stands first");
+        assert_eq!(Cost::together([]), None);
+    }
+
+    #[test]
+    fn other_cards_and_runs_with_nothing_in_common_are_refused() {
+        let near = named("cuda", "NVIDIA H200", &[(TILED, 100.0)]);
+        let other = cost(&near, &named("browser", "Apple M4", &[(TILED, 100.0)]));
+        assert!(matches!(other, Err(TaxError::DifferentGpus { .. })), "{other:?}");
+        let nothing = cost(&near, &named("browser", "NVIDIA H200", &[(COPY, 100.0)]));
+        assert!(matches!(nothing, Err(TaxError::NothingInCommon(_))), "{nothing:?}");
+    }
+}
