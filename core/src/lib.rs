@@ -36,8 +36,8 @@
 //! | [`plan`] | what was asked for; which cases that means on a device, and every skip with its reason | `units`, `suite`, `device` |
 //! | [`record`] | the serialised types: run, record, timing, check, ceilings; statistics and roofline as pure functions | those above |
 //! | [`measure`] | the loop: clocks, ceilings, rounds, samples, checks | those above |
-//! | [`compare`] | pairs, verdicts, the portability tax, a machine against itself | `units` to `record` |
-//! | [`report`] | tables, advice, spreadsheet, HTML | `units` to `record`, `compare` |
+//! | [`compare`] | pairs, verdicts, the portability tax, what a target costs, a machine against itself | `units` to `record` |
+//! | [`report`] | tables, advice, spreadsheet, HTML, a site | `units` to `record`, `compare` |
 //! | [`trace`] | a run as a trace in Kineto's form | `units` to `record` |
 //! | [`testing`] | a mock profiler, synthetic runs | anything |
 //!

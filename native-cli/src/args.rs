@@ -23,6 +23,7 @@ use crate::commands::profile::Profile;
 use crate::commands::report::Report;
 use crate::commands::run::RunArgs;
 use crate::commands::serve::Serve;
+use crate::commands::site::Site;
 use crate::commands::tune::Tune;
 use crate::commands::verify::Verify;
 use crate::help;
@@ -129,6 +130,8 @@ pub enum Command {
     Config(ConfigArgs),
     /// Serve the page on this machine, with clocks as fine as can be
     Serve(Serve),
+    /// Make a site of run files: what the browser costs, comparisons
+    Site(Site),
     /// Watch kernel texts: compile, check and time at every save
     #[command(after_help = help::DEV)]
     Dev(Dev),

@@ -3,6 +3,7 @@
 //! Everything that comes from a run is escaped by the markup library. Plots are inline SVG, as wide as their column, so
 //! the page reads on a phone; colours follow the reader's light or dark scheme.
 
+mod cost;
 mod drift;
 mod plot;
 mod ratios;
@@ -11,7 +12,10 @@ mod strip;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use self::plot::Palette;
+pub(super) use self::cost::{cost as cost_rows, short};
+pub(super) use self::drift::drift as drift_of;
+pub(super) use self::plot::Palette;
+pub(super) use self::roofline::roofline as roofline_of;
 use crate::compare::Comparison;
 use crate::compare::tax::Tax;
 use crate::record::stats::Summary;
@@ -60,7 +64,7 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
 }
 
 /// One run: where and when, what its clocks are worth, and what its device can do.
-fn head(name: &str, run: &Run) -> Markup {
+pub(super) fn head(name: &str, run: &Run) -> Markup {
     let commit = if run.suite.commit.is_empty() { "unknown" } else { &run.suite.commit };
     html! {
         div.card {
@@ -122,7 +126,7 @@ fn ceilings(baseline: &Baseline) -> Markup {
 }
 
 /// Verdicts as a table and as bars.
-fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup {
+pub(super) fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup {
     let base = &comparison.runs[comparison.base].name;
     let with_ratios = |i: &usize| comparison.ratios().any(|(run, _, _)| run == *i);
     html! {
@@ -159,7 +163,7 @@ fn without_heading(run: &Run) -> Table {
     Table { heading: Vec::new(), ..report::table(run) }
 }
 
-fn table(table: &Table) -> Markup {
+pub(super) fn table(table: &Table) -> Markup {
     let right = |i: usize| table.columns[i].right;
     // Numbers beside the cells that remarks are about, so that the remarks need not name them.
     let marks = |row: usize, column: usize| {

@@ -13,6 +13,7 @@ mod repeats;
 mod scaling;
 mod scores;
 pub mod sheet;
+pub mod site;
 mod step;
 mod summary;
 mod table;

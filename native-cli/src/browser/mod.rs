@@ -7,7 +7,7 @@ mod page;
 mod server;
 
 pub use launch::{flags, is_root};
-pub use page::Page;
+pub use page::{Page, find as find_page};
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};

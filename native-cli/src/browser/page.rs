@@ -47,6 +47,45 @@ impl fmt::Display for Page {
     }
 }
 
+impl Page {
+    /// Every file of it, by its path below the page's folder.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn files(&self) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
+        match self {
+            Page::Folder(folder) => {
+                let mut files = Vec::new();
+                below(folder, Path::new(""), &mut files)?;
+                Ok(files)
+            }
+            Page::Own(files) => {
+                files.iter().map(|(name, packed)| Ok((PathBuf::from(name), unpacked(packed)?))).collect()
+            }
+        }
+    }
+}
+
+/// The files of a folder and of those in it. Links are not followed: they may lead anywhere.
+fn below(folder: &Path, at: &Path, files: &mut Vec<(PathBuf, Vec<u8>)>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder.join(at))? {
+        let entry = entry?;
+        let (path, kind) = (at.join(entry.file_name()), entry.file_type()?);
+        if kind.is_dir() {
+            below(folder, &path, files)?;
+        } else if kind.is_file() {
+            files.push((path, std::fs::read(entry.path())?));
+        }
+    }
+    Ok(())
+}
+
+fn unpacked(packed: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(packed).read_to_end(&mut plain)?;
+    Ok(plain)
+}
+
 /// Where `./x page` puts it in the checkout that the program was built from.
 const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dist");
 
@@ -92,9 +131,8 @@ pub fn answer(files: Files, request: &Request<Body>) -> Response {
     if takes_gzip(request.headers()) {
         return ([(CONTENT_TYPE, kind), (CONTENT_ENCODING, "gzip".to_owned())], *packed).into_response();
     }
-    let mut plain = Vec::new();
-    match flate2::read::GzDecoder::new(*packed).read_to_end(&mut plain) {
-        Ok(_) => ([(CONTENT_TYPE, kind)], plain).into_response(),
+    match unpacked(packed) {
+        Ok(plain) => ([(CONTENT_TYPE, kind)], plain).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

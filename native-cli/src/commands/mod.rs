@@ -21,6 +21,7 @@ pub mod run_files;
 pub mod scaling;
 pub mod schema;
 pub mod serve;
+pub mod site;
 pub mod tune;
 pub mod verify;
 
@@ -49,6 +50,7 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Kernel(args) => kernel::kernel(&args).map(done),
         Command::Config(args) => config::config(&args).map(done),
         Command::Serve(args) => serve::serve(&args).map(done),
+        Command::Site(args) => site::site(&args).map(done),
         Command::Dev(args) => dev::dev(&args),
         Command::Tune(args) => tune::tune(&args),
         Command::Schema => schema::schema().map(done),

@@ -12,6 +12,7 @@ mod interrupting;
 mod measuring;
 mod mistakes;
 mod settings;
+mod site;
 mod tables;
 mod telling;
 mod texts;

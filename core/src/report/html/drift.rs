@@ -13,7 +13,7 @@ const BOTTOM: f64 = 104.0;
 const LEFT: f64 = 40.0;
 
 /// The curve of a run, and what its sensors said; nothing where there was no reference kernel.
-pub(super) fn drift(run: &Run) -> Markup {
+pub(crate) fn drift(run: &Run) -> Markup {
     let readings = &run.drift;
     let times: Vec<f64> = readings.iter().map(|d| d.reference_kernel.0).collect();
     let Some(summary) = Summary::of(&times).filter(|s| s.median.0 > 0.0) else { return html! {} };

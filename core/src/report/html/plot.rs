@@ -21,7 +21,7 @@ fn held(end: f64, least: f64) -> f64 {
 
 /// The colours of workloads: one a workload in every plot of a page. Only a page with more workloads than colours uses
 /// one again.
-pub(super) struct Palette<'a> {
+pub(crate) struct Palette<'a> {
     workloads: Vec<&'a str>,
 }
 

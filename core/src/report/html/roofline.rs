@@ -33,7 +33,7 @@ impl<'a> Point<'a> {
 }
 
 /// The roofline of a run, with a legend of its workloads. Nothing where no case does arithmetic.
-pub(super) fn roofline(run: &Run, palette: &Palette<'_>) -> Markup {
+pub(crate) fn roofline(run: &Run, palette: &Palette<'_>) -> Markup {
     let points: Vec<Point> = run.records.iter().filter_map(Point::of).collect();
     if points.is_empty() {
         return html! {};

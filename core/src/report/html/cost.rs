@@ -1,0 +1,95 @@
+//! What a target costs, problem by problem: two dots on a logarithmic axis, the same kernel and the best of each.
+
+use maud::{Markup, html};
+
+use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, svg};
+use crate::compare::verdict::Ratio;
+use crate::compare::{Against, Cost, ProblemCost};
+
+/// Height of one row.
+const ROW: f64 = 16.0;
+/// Height of the axis above and below them.
+const AXIS: f64 = 15.0;
+
+/// The rows from `from` on, at most `most` of them, all on the axis of the whole.
+pub(crate) fn cost(cost: &Cost, from: usize, most: usize, palette: &Palette<'_>) -> Markup {
+    let ratios = cost.problems.iter().flat_map(|problem| [&problem.same, &problem.best]).flatten();
+    let ends = ratios.flat_map(|against| {
+        let Ratio { value, low, high, resolution, .. } = &against.ratio;
+        let edge = 1.0 + resolution.value;
+        [*value, low.unwrap_or(*value), high.unwrap_or(*value), edge, 1.0 / edge]
+    });
+    let (low, high) =
+        ends.filter(|v| v.is_finite() && *v > 0.0).fold((1.0f64, 1.0f64), |(a, b), v| (a.min(v), b.max(v)));
+    let axis = Axis::log(low, high, 4.0, WIDTH - 4.0);
+    let ticks = axis.ticks(6);
+    let labels: Vec<String> = number_labels(&ticks).into_iter().map(|label| label + "×").collect();
+    let rows = cost.problems.iter().skip(from).take(most);
+    html! {
+        div.ratios.costs {
+            @for problem in rows {
+                div.name.(palette.of_case(&problem.problem)) { i {} (breakable(&problem.problem)) }
+                div.verdict { (figures(problem)) }
+                (svg(ROW, &in_words(problem, cost), row(&axis, &ticks, problem)))
+            }
+            div.scale { (svg(AXIS, "times over the base's time", across(&axis, &ticks, &labels, 0.0, 2.0))) }
+        }
+    }
+}
+
+/// A case with room for a line to end behind its parts.
+fn breakable(case: &str) -> Markup {
+    html! { @for part in case.split_inclusive(['/', ',']) { (part) wbr; } }
+}
+
+/// A ratio for a sentence or a plot: three digits. Its interval stands elsewhere.
+pub(crate) fn short(ratio: f64) -> String {
+    match ratio {
+        r if r < 9.995 => format!("{r:.2}×"),
+        r if r < 99.95 => format!("{r:.1}×"),
+        r => format!("{r:.0}×"),
+    }
+}
+
+/// Both ratios as text.
+fn figures(problem: &ProblemCost) -> Markup {
+    let figure = |against: &Option<Against>| against.as_ref().map_or_else(|| "–".to_owned(), |a| short(a.ratio.value));
+    html! { span.same { (figure(&problem.same)) } " " b { (figure(&problem.best)) } }
+}
+
+/// A row for those who cannot see it, and for whoever points at it.
+fn in_words(problem: &ProblemCost, cost: &Cost) -> String {
+    let same = problem.same.as_ref().map(|against| format!("the same kernel ({}) {}", against.other, against.ratio));
+    let best = problem
+        .best
+        .as_ref()
+        .map(|a| format!("the best of each ({} in {}, {} in {}) {}", a.base, cost.base, a.other, cost.other, a.ratio));
+    let both: Vec<String> = same.into_iter().chain(best).collect();
+    format!("{}: {}", problem.problem, both.join("; "))
+}
+
+fn row(axis: &Axis, ticks: &[f64], problem: &ProblemCost) -> Markup {
+    let y = px(ROW / 2.0);
+    let dots: Vec<(&str, &Ratio)> = [("hollow", &problem.same), ("point", &problem.best)]
+        .into_iter()
+        .filter_map(|(class, against)| Some((class, &against.as_ref()?.ratio)))
+        .collect();
+    let edge = 1.0 + dots.iter().map(|(_, ratio)| ratio.resolution.value).fold(0.0, f64::max);
+    let (from, to) = (axis.at(1.0 / edge), axis.at(edge));
+    let ends = dots.iter().map(|(_, ratio)| axis.at(ratio.value));
+    let (left, right) = ends.fold((WIDTH, 0.0f64), |(a, b), x| (a.min(x), b.max(x)));
+    html! {
+        @for tick in ticks { line.grid x1=(px(axis.at(*tick))) x2=(px(axis.at(*tick))) y1="0" y2=(px(ROW)) {} }
+        rect.band x=(px(from)) y="3" width=(px((to - from).max(0.5))) height=(px(ROW - 6.0)) {}
+        line.one x1=(px(axis.at(1.0))) x2=(px(axis.at(1.0))) y1="0" y2=(px(ROW)) {}
+        @if right > left { line.joined x1=(px(left)) x2=(px(right)) y1=(y) y2=(y) {} }
+        @for (class, ratio) in &dots {
+            g class=(ratio.verdict.name()) {
+                @if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
+                    line.whisker x1=(px(axis.at(low))) x2=(px(axis.at(high))) y1=(y) y2=(y) {}
+                }
+                circle class=(class) cx=(px(axis.at(ratio.value))) cy=(y) r="3.5" {}
+            }
+        }
+    }
+}

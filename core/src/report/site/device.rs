@@ -1,0 +1,91 @@
+//! One device: what each way to it costs, one call taken apart, its rooflines and every case.
+
+use maud::{Markup, html};
+
+use super::Site;
+use super::devices::{Devices, Kept, OnDevice};
+use super::frame::{Head, page as whole, target_name};
+use super::front::{picture, place};
+use crate::compare::tax::{Pairing, tax};
+use crate::record::Run;
+use crate::report::html::{Palette, drift_of, head as facts, roofline_of, table};
+use crate::report::{Table, skipped, table as cases_of, tax_table};
+
+/// Rows of each picture that are shown at once.
+const SHOWN: usize = 20;
+
+/// `/device/NAME/`.
+pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> String {
+    let about = format!("What the GPU kernels of Parallax take on {}, on every target.", device.name);
+    let head = &Head { depth: 2, title: &device.name, about: &about };
+    let views = device.views();
+    let costs: Vec<_> = views.iter().filter_map(|kept| device.cost_of(&kept.run.target)).collect();
+    let main = html! {
+        h1 { (device.name) }
+        p.lead {
+            "Seen from " (views.iter().map(|kept| target_name(&kept.run.target)).collect::<Vec<_>>().join(", ")) ". "
+            @if devices.all().len() > 1 { a href=(head.to("compare/")) { "Compare it with others" } "." }
+        }
+        @for cost in costs.iter().rev() {
+            section { h2 { "What " (place(device, &cost.other)) " costs against " (place(device, &cost.base)) } (picture(cost, device, SHOWN)) }
+        }
+        (one_call(head, &views))
+        (plots(head, device, &views))
+        @for kept in &device.runs { (cases(head, kept)) }
+    };
+    whole(head, site, &main)
+}
+
+/// One call taken apart, where several targets have one.
+fn one_call(head: &Head<'_>, views: &[&Kept<'_>]) -> Markup {
+    let runs: Vec<(String, Run)> = views.iter().map(|kept| kept.named.clone()).collect();
+    let called = runs
+        .iter()
+        .filter(|(_, run)| run.records.iter().any(|r| r.measured().is_some_and(|m| m.call.is_some())))
+        .count();
+    let found = (called > 1).then(|| tax(&runs, None, false, Pairing::Same).ok()).flatten();
+    html! {
+        @if let Some(found) = found {
+            section {
+                h2 { "Where one call goes" }
+                p.soft { a href=(head.to("explain/tax/")) { "What these columns mean" } }
+                (table(&tax_table(&found)))
+            }
+        }
+    }
+}
+
+fn plots(head: &Head<'_>, device: &OnDevice<'_>, views: &[&Kept<'_>]) -> Markup {
+    let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
+    let of = |kept: &&Kept<'_>| {
+        let name = target_name(&kept.run.target).to_owned();
+        [
+            (format!("{name}: roofline"), roofline_of(kept.run, palette)),
+            (format!("{name}: drift of the device"), drift_of(kept.run)),
+        ]
+    };
+    let plots: Vec<(String, Markup)> = views.iter().flat_map(of).filter(|(_, plot)| !plot.0.is_empty()).collect();
+    html! {
+        @if !plots.is_empty() {
+            section {
+                h2 { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " and drift" }
+                div.cards.large { @for (name, plot) in &plots { figure.card { figcaption { (name) } (plot) } } }
+            }
+        }
+    }
+}
+
+/// A run: its facts, its cases, what was skipped and why, and its file.
+fn cases(head: &Head<'_>, kept: &Kept<'_>) -> Markup {
+    let (name, run) = kept.named;
+    let skips = skipped(run);
+    html! {
+        section {
+            h2 { "Cases of " (name) }
+            (facts(name, run))
+            p { a href=(head.to(&kept.path())) download { "The run file" } ", with every sample" }
+            (table(&Table { heading: Vec::new(), ..cases_of(run) }))
+            @if !skips.is_empty() { details { summary { "Skipped, and why" } ul.soft { @for line in &skips { li { (line) } } } } }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Runs by device, under names that fit into paths.
+
+use crate::compare::identity::{normalised, same_device};
+use crate::compare::tax::TARGETS;
+use crate::compare::{Cost, cost};
+use crate::record::Run;
+
+/// Every device with its runs, those that can tell most first.
+pub struct Devices<'r> {
+    all: Vec<OnDevice<'r>>,
+}
+
+/// A device and what ran on it.
+pub struct OnDevice<'r> {
+    /// Its name for people.
+    pub name: String,
+    /// Its name in paths.
+    pub slug: String,
+    /// Its runs, nearest to the hardware first, and of one target the newest first.
+    pub runs: Vec<Kept<'r>>,
+}
+
+/// A run with its name in paths.
+pub struct Kept<'r> {
+    /// As the run was named.
+    pub named: &'r (String, Run),
+    /// The run.
+    pub run: &'r Run,
+    path: String,
+}
+
+impl Kept<'_> {
+    /// Where the run file lies in the site.
+    pub fn path(&self) -> String {
+        self.path.clone()
+    }
+}
+
+impl<'r> Devices<'r> {
+    /// Of named runs.
+    pub fn of(runs: &'r [(String, Run)]) -> Devices<'r> {
+        let mut groups: Vec<Vec<&(String, Run)>> = Vec::new();
+        for named in runs {
+            match groups.iter_mut().find(|group| same_device(&group[0].1, &named.1)) {
+                Some(group) => group.push(named),
+                None => groups.push(vec![named]),
+            }
+        }
+        // Devices seen from several sides first, then by how much was measured; emulated ones last.
+        groups.sort_by_key(|group| {
+            let targets = targets_of(group).len();
+            let timed: usize = group.iter().map(|(_, run)| timed(run)).sum();
+            (group[0].1.device().kind.is_emulated(), std::cmp::Reverse((targets, timed)))
+        });
+        let mut taken = Vec::new();
+        let all = groups.into_iter().map(|group| on_device(group, &mut taken)).collect();
+        Devices { all }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[OnDevice<'r>] {
+        &self.all
+    }
+
+    /// The first device on which a browser can be held against something nearer to the hardware.
+    pub fn told(&self) -> Option<(&OnDevice<'r>, Cost)> {
+        self.all.iter().find_map(|device| Some((device, device.cost_of("browser")?)))
+    }
+}
+
+impl<'r> OnDevice<'r> {
+    /// Where its page lies in the site.
+    pub fn path(&self) -> String {
+        format!("device/{}", self.slug)
+    }
+
+    /// The run of each target that tells most, nearest to the hardware first.
+    pub fn views(&self) -> Vec<&Kept<'r>> {
+        let mut views: Vec<&Kept<'r>> = Vec::new();
+        for kept in &self.runs {
+            match views.iter_mut().find(|other| other.run.target == kept.run.target) {
+                Some(other) if timed(other.run) < timed(kept.run) => *other = kept,
+                Some(_) => {}
+                None => views.push(kept),
+            }
+        }
+        views
+    }
+
+    /// What a target costs on it, against the nearest to the hardware: each run of it against that run there with which it has most
+    /// in common.
+    pub fn cost_of(&self, target: &str) -> Option<Cost> {
+        let nearest = self.runs.first().filter(|kept| kept.run.target != target)?;
+        let near = || self.runs.iter().filter(|kept| kept.run.target == nearest.run.target);
+        let against = |far: &Kept<'_>| {
+            near().filter_map(|near| cost(near.named, far.named).ok()).max_by_key(|cost| cost.problems.len())
+        };
+        let mut far: Vec<&Kept<'_>> = self.runs.iter().filter(|kept| kept.run.target == target).collect();
+        far.sort_by_key(|kept| std::cmp::Reverse(timed(kept.run)));
+        Cost::together(far.into_iter().filter_map(against))
+    }
+}
+
+/// How many cases of a run have a time.
+fn timed(run: &Run) -> usize {
+    run.records.iter().filter(|record| record.timing().is_some()).count()
+}
+
+/// How far a run's target is from the hardware.
+fn distance(run: &Run) -> usize {
+    TARGETS.iter().position(|target| *target == run.target).unwrap_or(TARGETS.len())
+}
+
+fn targets_of<'a>(group: &[&'a (String, Run)]) -> Vec<&'a str> {
+    let mut targets: Vec<&str> = group.iter().map(|(_, run)| run.target.as_str()).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    targets
+}
+
+fn on_device<'r>(mut group: Vec<&'r (String, Run)>, taken: &mut Vec<String>) -> OnDevice<'r> {
+    group.sort_by_key(|(_, run)| (distance(run), std::cmp::Reverse(run.started)));
+    // The nearest to the hardware knows the name best.
+    let name = group[0].1.device().name.clone();
+    let slug = unused(&slug(&normalised(&name)), taken);
+    let mut files = Vec::new();
+    let kept = |named: &'r (String, Run)| {
+        let file = unused(&slug_of_run(named), &mut files);
+        Kept { named, run: &named.1, path: format!("runs/{slug}/{file}.json") }
+    };
+    let runs = group.into_iter().map(kept).collect();
+    OnDevice { name, slug, runs }
+}
+
+fn slug_of_run((name, run): &(String, Run)) -> String {
+    let target = slug(&run.target);
+    let own = slug(name);
+    if own.contains(&target) { own } else { format!("{target}-{own}") }
+}
+
+/// Longest name in a path.
+const LONGEST: usize = 48;
+
+/// Letters and digits with dashes between them.
+fn slug(name: &str) -> String {
+    let lower = name.to_lowercase();
+    let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let joined = words.collect::<Vec<_>>().join("-");
+    let short = joined.get(..LONGEST).unwrap_or(&joined).trim_end_matches('-');
+    if short.is_empty() { "unnamed".to_owned() } else { short.to_owned() }
+}
+
+/// The name, or with a number where it is taken.
+fn unused(name: &str, taken: &mut Vec<String>) -> String {
+    let numbered = (2..).map(|i| format!("{name}-{i}"));
+    let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !taken.contains(name)).expect("endless");
+    taken.push(free.clone());
+    free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit_into_paths_and_are_told_apart() {
+        assert_eq!(slug("NVIDIA GeForce RTX™ 4090 / PCIe"), "nvidia-geforce-rtx-4090-pcie");
+        assert_eq!(slug("../../ö"), "unnamed");
+        assert_eq!(slug(&"a-".repeat(200)).len(), LONGEST - 1);
+        let mut taken = Vec::new();
+        let names: Vec<String> = (0..3).map(|_| unused("x", &mut taken)).collect();
+        assert_eq!(names, ["x", "x-2", "x-3"]);
+    }
+}

@@ -1,0 +1,188 @@
+//! The front: what the browser costs, and on which devices that is known.
+
+use maud::{Markup, html};
+
+use super::devices::{Devices, OnDevice};
+use super::frame::{Head, page as whole, target_name};
+use super::{Site, explain};
+use crate::compare::Cost;
+use crate::record::Run;
+use crate::report::html::{Palette, cost_rows, date, roofline_of, short};
+use crate::report::{ceilings, tally};
+
+/// Rows of the picture that are shown at once.
+const SHOWN: usize = 14;
+
+/// `/`.
+pub(super) fn page(devices: &Devices<'_>, site: Site) -> String {
+    let head = &Head {
+        depth: 0,
+        title: "What does the browser cost?",
+        about: "The same GPU kernels in the browser's WebGPU and in native CUDA, on the same card: what the browser costs, and where \
+                it goes.",
+    };
+    let told = devices.told();
+    let main = html! {
+        h1 { "What does the browser cost?" }
+        @match &told {
+            Some((device, cost)) => { (answer(head, device, cost, site)) }
+            None => { p.lead { "No device here was measured both in a browser and natively; its runs are below." } (measure(head, None, site)) }
+        }
+        (gallery(head, devices))
+        @if let Some((device, _)) = &told { (roofline(head, device)) }
+        section {
+            h2 { "How it is measured" }
+            ul.topics {
+                @for (path, title, about) in explain::topics() { li { a href=(head.to(&path)) { (title) } ": " (about) } }
+            }
+        }
+    };
+    whole(head, site, &main)
+}
+
+/// The picture, what it says in a sentence, and what a visitor can do.
+fn answer(head: &Head<'_>, device: &OnDevice<'_>, cost: &Cost, site: Site) -> Markup {
+    html! {
+        p.lead { (sentence(device, cost, "./")) }
+        div.answer {
+            (picture(cost, device, SHOWN))
+            (measure(head, Some(device), site))
+        }
+    }
+}
+
+/// The two ratios, with how many problems they are of.
+pub(super) fn sentence(device: &OnDevice<'_>, cost: &Cost, root: &str) -> Markup {
+    let count = |n: usize| if n == 1 { "1 problem".to_owned() } else { format!("{n} problems") };
+    html! {
+        "On " a.plain href=(format!("{root}{}/", device.path())) { (device.name) } ", "
+        @if let Some((ratio, n)) = cost.same() {
+            "the same kernel takes " strong.same { (short(ratio)) } " as long in " (place(device, &cost.other)) " as in "
+            (place(device, &cost.base)) " (over " (count(n)) ")"
+        }
+        @if cost.same().is_some() && cost.best().is_some() { ", and " }
+        @if let Some((ratio, n)) = cost.best() {
+            "the best that " (place(device, &cost.other)) " has takes " strong.best { (short(ratio)) } " as long as the best of "
+            (place(device, &cost.base)) " (over " (count(n)) ")"
+        }
+        ": geometric means of ratios of medians."
+    }
+}
+
+/// A run as a place: what its target is called among people.
+pub(super) fn place(device: &OnDevice<'_>, name: &str) -> String {
+    let run = device.runs.iter().find(|kept| kept.named.0 == name).map(|kept| kept.run.target.as_str());
+    target_name(run.unwrap_or(name)).to_owned()
+}
+
+/// The dots, worst on top; what is beyond the first rows is folded.
+pub(super) fn picture(cost: &Cost, device: &OnDevice<'_>, shown: usize) -> Markup {
+    let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
+    let more = cost.problems.len().saturating_sub(shown);
+    html! {
+        figure.card {
+            figcaption {
+                "Time in " (place(device, &cost.other)) " over time in " (place(device, &cost.base)) ", problem by problem, the costliest first; "
+                span.key.same { "the same kernel" } ", " span.key.best { "the best of each" }
+                ". Bars are intervals; within the band, differences do not count."
+            }
+            (cost_rows(cost, 0, shown, palette))
+            @if more > 0 { details { summary { (more) " more" } (cost_rows(cost, shown, more, palette)) } }
+            p.soft { (origin(device, cost)) }
+        }
+    }
+}
+
+/// Which runs a picture is of: kernels change, and a figure is of its day.
+fn origin(device: &OnDevice<'_>, cost: &Cost) -> String {
+    let target = |name: &str| device.runs.iter().find(|kept| kept.named.0 == name).map(|kept| kept.run.target.clone());
+    let ends = [target(&cost.base), target(&cost.other)];
+    let of_both = device.runs.iter().filter(|kept| ends.iter().flatten().any(|target| *target == kept.run.target));
+    let (first, last) =
+        of_both.clone().fold((u64::MAX, 0), |(a, b), kept| (a.min(kept.run.started), b.max(kept.run.started)));
+    let mut commits: Vec<&str> =
+        of_both.map(|kept| kept.run.suite.commit.as_str()).filter(|commit| !commit.is_empty()).collect();
+    commits.sort_unstable();
+    commits.dedup();
+    let day = |seconds: u64| date(seconds).map(|date| date[..10].to_owned());
+    let days = match (day(first), day(last)) {
+        (Some(first), Some(last)) if first != last => format!("Runs of {first} to {last}"),
+        (Some(day), _) => format!("Runs of {day}"),
+        _ => "Runs of a day that nobody noted".to_owned(),
+    };
+    let short: Vec<&str> = commits.iter().map(|commit| commit.get(..7).unwrap_or(commit)).collect();
+    if short.is_empty() { days + "." } else { format!("{days}, program {}.", short.join(", ")) }
+}
+
+/// The visitor's own device.
+fn measure(head: &Head<'_>, device: Option<&OnDevice<'_>>, site: Site) -> Markup {
+    let browser = device.and_then(|of| of.views().into_iter().find(|kept| kept.run.target == "browser"));
+    html! {
+        aside.card {
+            h2 { "Your GPU" }
+            @if site.measures {
+                p { "The same cases run in this browser, on your device. Nothing is uploaded; the result is a file, and a link if you want one." }
+                p { a.primary href=(head.to("run/")) { "Measure this device" } }
+                @if let Some(time) = browser.and_then(|kept| took(kept.run)) { p.soft { (time) } }
+            } @else {
+                p { "On your own machine: " code { "./x run --target all" } " runs the suite on everything that is there." }
+            }
+        }
+    }
+}
+
+/// How long a run took, as a sentence.
+fn took(run: &Run) -> Option<String> {
+    let (wall, device) = (run.spent.wall, &run.device().name);
+    let cases = run.records.iter().filter(|record| record.timing().is_some()).count();
+    (wall.0 > 0.0).then(|| {
+        format!("The browser's run on {device} took {wall} for {cases} timed cases; slower devices take longer.")
+    })
+}
+
+/// Every device as a card.
+fn gallery(head: &Head<'_>, devices: &Devices<'_>) -> Markup {
+    html! {
+        section {
+            h2 { "Devices" }
+            div.cards { @for device in devices.all() { (card(head, device)) } }
+        }
+    }
+}
+
+fn card(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
+    let views = device.views();
+    html! {
+        div.card {
+            h3 { a href=(head.to(&format!("{}/", device.path()))) { (device.name) } }
+            dl {
+                dt { "kind" } dd { (views[0].run.device().kind.name()) }
+                @for kept in &views { dt { (target_name(&kept.run.target)) } dd { (tally(kept.run)) } }
+                @if let Some(baseline) = views.iter().find_map(|kept| kept.run.baseline.as_ref()) {
+                    @for ceiling in ceilings(&baseline.ceilings).into_iter().take(3) { dt { (ceiling.name) } dd { (ceiling.value) } }
+                }
+            }
+        }
+    }
+}
+
+/// The roofline of the farthest view, beside the nearest's.
+fn roofline(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
+    let views = device.views();
+    let ends = [views.first(), views.last()].into_iter().flatten();
+    let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
+    let plots: Vec<(&str, Markup)> = ends
+        .map(|kept| (kept.run.target.as_str(), roofline_of(kept.run, palette)))
+        .filter(|(_, plot)| !plot.0.is_empty())
+        .collect();
+    html! {
+        @if !plots.is_empty() {
+            section {
+                h2 { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " of " (device.name) }
+                div.cards.large {
+                    @for (target, plot) in &plots { figure.card { figcaption { (target_name(target)) } (plot) } }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `site`: run files as a folder of static pages.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use parallax_core::report::site::{self, Site as Has};
+
+use crate::browser;
+use crate::commands::run_files::read;
+use crate::console::noteln;
+use crate::files;
+
+/// `site`.
+#[derive(Debug, Args)]
+pub struct Site {
+    /// Run files; `-` is standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Folder for the pages; files that are there by the same names are replaced, others stay
+    #[arg(long, value_name = "DIR", default_value = "site")]
+    pub out: PathBuf,
+    /// Folder of the built page, which becomes `run/`; looked for when left out
+    #[arg(long, value_name = "DIR")]
+    pub page: Option<PathBuf>,
+    /// Leave the page that measures out
+    #[arg(long, conflicts_with = "page")]
+    pub no_page: bool,
+}
+
+/// Write the site. Without a page that measures, and without being asked to leave it out, the site says how to build one.
+pub fn site(args: &Site) -> anyhow::Result<()> {
+    let runs = read(&args.files)?;
+    let page = match (args.no_page, browser::find_page(args.page.as_deref())) {
+        (true, _) => None,
+        (false, Ok(page)) => Some(page),
+        (false, Err(error)) if args.page.is_some() => return Err(error.into()),
+        (false, Err(_)) => {
+            noteln!("no built page was found, so the site has none that measures: build one with `./x page`");
+            None
+        }
+    };
+    let files = site::files(&runs, Has { measures: page.is_some() });
+    for file in &files {
+        write(&args.out.join(&file.path), file.text.as_bytes(), &args.files)?;
+    }
+    for (path, bytes) in page.map(|page| page.files()).transpose()?.unwrap_or_default() {
+        write(&args.out.join("run").join(path), &bytes, &args.files)?;
+    }
+    noteln!("{} pages and files in {}; open it with any web server", files.len(), args.out.display());
+    Ok(())
+}
+
+fn write(path: &Path, bytes: &[u8], read: &[PathBuf]) -> anyhow::Result<()> {
+    let Some(folder) = path.parent() else { bail!("{} has no folder", path.display()) };
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    files::not_an_input(path, read.iter().map(PathBuf::as_path))?;
+    files::write(path, |to| to.write_all(bytes))
+}

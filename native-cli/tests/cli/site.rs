@@ -1,0 +1,53 @@
+//! Run files as a folder of pages.
+
+use std::path::PathBuf;
+
+use crate::{folder, mistake, parallax};
+
+/// A run file of the repository.
+fn recorded(name: &str) -> String {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/results/h200")).join(name);
+    path.to_str().expect("a plain path").to_owned()
+}
+
+#[test]
+fn a_site_has_a_front_devices_comparisons_and_explanations() {
+    let dir = folder();
+    let (cuda, browser) = (recorded("cold/cuda-hot.json"), recorded("cold/browser-hot.json"));
+    let made = parallax(dir.path(), &["site", &cuda, &browser, "--no-page"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let read = |path: &str| std::fs::read_to_string(dir.path().join("site").join(path)).expect(path);
+    let front = read("index.html");
+    assert!(front.contains("as long in the browser as in CUDA") && !front.contains("run/"), "{front}");
+    for path in ["device/h200/index.html", "compare/on-h200/index.html", "explain/tax/index.html", "site.css"] {
+        assert!(read(path).len() > 1000, "{path}");
+    }
+    let run = parallax_core::record::Run::parse(&read("runs/h200/cuda.json")).expect("a run file");
+    assert_eq!(run.target, "cuda");
+    let again = parallax(dir.path(), &["site", &cuda, "--no-page"]);
+    assert!(again.status.success(), "a site is made over the last one");
+}
+
+#[test]
+fn the_page_that_measures_comes_along_where_it_is_built() {
+    let dir = folder();
+    let page = dir.path().join("built");
+    std::fs::create_dir_all(page.join("snippets")).expect("writable");
+    std::fs::write(page.join("index.html"), "<!doctype html>the page").expect("writable");
+    std::fs::write(page.join("snippets/a.js"), "1").expect("writable");
+    let made = parallax(dir.path(), &["site", &recorded("cold/wgpu-hot.json"), "--page", "built", "--out", "made"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let read = |path: &str| std::fs::read_to_string(dir.path().join("made").join(path)).expect(path);
+    assert_eq!((read("run/index.html").as_str(), read("run/snippets/a.js").as_str()), ("<!doctype html>the page", "1"));
+    assert!(read("index.html").contains("href=\"./run/\""));
+}
+
+#[test]
+fn mistakes_are_told() {
+    let dir = folder();
+    let run = recorded("cold/wgpu-hot.json");
+    mistake(dir.path(), &["site", "nowhere.json"], &["cannot read nowhere.json"]);
+    mistake(dir.path(), &["site", &run, "--page", "nowhere"], &["nowhere"]);
+    std::fs::write(dir.path().join("taken"), "a file").expect("writable");
+    mistake(dir.path(), &["site", &run, "--no-page", "--out", "taken"], &["cannot make the folder taken"]);
+}
