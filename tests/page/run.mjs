@@ -5,10 +5,9 @@
 // PARALLAX_BROWSER names the browser; otherwise one is looked for on the PATH. Nothing is downloaded.
 
 import { strict as assert } from "node:assert";
-import { accessSync, constants } from "node:fs";
 import { mkdir, readFile } from "node:fs/promises";
-import { delimiter, join, resolve } from "node:path";
-import { chromium } from "playwright-core";
+import { join, resolve } from "node:path";
+import { launch } from "./browser.mjs";
 import { serve } from "./serve.mjs";
 
 const [dist = "dist", artefacts = "tests/page/artefacts"] = process.argv.slice(2).map((p) => resolve(p));
@@ -21,36 +20,8 @@ const CASES = [
 const TINY = `?${CASES.map((c) => `case=${c}`).join("&")}&budget=2`;
 const RUN_TIMEOUT = 180_000;
 
-function findBrowser() {
-  if (process.env.PARALLAX_BROWSER) return process.env.PARALLAX_BROWSER;
-  const names = ["google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chromium-headless-shell"];
-  for (const folder of (process.env.PATH ?? "").split(delimiter)) {
-    for (const name of names) {
-      try {
-        accessSync(join(folder, name), constants.X_OK);
-        return join(folder, name);
-      } catch {
-        // Not this one.
-      }
-    }
-  }
-  throw new Error(`no browser: looked for ${names.join(", ")} on the PATH; set PARALLAX_BROWSER`);
-}
-
 const server = await serve(dist);
-const browser = await chromium.launch({
-  executablePath: findBrowser(),
-  args: [
-    "--no-sandbox",
-    "--enable-unsafe-webgpu",
-    "--use-webgpu-adapter=swiftshader",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-  ],
-});
+const browser = await launch();
 await mkdir(artefacts, { recursive: true });
 
 /// A fresh page at a query, after an optional script that runs before the page's own. Collects what goes wrong in it.

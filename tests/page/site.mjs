@@ -1,0 +1,132 @@
+// A site that `parallax site` wrote, in a real browser: every page of it, on a phone and on a desk.
+//
+//   node site.mjs SITE_DIR ARTEFACT_DIR
+
+import { strict as assert } from "node:assert";
+import { mkdir, readFile, readdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { brotliCompressSync } from "node:zlib";
+import { launch } from "./browser.mjs";
+import { serve } from "./serve.mjs";
+
+const [folder, artefacts] = process.argv.slice(2).map((path) => resolve(path));
+const server = await serve(folder);
+const browser = await launch();
+await mkdir(artefacts, { recursive: true });
+
+/// What a page that does not measure may weigh in all, compressed.
+const BUDGET = 60_000;
+
+const files = (await readdir(folder, { recursive: true })).map((path) => path.replaceAll("\\", "/"));
+const pages = files.filter((path) => path.endsWith("index.html") && !path.startsWith("run/"));
+assert.ok(pages.length >= 10, `${pages.length} pages`);
+
+async function open(path, width, colorScheme) {
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
+  const page = await context.newPage();
+  page.problems = [];
+  page.on("pageerror", (error) => page.problems.push(String(error)));
+  page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(server.address)) page.problems.push(`asked for ${request.url()}`);
+  });
+  await page.addInitScript(() => {
+    window.shifted = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) window.shifted += entry.value;
+    }).observe({ type: "layout-shift", buffered: true });
+  });
+  const response = await page.goto(server.address + path);
+  assert.equal(response.status(), 200, path);
+  return page;
+}
+
+const tests = {
+  async "every page fits phone and desk, loads nothing from elsewhere, and does not jump"() {
+    for (const path of pages) {
+      for (const [width, colorScheme] of [[360, "dark"], [1280, "light"]]) {
+        const page = await open(path, width, colorScheme);
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(overflow <= 0, `${path} at ${width} is ${overflow} px too wide`);
+        assert.ok((await page.evaluate(() => window.shifted)) < 0.1, `${path} at ${width} jumps`);
+        assert.equal(await page.locator("h1").count(), 1, path);
+        assert.equal(await page.locator("main").count(), 1, path);
+        const small = await page.evaluate(() =>
+          [...document.querySelectorAll("svg text")].filter((text) => {
+            const box = text.ownerSVGElement.getBoundingClientRect();
+            return box.width > 0 && (parseFloat(getComputedStyle(text).fontSize) * box.width) / 360 < 8.5;
+          }).length,
+        );
+        assert.equal(small, 0, `${path} at ${width}: letters too small to read`);
+        assert.deepEqual(page.problems, [], path);
+        const name = path.replace(/\/?index\.html$/, "").replaceAll("/", "-") || "front";
+        await page.screenshot({ path: join(artefacts, `site-${name}-${width}.png`) });
+        await page.context().close();
+      }
+    }
+  },
+
+  async "the front answers above the fold and leads to the page that measures"() {
+    const page = await open("", 1280, "light");
+    const sentence = await page.innerText(".lead");
+    assert.match(sentence, /the same kernel takes \d+\.\d\d× as long/);
+    assert.match(sentence, /the best that the browser has takes \d+\.\d\d× as long/);
+    for (const part of [".lead", ".costs .point", ".primary"]) {
+      const box = await page.locator(part).first().boundingBox();
+      assert.ok(box.y + box.height < 900, `${part} ends at ${box.y + box.height}`);
+    }
+    const ratios = await page.locator("figure .costs").first().locator(".verdict b").allInnerTexts();
+    assert.ok(ratios.length > 5, "a row a problem");
+    await page.locator("summary", { hasText: "more" }).first().click();
+    await page.click(".primary");
+    await page.waitForURL("**/run/");
+    await page.locator("#run").waitFor({ state: "attached" });
+    await page.context().close();
+    const phone = await open("", 360, "light");
+    const box = await phone.locator(".primary").boundingBox();
+    assert.ok(box.y + box.height < 900, `on a phone the button ends at ${box.y + box.height}`);
+    await phone.context().close();
+  },
+
+  async "works by keyboard alone"() {
+    const page = await open("", 1280, "light");
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Tab");
+    assert.ok(await page.evaluate(() => document.querySelector("main").contains(document.activeElement)));
+    await page.context().close();
+  },
+
+  async "weighs little"() {
+    let sum = 0;
+    for (const path of ["index.html", "site.css", "mark.svg"]) {
+      sum += brotliCompressSync(await readFile(join(folder, path))).length;
+    }
+    console.log(`      the front weighs ${sum} bytes`);
+    assert.ok(sum <= BUDGET, `${sum} bytes`);
+  },
+
+  async "hands out the run files that it was made from"() {
+    const runs = files.filter((path) => path.startsWith("runs/") && path.endsWith(".json"));
+    assert.ok(runs.length >= 3, `${runs}`);
+    for (const path of runs) {
+      assert.equal(JSON.parse(await readFile(join(folder, path), "utf8")).schema, "parallax.run");
+    }
+  },
+};
+
+let failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+  try {
+    await test();
+    console.log(`ok    ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAIL  ${name}\n      ${String(error.stack ?? error).replaceAll("\n", "\n      ")}`);
+  }
+}
+await browser.close();
+server.close();
+console.log(`${Object.keys(tests).length - failed} passed, ${failed} failed`);
+process.exitCode = failed === 0 ? 0 : 1;
