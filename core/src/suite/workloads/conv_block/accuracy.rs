@@ -50,7 +50,12 @@ fn of_size(p: &Problem, output: usize, shared: f64) -> Tolerance {
     let common = 1.5 * u * (1.0 + shared);
     let chain = 8.0 * f32u * (64.0 + positions / 1024.0).sqrt();
     let mean = average + common + size * chain;
-    let variance = 3.0 * average + 2.0 * MEAN * common + worst * worst + 16.0 * chain + (size * chain).powi(2) + 16.0 * size * f32u;
+    let variance = 3.0 * average
+        + 2.0 * MEAN * common
+        + worst * worst
+        + 16.0 * chain
+        + (size * chain).powi(2)
+        + 16.0 * size * f32u;
     let out = match inference(p) {
         true => FACTOR * worst / 0.7 + 4.0 * f32u * FACTOR * size,
         false => FACTOR * ((worst + mean) / DEVIATION + NORMALISED * variance / (2.0 * DEVIATION * DEVIATION)),
