@@ -86,6 +86,12 @@ const tests = {
     assert.match(await page.innerText("#notices"), /software adapter, not a GPU/);
     assert.match(await page.innerText("#plan-line"), /3 cases/);
     await pictures(page, "before");
+    for (const [width, height] of [[1280, 900], [360, 740]]) {
+      await page.setViewportSize({ width, height });
+      const box = await page.locator("#run").boundingBox();
+      assert.ok(box.y + box.height < height, `at ${width} one scrolls to Run, which ends at ${box.y + box.height}`);
+    }
+    await page.setViewportSize({ width: 1280, height: 900 });
 
     await page.evaluate(() => {
       window.largestGap = 0;
@@ -99,6 +105,9 @@ const tests = {
     await hearProgress(page);
     await page.click("#run");
     await page.locator("#stop:visible").waitFor();
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    const stop = await page.locator("#stop").boundingBox();
+    assert.ok(stop.y >= 0 && stop.y < 200, `Stop stays in sight: at ${stop.y}`);
     await page.locator("#baseline").waitFor({ timeout: RUN_TIMEOUT });
     await finished(page);
     const heard = await page.evaluate(() => window.heard);
