@@ -16,6 +16,8 @@ use wasm_bindgen::JsValue;
 
 use crate::environment::{milliseconds, of_this_tab};
 
+/// Its own: what hands traces over has another, and a database has the stores that it was made with.
+const DATABASE: &str = "parallax-runs";
 const LINES: &str = "lines";
 const SPINES: &str = "spines";
 /// Where a tab notes which run it is in the middle of: this outlives a reload, and no other tab sees it.
@@ -85,7 +87,7 @@ impl Shelf {
     pub async fn open() -> Option<Shelf> {
         let stores = [LINES, SPINES].map(ObjectStoreBuilder::new);
         let asked =
-            stores.into_iter().fold(DatabaseBuilder::new("parallax").version(1), DatabaseBuilder::add_object_store);
+            stores.into_iter().fold(DatabaseBuilder::new(DATABASE).version(1), DatabaseBuilder::add_object_store);
         let database = asked.build().await.ok()?;
         Some(Shelf { database, writing: RefCell::default() })
     }
