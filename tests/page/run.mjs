@@ -27,7 +27,12 @@ await mkdir(artefacts, { recursive: true });
 /// A fresh page at a query, after an optional script that runs before the page's own. Collects what goes wrong in it.
 let opened;
 async function open(query, before) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true });
+  return openOn(server.address + query, before, { serviceWorkers: "block" });
+}
+
+/// The same at an address and with what the browser is told besides.
+async function openOn(address, before, told = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true, ...told });
   const page = await context.newPage();
   opened = page;
   page.setDefaultTimeout(30_000);
@@ -35,7 +40,7 @@ async function open(query, before) {
   page.on("pageerror", (error) => page.problems.push(String(error)));
   page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
   if (before) await page.addInitScript(before);
-  await page.goto(server.address + query);
+  await page.goto(address);
   return page;
 }
 
@@ -432,6 +437,36 @@ const tests = {
     await enabledRun(page);
     assert.equal(await page.getByText("The browser does not answer.").count(), 0);
     assert.deepEqual(page.problems, []);
+  },
+
+  async "works without a network once it has been seen"() {
+    const own = await serve(dist);
+    const page = await openOn(own.address);
+    await enabledRun(page);
+    const kept = () => page.evaluate(async () => (await (await caches.open("parallax-page")).keys()).map(({ url }) => url));
+    for (let tries = 0; !(await kept()).some((url) => url.endsWith(".wasm")); tries += 1) {
+      assert.ok(tries < 100, `kept: ${await kept()}`);
+      await page.waitForTimeout(100);
+    }
+    own.close();
+    await page.reload();
+    await enabledRun(page);
+    assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+    await page.context().close();
+  },
+
+  async "isolates itself where the server does not"() {
+    const plain = await serve(dist, { isolated: false });
+    const page = await openOn(plain.address);
+    await page.locator("#device", { hasText: "Host clock" }).waitFor();
+    for (let tries = 0; !(await page.evaluate(() => crossOriginIsolated).catch(() => false)); tries += 1) {
+      assert.ok(tries < 100, "still not isolated");
+      await page.waitForTimeout(100);
+    }
+    await enabledRun(page);
+    assert.doesNotMatch(await page.innerText("#device"), /not isolated/);
+    await page.context().close();
+    plain.close();
   },
 
   async "explains a browser without an adapter"() {

@@ -11,8 +11,8 @@ const TYPES = {
   ".css": "text/css; charset=utf-8",
 };
 
-/// Resolves to { address, events, close }; `events` collects what the page posts.
-export async function serve(folder) {
+/// Resolves to { address, events, close }; `events` collects what the page posts. Plain file servers isolate nothing.
+export async function serve(folder, { isolated = true } = {}) {
   const events = [];
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname);
@@ -26,7 +26,7 @@ export async function serve(folder) {
     }
     const file = normalize(join(folder, path.endsWith("/") ? `${path}index.html` : path));
     const headers = { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream", "Cache-Control": "no-store" };
-    if (!file.endsWith("open-trace.html")) {
+    if (isolated && !file.endsWith("open-trace.html")) {
       headers["Cross-Origin-Opener-Policy"] = "same-origin";
       headers["Cross-Origin-Embedder-Policy"] = "require-corp";
     }

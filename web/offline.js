@@ -1,0 +1,27 @@
+// Has the service worker keep this page for visits without a network, and where the server sends no headers of isolation, load it
+// once more through the worker, which adds them.
+
+const asked = new URLSearchParams(location.search);
+
+/// A run that a command line started is neither kept nor begun twice.
+if ("serviceWorker" in navigator && isSecureContext && !asked.has("report")) {
+  const began = () => document.querySelector("#stop:not([hidden])");
+  const isolate = () => {
+    // Once in a tab: what the worker cannot mend, another turn does not mend either.
+    if (crossOriginIsolated || sessionStorage.getItem("parallax-isolated") || began()) return;
+    sessionStorage.setItem("parallax-isolated", "asked");
+    location.reload();
+  };
+  addEventListener("load", async () => {
+    try {
+      await navigator.serviceWorker.register("./worker.js");
+      const { active } = await navigator.serviceWorker.ready;
+      const files = performance.getEntriesByType("resource").map((entry) => entry.name);
+      active.postMessage({ keep: [location.href, ...files] });
+      if (navigator.serviceWorker.controller) isolate();
+      else navigator.serviceWorker.addEventListener("controllerchange", isolate, { once: true });
+    } catch {
+      // A browser that keeps nothing for this page: it works all the same, as long as there is a network.
+    }
+  });
+}
