@@ -325,7 +325,7 @@ const tests = {
     });
     await enabledRun(page);
     await page.click("#run");
-    await page.locator("tr.busy").first().waitFor();
+    await page.locator("tr.busy").first().waitFor({ timeout: RUN_TIMEOUT });
     await page.waitForTimeout(1500);
     await page.evaluate(() => window.lose());
     await page.getByText("The browser took the device away").waitFor();
@@ -340,7 +340,7 @@ const tests = {
     const page = await open(`${TINY}0&precision=0.000001`);
     await enabledRun(page);
     await page.click("#run");
-    await page.locator("tr.busy").first().waitFor();
+    await page.locator("tr.busy").first().waitFor({ timeout: RUN_TIMEOUT });
     await page.getByText(/in rounds: [1-9]/).waitFor();
     const show = (visible) =>
       page.evaluate((visible) => {
