@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 
 use crate::compare::compare::{device_drift, judge};
-use crate::compare::tax::{TaxError, fastest, one_gpu, problem_of, variant_of};
+use crate::compare::one_gpu::{TaxError, one_gpu};
+use crate::compare::pairing::{fastest, problem_of, variant_of};
 use crate::compare::timed;
 use crate::compare::verdict::{Ratio, usual_resolution};
 use crate::record::{Record, Run};

@@ -8,6 +8,8 @@ mod cost;
 mod gate;
 pub mod identity;
 mod losses;
+pub(crate) mod one_gpu;
+mod pairing;
 mod scaling;
 pub mod scores;
 pub mod tax;

@@ -20,15 +20,15 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::identity::{same_card, same_device};
+use crate::compare::one_gpu::{by_name_only, distance, one_gpu};
+use crate::compare::pairing::{fastest, problem_of, variant_of};
 use crate::compare::{renamed, timed};
-use crate::plan::Cache;
 use crate::record::stats::Summary;
 use crate::record::{OneCall, Record, Run, completion_step};
 use crate::units::{Nanos, percent};
 
-/// The targets in the order of their distance from the hardware.
-pub(crate) const TARGETS: [&str; 3] = ["cuda", "wgpu", "browser"];
+pub use crate::compare::one_gpu::TaxError;
+pub use crate::compare::pairing::Pairing;
 
 /// Several targets of one GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -45,17 +45,6 @@ pub struct Tax {
     /// Cases of which one side was another kernel than its name says today.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-}
-
-/// What the tax holds against what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Pairing {
-    /// The same variant: like with like.
-    #[default]
-    Same,
-    /// Each run's fastest variant of a problem: best with best.
-    Best,
 }
 
 /// One run of a tax table.
@@ -96,51 +85,6 @@ pub struct Call {
     pub completion: Option<Nanos>,
     /// What it takes beyond that until the first bytes of its result are on the host.
     pub readback: Option<Nanos>,
-}
-
-/// Runs that are no views of one GPU.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TaxError {
-    /// Fewer than two.
-    #[error("the portability tax takes runs of at least two targets, not {0}")]
-    TooFew(usize),
-    /// A target twice.
-    #[error("two runs of target {0}: the portability tax compares targets; give one run of each")]
-    Twice(String),
-    /// Other cards, known by their addresses.
-    #[error(
-        "{a} ran on {card_a} and {b} on {card_b}, another card: the portability tax takes runs of one; choose it for every \
-         target with --device"
-    )]
-    OtherCards {
-        /// Name of one run.
-        a: String,
-        /// Its card.
-        card_a: String,
-        /// Name of another run.
-        b: String,
-        /// Its card.
-        card_b: String,
-    },
-    /// Other devices, by name.
-    #[error(
-        "{a} ran on `{device_a}` and {b} on `{device_b}`: the portability tax takes runs of one GPU; if it is one, and \
-         the browser hides its name, say so with --same-gpu"
-    )]
-    DifferentGpus {
-        /// Name of one run.
-        a: String,
-        /// Its device.
-        device_a: String,
-        /// Name of another run.
-        b: String,
-        /// Its device.
-        device_b: String,
-    },
-    /// No case in common.
-    #[error("no case has a time on {0} and on another target, with caches in the same state")]
-    NothingInCommon(String),
 }
 
 impl Call {
@@ -186,9 +130,8 @@ impl Call {
 /// When the runs are not of several targets on one GPU, or have no case in common.
 pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing: Pairing) -> Result<Tax, TaxError> {
     one_gpu(&runs.iter().collect::<Vec<_>>(), same_gpu)?;
-    let distance = |i: &usize| TARGETS.iter().position(|t| *t == runs[*i].1.target).unwrap_or(TARGETS.len());
     let mut order: Vec<usize> = (0..runs.len()).collect();
-    order.sort_by_key(distance);
+    order.sort_by_key(|i| distance(&runs[*i].1.target));
     let base = base.and_then(|b| order.iter().position(|i| *i == b)).unwrap_or(0);
     let all = runs;
     let runs: Vec<&(String, Run)> = order.into_iter().map(|i| &runs[i]).collect();
@@ -240,60 +183,6 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
     notes.extend(by_name_only(all));
     notes.extend(all.iter().filter_map(about_calls));
     Ok(Tax { base, runs: heads, cases, pairing, notes })
-}
-
-/// Whether runs are views of one GPU, a target each.
-pub(super) fn one_gpu(runs: &[&(String, Run)], same_gpu: bool) -> Result<(), TaxError> {
-    if runs.len() < 2 {
-        return Err(TaxError::TooFew(runs.len()));
-    }
-    let (first_name, first) = runs[0];
-    for (i, (name, run)) in runs.iter().enumerate().skip(1) {
-        if runs[..i].iter().any(|(_, other)| other.target == run.target) {
-            return Err(TaxError::Twice(run.target.clone()));
-        }
-        if same_card(first, run) == Some(false) {
-            let address = |run: &Run| {
-                let identity = &run.device().identity;
-                let known = identity.pci.clone().or_else(|| identity.uuid.clone());
-                format!("{} ({})", run.device().name, known.unwrap_or_else(|| "another model".to_owned()))
-            };
-            return Err(TaxError::OtherCards {
-                a: first_name.clone(),
-                card_a: address(first),
-                b: name.clone(),
-                card_b: address(run),
-            });
-        }
-        if !same_gpu && !same_device(first, run) {
-            return Err(TaxError::DifferentGpus {
-                a: first_name.clone(),
-                device_a: first.device().name.clone(),
-                b: name.clone(),
-                device_b: run.device().name.clone(),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// A case's string without the variant.
-pub(super) fn problem_of(case: &str) -> &str {
-    case.rsplit_once('/').map_or(case, |(problem, _)| problem)
-}
-
-/// The variant of a case's string.
-pub(super) fn variant_of(case: &str) -> &str {
-    case.rsplit_once('/').map_or("", |(_, variant)| variant)
-}
-
-/// The fastest case of a problem that ran as asked, with caches in a state.
-pub(super) fn fastest<'r>(run: &'r Run, problem: &str, cache: Option<Cache>) -> Option<&'r Record> {
-    let fits = |r: &&Record| {
-        problem_of(&r.case) == problem && r.actual.is_none() && r.timing().is_some_and(|t| Some(t.cache) == cache)
-    };
-    let time = |r: &Record| r.timing().map_or(f64::INFINITY, |t| t.summary.median.0);
-    run.records.iter().filter(fits).min_by(|a, b| time(a).total_cmp(&time(b)))
 }
 
 /// Geometric mean of a time over the base's.
@@ -352,18 +241,6 @@ fn about_calls((name, run): &(String, Run)) -> Option<String> {
     }
     let step = completion_step(&run.baseline.as_ref()?.timer.waits)?;
     Some(format!("{name}: {}", step.sentence()))
-}
-
-/// What is to be said where nothing but names tells that runs are of one card.
-fn by_name_only(runs: &[(String, Run)]) -> Option<String> {
-    let (_, first) = &runs[0];
-    // What emulates a GPU is there once.
-    let may_differ = |run: &Run| !run.device().kind.is_emulated() && same_card(first, run).is_none();
-    let doubtful: Vec<&str> =
-        runs.iter().skip(1).filter(|(_, run)| may_differ(run)).map(|(name, _)| name.as_str()).collect();
-    let names = doubtful.join(" and ");
-    (!doubtful.is_empty())
-        .then(|| format!("only the device's name tells that {names} ran on the same card as {}", runs[0].0))
 }
 
 #[cfg(test)]

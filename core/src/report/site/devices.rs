@@ -1,7 +1,7 @@
 //! Runs by device, under names that fit into paths.
 
 use crate::compare::identity::{normalised, same_device};
-use crate::compare::tax::TARGETS;
+use crate::compare::one_gpu::distance;
 use crate::compare::{Cost, cost};
 use crate::record::Run;
 
@@ -106,11 +106,6 @@ fn timed(run: &Run) -> usize {
     run.records.iter().filter(|record| record.timing().is_some()).count()
 }
 
-/// How far a run's target is from the hardware.
-fn distance(run: &Run) -> usize {
-    TARGETS.iter().position(|target| *target == run.target).unwrap_or(TARGETS.len())
-}
-
 fn targets_of<'a>(group: &[&'a (String, Run)]) -> Vec<&'a str> {
     let mut targets: Vec<&str> = group.iter().map(|(_, run)| run.target.as_str()).collect();
     targets.sort_unstable();
@@ -119,7 +114,7 @@ fn targets_of<'a>(group: &[&'a (String, Run)]) -> Vec<&'a str> {
 }
 
 fn on_device<'r>(mut group: Vec<&'r (String, Run)>, taken: &mut Vec<String>) -> OnDevice<'r> {
-    group.sort_by_key(|(_, run)| (distance(run), std::cmp::Reverse(run.started)));
+    group.sort_by_key(|(_, run)| (distance(&run.target), std::cmp::Reverse(run.started)));
     // The nearest to the hardware knows the name best.
     let name = group[0].1.device().name.clone();
     let slug = unused(&slug(&normalised(&name)), taken);

@@ -1,0 +1,104 @@
+//! Views of one GPU: how far each target is from it, and whether runs are such views at all.
+
+use crate::compare::identity::{same_card, same_device};
+use crate::record::Run;
+
+/// The targets in the order of their distance from the hardware.
+const TARGETS: [&str; 3] = ["cuda", "wgpu", "browser"];
+
+/// How far a target is from the hardware; one that is none of these is farther than all of them.
+pub(crate) fn distance(target: &str) -> usize {
+    TARGETS.iter().position(|known| *known == target).unwrap_or(TARGETS.len())
+}
+
+/// Runs that are no views of one GPU.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaxError {
+    /// Fewer than two.
+    #[error("the portability tax takes runs of at least two targets, not {0}")]
+    TooFew(usize),
+    /// A target twice.
+    #[error("two runs of target {0}: the portability tax compares targets; give one run of each")]
+    Twice(String),
+    /// Other cards, known by their addresses.
+    #[error(
+        "{a} ran on {card_a} and {b} on {card_b}, another card: the portability tax takes runs of one; choose it for every \
+         target with --device"
+    )]
+    OtherCards {
+        /// Name of one run.
+        a: String,
+        /// Its card.
+        card_a: String,
+        /// Name of another run.
+        b: String,
+        /// Its card.
+        card_b: String,
+    },
+    /// Other devices, by name.
+    #[error(
+        "{a} ran on `{device_a}` and {b} on `{device_b}`: the portability tax takes runs of one GPU; if it is one, and \
+         the browser hides its name, say so with --same-gpu"
+    )]
+    DifferentGpus {
+        /// Name of one run.
+        a: String,
+        /// Its device.
+        device_a: String,
+        /// Name of another run.
+        b: String,
+        /// Its device.
+        device_b: String,
+    },
+    /// No case in common.
+    #[error("no case has a time on {0} and on another target, with caches in the same state")]
+    NothingInCommon(String),
+}
+
+/// Whether runs are views of one GPU, a target each.
+pub(super) fn one_gpu(runs: &[&(String, Run)], same_gpu: bool) -> Result<(), TaxError> {
+    if runs.len() < 2 {
+        return Err(TaxError::TooFew(runs.len()));
+    }
+    let (first_name, first) = runs[0];
+    for (i, (name, run)) in runs.iter().enumerate().skip(1) {
+        if runs[..i].iter().any(|(_, other)| other.target == run.target) {
+            return Err(TaxError::Twice(run.target.clone()));
+        }
+        if same_card(first, run) == Some(false) {
+            let address = |run: &Run| {
+                let identity = &run.device().identity;
+                let known = identity.pci.clone().or_else(|| identity.uuid.clone());
+                format!("{} ({})", run.device().name, known.unwrap_or_else(|| "another model".to_owned()))
+            };
+            return Err(TaxError::OtherCards {
+                a: first_name.clone(),
+                card_a: address(first),
+                b: name.clone(),
+                card_b: address(run),
+            });
+        }
+        if !same_gpu && !same_device(first, run) {
+            return Err(TaxError::DifferentGpus {
+                a: first_name.clone(),
+                device_a: first.device().name.clone(),
+                b: name.clone(),
+                device_b: run.device().name.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What is to be said where nothing but names tells that runs are of one card.
+pub(super) fn by_name_only(runs: &[(String, Run)]) -> Option<String> {
+    let (_, first) = &runs[0];
+    // What emulates a GPU is there once.
+    let may_differ = |run: &Run| !run.device().kind.is_emulated() && same_card(first, run).is_none();
+    let doubtful: Vec<&str> =
+        runs.iter().skip(1).filter(|(_, run)| may_differ(run)).map(|(name, _)| name.as_str()).collect();
+    let names = doubtful.join(" and ");
+    (!doubtful.is_empty())
+        .then(|| format!("only the device's name tells that {names} ran on the same card as {}", runs[0].0))
+}

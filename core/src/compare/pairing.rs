@@ -1,0 +1,37 @@
+//! Which cases are held against each other: by their variant, or the fastest of a problem.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Cache;
+use crate::record::{Record, Run};
+
+/// What the tax holds against what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Pairing {
+    /// The same variant: like with like.
+    #[default]
+    Same,
+    /// Each run's fastest variant of a problem: best with best.
+    Best,
+}
+
+/// A case's string without the variant.
+pub(super) fn problem_of(case: &str) -> &str {
+    case.rsplit_once('/').map_or(case, |(problem, _)| problem)
+}
+
+/// The variant of a case's string.
+pub(super) fn variant_of(case: &str) -> &str {
+    case.rsplit_once('/').map_or("", |(_, variant)| variant)
+}
+
+/// The fastest case of a problem that ran as asked, with caches in a state.
+pub(super) fn fastest<'r>(run: &'r Run, problem: &str, cache: Option<Cache>) -> Option<&'r Record> {
+    let fits = |r: &&Record| {
+        problem_of(&r.case) == problem && r.actual.is_none() && r.timing().is_some_and(|t| Some(t.cache) == cache)
+    };
+    let time = |r: &Record| r.timing().map_or(f64::INFINITY, |t| t.summary.median.0);
+    run.records.iter().filter(fits).min_by(|a, b| time(a).total_cmp(&time(b)))
+}
