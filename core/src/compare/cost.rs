@@ -10,6 +10,7 @@ use crate::compare::one_gpu::{TaxError, one_gpu};
 use crate::compare::pairing::{fastest, problem_of, variant_of};
 use crate::compare::timed;
 use crate::compare::verdict::{Ratio, usual_resolution};
+use crate::record::stats::geometric_mean;
 use crate::record::{Record, Run};
 
 /// One run against one that is nearer to the hardware, on one GPU.
@@ -64,12 +65,16 @@ impl Cost {
 
     /// The geometric mean of the same kernel's ratios and how many there are.
     pub fn same(&self) -> Option<(f64, usize)> {
-        mean(self.problems.iter().filter_map(|problem| problem.same.as_ref()))
+        self.mean(|problem| problem.same.as_ref())
     }
 
     /// The geometric mean of best against best and how many there are.
     pub fn best(&self) -> Option<(f64, usize)> {
-        mean(self.problems.iter().filter_map(|problem| problem.best.as_ref()))
+        self.mean(|problem| problem.best.as_ref())
+    }
+
+    fn mean(&self, of: fn(&ProblemCost) -> Option<&Against>) -> Option<(f64, usize)> {
+        geometric_mean(self.problems.iter().filter_map(of).map(|against| against.ratio.value))
     }
 }
 
@@ -78,11 +83,6 @@ impl ProblemCost {
     fn largest(&self) -> f64 {
         [&self.same, &self.best].into_iter().flatten().map(|against| against.ratio.value).fold(0.0, f64::max)
     }
-}
-
-fn mean<'a>(all: impl Iterator<Item = &'a Against>) -> Option<(f64, usize)> {
-    let logs: Vec<f64> = all.map(|against| against.ratio.value.ln()).filter(|log| log.is_finite()).collect();
-    (!logs.is_empty()).then(|| ((logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
 }
 
 /// What `other` costs against `base`.

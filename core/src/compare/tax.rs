@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::one_gpu::{by_name_only, distance, one_gpu};
 use crate::compare::pairing::{fastest, problem_of, variant_of};
 use crate::compare::{renamed, timed};
-use crate::record::stats::Summary;
+use crate::record::stats::{Summary, geometric_mean};
 use crate::record::{OneCall, Record, Run, completion_step};
 use crate::units::{Nanos, percent};
 
@@ -187,12 +187,12 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
 
 /// Geometric mean of a time over the base's.
 fn mean_ratio(cases: &[TaxCase], run: usize, base: usize, time: impl Fn(&Call) -> Option<Nanos>) -> Option<f64> {
-    let log = |case: &TaxCase| {
+    let ratio = |case: &TaxCase| {
         let (a, b) = (time(case.calls[base].as_ref()?)?, time(case.calls[run].as_ref()?)?);
-        (a.0 > 0.0 && b.0 > 0.0).then(|| (b.0 / a.0).ln())
+        // Parts may be negative, and a ratio of two negative wholes says nothing.
+        (a.0 > 0.0 && b.0 > 0.0).then(|| b.0 / a.0)
     };
-    let logs: Vec<f64> = cases.iter().filter_map(log).collect();
-    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    geometric_mean(cases.iter().filter_map(ratio)).map(|(mean, _)| mean)
 }
 
 /// Where the extra time of the run farthest from the hardware goes, in words.

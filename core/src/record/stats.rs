@@ -96,6 +96,12 @@ pub fn quantile(sorted: &[f64], p: f64) -> f64 {
     below + (above - below) * at.fract()
 }
 
+/// Geometric mean of the values that have a finite logarithm, and how many those are; `None` of none.
+pub(crate) fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<(f64, usize)> {
+    let logs: Vec<f64> = values.into_iter().map(f64::ln).filter(|log| log.is_finite()).collect();
+    (!logs.is_empty()).then(|| ((logs.iter().sum::<f64>() / logs.len() as f64).exp(), logs.len()))
+}
+
 /// Distribution-free 95 % interval of the median of ascending samples.
 ///
 /// The number of samples below the true median is binomial(n, 1/2), so the interval between the order statistics k and
@@ -147,6 +153,13 @@ mod tests {
         let s = Summary::of(&[5.0, 1.0, 2.0, 3.0, 4.0, 6.0]).expect("samples");
         assert_eq!((s.low, s.high), (Nanos(1.0), Nanos(6.0)), "n = 6 is the first that reaches 95 %");
         assert_eq!(Summary::of(&[]), None);
+    }
+
+    #[test]
+    fn a_geometric_mean_is_of_what_has_a_logarithm() {
+        let (mean, count) = geometric_mean([2.0, 8.0, 0.0, -1.0, f64::NAN, f64::INFINITY]).expect("two of them have");
+        assert!((mean - 4.0).abs() < 1e-12 && count == 2, "{mean} of {count}");
+        assert_eq!(geometric_mean([0.0]), None);
     }
 
     #[test]
