@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::compare::compare::{device_drift, judge};
 use crate::compare::one_gpu::{TaxError, one_gpu};
-use crate::compare::pairing::{fastest, problem_of, variant_of};
+use crate::compare::pairing::{as_asked, fastest, problem_of, variant_of};
 use crate::compare::timed;
 use crate::compare::verdict::{Ratio, usual_resolution};
 use crate::record::stats::geometric_mean;
@@ -103,14 +103,13 @@ pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxErro
     let names: BTreeSet<&str> = timed_here.map(|record| problem_of(&record.case)).collect();
     let one = |problem: &str| {
         let cache = |record: &Record| record.timing().map(|timing| timing.cache);
-        let of_problem =
-            far.records.iter().filter(|record| problem_of(&record.case) == problem && record.actual.is_none());
-        let on_both = of_problem.filter_map(|record| {
+        let on_both = as_asked(far, problem).filter_map(|record| {
             let partner = timed(near, &record.case).filter(|partner| partner.actual.is_none())?;
             Some((record.timing()?.summary.median.0, against(partner, record)?))
         });
         let same = on_both.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, against)| against);
-        // Caches are in one state throughout a run.
+        // A run keeps caches in one state from its first case to its last, so the base's first case of the problem tells in
+        // which state the best of each are to be compared.
         let state = near.records.iter().find(|record| problem_of(&record.case) == problem).and_then(cache);
         let best = fastest(near, problem, state).zip(fastest(far, problem, state)).and_then(|(a, b)| against(a, b));
         (same.is_some() || best.is_some()).then(|| ProblemCost { problem: problem.to_owned(), same, best })

@@ -27,11 +27,15 @@ pub(super) fn variant_of(case: &str) -> &str {
     case.rsplit_once('/').map_or("", |(_, variant)| variant)
 }
 
-/// The fastest case of a problem that ran as asked, with caches in a state.
+/// The cases of a problem that ran as asked.
+pub(super) fn as_asked<'r>(run: &'r Run, problem: &str) -> impl Iterator<Item = &'r Record> {
+    run.records.iter().filter(move |record| problem_of(&record.case) == problem && record.actual.is_none())
+}
+
+/// The fastest of them with caches in a state.
 pub(super) fn fastest<'r>(run: &'r Run, problem: &str, cache: Option<Cache>) -> Option<&'r Record> {
-    let fits = |r: &&Record| {
-        problem_of(&r.case) == problem && r.actual.is_none() && r.timing().is_some_and(|t| Some(t.cache) == cache)
-    };
     let time = |r: &Record| r.timing().map_or(f64::INFINITY, |t| t.summary.median.0);
-    run.records.iter().filter(fits).min_by(|a, b| time(a).total_cmp(&time(b)))
+    as_asked(run, problem)
+        .filter(|record| record.timing().is_some_and(|t| Some(t.cache) == cache))
+        .min_by(|a, b| time(a).total_cmp(&time(b)))
 }
