@@ -4,15 +4,17 @@
 //! the page reads on a phone; colours follow the reader's light or dark scheme.
 
 mod cost;
+mod document;
 mod drift;
 mod plot;
 mod ratios;
 mod roofline;
 mod strip;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 
 pub(super) use self::cost::{cost as cost_rows, short};
+pub(super) use self::document::document;
 pub(super) use self::drift::drift as drift_of;
 pub(super) use self::plot::Palette;
 pub(super) use self::roofline::roofline as roofline_of;
@@ -31,36 +33,29 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
     let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
     let title = format!("Parallax: {}", names.join(", "));
     let palette = &Palette::of(runs.iter().map(|(_, run)| run));
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                header {
-                    h1 { (title) }
-                    @if let Some(comparison) = comparison { p { (comparison.tally()) } }
-                }
-                main {
-                    section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
-                    @if let Some(comparison) = comparison { (compared(comparison, palette)) }
-                    @if let Some(tax) = tax { section { h2 { "Portability tax" } (table(&super::tax_table(tax))) } }
-                    @if comparison.is_none() && tax.is_none() {
-                        @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
-                    }
-                    (scaling(runs))
-                    (devices(runs, palette))
-                    (samples(runs, palette))
-                }
-                footer { p.soft { "All samples are in the run files; this page can be made again from them." } }
-            }
-        }
+    let of_page = html! {
+        title { (title) }
+        style { (PreEscaped(STYLE)) }
     };
-    markup.into_string()
+    let body = html! {
+        header {
+            h1 { (title) }
+            @if let Some(comparison) = comparison { p { (comparison.tally()) } }
+        }
+        main {
+            section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
+            @if let Some(comparison) = comparison { (compared(comparison, palette)) }
+            @if let Some(tax) = tax { section { h2 { "Portability tax" } (table(&super::tax_table(tax))) } }
+            @if comparison.is_none() && tax.is_none() {
+                @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
+            }
+            (scaling(runs))
+            (devices(runs, palette))
+            (samples(runs, palette))
+        }
+        footer { p.soft { "All samples are in the run files; this page can be made again from them." } }
+    };
+    document(&of_page, &body)
 }
 
 /// One run: where and when, what its clocks are worth, and what its device can do.

@@ -1,8 +1,9 @@
-//! What every page of the site has: head, masthead, footer.
+//! What every page of the site has besides what every document has: policy, masthead, footer.
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 
 use super::Site;
+use crate::report::html::document;
 
 /// Where the style sheet lies.
 pub(super) const STYLE_PATH: &str = "site.css";
@@ -40,42 +41,35 @@ impl Head<'_> {
 pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
     let links = [("", "Cost"), ("compare/", "Compare"), ("explain/", "Explained"), ("run/", "Measure")];
     let links = links.into_iter().filter(|(path, _)| site.measures || *path != "run/");
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="description" content=(head.about);
-                meta name="color-scheme" content="light dark";
-                title { (head.title) " · Parallax" }
-                link rel="icon" href=(head.to(ICON_PATH));
-                link rel="stylesheet" href=(head.to(STYLE_PATH));
+    let of_page = html! {
+        meta http-equiv="Content-Security-Policy" content=(POLICY);
+        meta name="description" content=(head.about);
+        meta name="color-scheme" content="light dark";
+        title { (head.title) " · Parallax" }
+        link rel="icon" href=(head.to(ICON_PATH));
+        link rel="stylesheet" href=(head.to(STYLE_PATH));
+    };
+    let body = html! {
+        a.skip href="#main" { "Skip to the figures" }
+        header.masthead {
+            a.name href=(head.to("")) {
+                svg.mark viewBox="0 0 32 32" aria-hidden="true" {
+                    circle.near cx="12" cy="16" r="9" {}
+                    circle.far cx="20" cy="16" r="9" {}
+                }
+                "Parallax"
             }
-            body {
-                a.skip href="#main" { "Skip to the figures" }
-                header.masthead {
-                    a.name href=(head.to("")) {
-                        svg.mark viewBox="0 0 32 32" aria-hidden="true" {
-                            circle.near cx="12" cy="16" r="9" {}
-                            circle.far cx="20" cy="16" r="9" {}
-                        }
-                        "Parallax"
-                    }
-                    nav aria-label="Site" { @for (path, name) in links { a href=(head.to(path)) { (name) } } }
-                }
-                main id="main" tabindex="-1" { (main) }
-                footer {
-                    p.soft {
-                        "Every figure is of outputs that were checked against an f64 reference before and after timing, and has an \
-                         interval. The run files beside each device hold every sample; this site can be made again from them."
-                    }
-                }
+            nav aria-label="Site" { @for (path, name) in links { a href=(head.to(path)) { (name) } } }
+        }
+        main id="main" tabindex="-1" { (main) }
+        footer {
+            p.soft {
+                "Every figure is of outputs that were checked against an f64 reference before and after timing, and has an interval. \
+                 The run files beside each device hold every sample; this site can be made again from them."
             }
         }
     };
-    markup.into_string()
+    document(&of_page, &body)
 }
 
 /// What a target is called among people.
