@@ -7,6 +7,7 @@ mod cost;
 mod document;
 mod drift;
 mod plot;
+mod plots;
 mod ratios;
 mod roofline;
 mod strip;
@@ -15,8 +16,8 @@ use maud::{Markup, PreEscaped, html};
 
 pub(super) use self::cost::{cost as cost_rows, short};
 pub(super) use self::document::document;
-pub(super) use self::drift::drift as drift_of;
 pub(super) use self::plot::Palette;
+pub(super) use self::plots::{of_device, plots};
 pub(super) use self::roofline::roofline as roofline_of;
 use crate::compare::Comparison;
 use crate::compare::tax::Tax;
@@ -50,7 +51,7 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
                 @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
             }
             (scaling(runs))
-            (devices(runs, palette))
+            (plots(&html! { "Devices" }, runs.iter().flat_map(|(name, run)| of_device(name, run, palette))))
             (samples(runs, palette))
         }
         footer { p.soft { "All samples are in the run files; this page can be made again from them." } }
@@ -209,23 +210,6 @@ pub fn roofline(run: &Run) -> String {
 /// The reference kernel over a run alone, as markup like [`roofline`]; empty where there was no reference kernel.
 pub fn drift(run: &Run) -> String {
     drift::drift(run).into_string()
-}
-
-/// What each run's device could do and how its speed went, side by side; no section where no run has something to show.
-fn devices(runs: &[(String, Run)], palette: &Palette<'_>) -> Markup {
-    let of = |(name, run): &(String, Run)| {
-        [("roofline", roofline::roofline(run, palette)), ("drift of the device", drift::drift(run))]
-            .map(|(what, plot)| (format!("{name}: {what}"), plot))
-    };
-    let plots: Vec<(String, Markup)> = runs.iter().flat_map(of).filter(|(_, plot)| !plot.0.is_empty()).collect();
-    html! {
-        @if !plots.is_empty() {
-            section {
-                h2 { "Devices" }
-                div.cards.large { @for (name, plot) in &plots { figure.card { figcaption { (name) } (plot) } } }
-            }
-        }
-    }
 }
 
 /// The strips of every case that has a time anywhere, in the order of the runs.

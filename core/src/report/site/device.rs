@@ -8,7 +8,7 @@ use super::frame::{Head, page as whole, target_name};
 use super::front::{picture, place};
 use crate::compare::tax::{Pairing, tax};
 use crate::record::Run;
-use crate::report::html::{Palette, drift_of, head as facts, roofline_of, table};
+use crate::report::html::{Palette, head as facts, of_device, plots, table};
 use crate::report::{Table, skipped, table as cases_of, tax_table};
 
 /// Rows of each picture that are shown at once.
@@ -30,7 +30,7 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
             section { h2 { "What " (place(device, &cost.other)) " costs against " (place(device, &cost.base)) } (picture(cost, device, SHOWN)) }
         }
         (one_call(head, &views))
-        (plots(head, device, &views))
+        (speeds(head, device, &views))
         @for kept in &device.runs { (cases(head, kept)) }
     };
     whole(head, site, &main)
@@ -55,24 +55,11 @@ fn one_call(head: &Head<'_>, views: &[&Kept<'_>]) -> Markup {
     }
 }
 
-fn plots(head: &Head<'_>, device: &OnDevice<'_>, views: &[&Kept<'_>]) -> Markup {
+/// What each view's device could do and how its speed went.
+fn speeds(head: &Head<'_>, device: &OnDevice<'_>, views: &[&Kept<'_>]) -> Markup {
     let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
-    let of = |kept: &&Kept<'_>| {
-        let name = target_name(&kept.run.target).to_owned();
-        [
-            (format!("{name}: roofline"), roofline_of(kept.run, palette)),
-            (format!("{name}: drift of the device"), drift_of(kept.run)),
-        ]
-    };
-    let plots: Vec<(String, Markup)> = views.iter().flat_map(of).filter(|(_, plot)| !plot.0.is_empty()).collect();
-    html! {
-        @if !plots.is_empty() {
-            section {
-                h2 { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " and drift" }
-                div.cards.large { @for (name, plot) in &plots { figure.card { figcaption { (name) } (plot) } } }
-            }
-        }
-    }
+    let title = html! { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " and drift" };
+    plots(&title, views.iter().flat_map(|kept| of_device(target_name(&kept.run.target), kept.run, palette)))
 }
 
 /// A run: its facts, its cases, what was skipped and why, and its file.

@@ -7,7 +7,7 @@ use super::frame::{Head, page as whole, target_name};
 use super::{Site, explain};
 use crate::compare::Cost;
 use crate::record::Run;
-use crate::report::html::{Palette, cost_rows, date, roofline_of, short};
+use crate::report::html::{Palette, cost_rows, date, plots, roofline_of, short};
 use crate::report::{ceilings, tally};
 
 /// Rows of the picture that are shown at once.
@@ -171,18 +171,6 @@ fn roofline(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     let views = device.views();
     let ends = [views.first(), views.last()].into_iter().flatten();
     let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
-    let plots: Vec<(&str, Markup)> = ends
-        .map(|kept| (kept.run.target.as_str(), roofline_of(kept.run, palette)))
-        .filter(|(_, plot)| !plot.0.is_empty())
-        .collect();
-    html! {
-        @if !plots.is_empty() {
-            section {
-                h2 { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " of " (device.name) }
-                div.cards.large {
-                    @for (target, plot) in &plots { figure.card { figcaption { (target_name(target)) } (plot) } }
-                }
-            }
-        }
-    }
+    let title = html! { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " of " (device.name) };
+    plots(&title, ends.map(|kept| (target_name(&kept.run.target).to_owned(), roofline_of(kept.run, palette))))
 }
