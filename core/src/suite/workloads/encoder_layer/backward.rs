@@ -5,7 +5,7 @@
 //! `kept` also what GELU is taken of. Normalised rows are made anew. Gradients of the weights and biases of queries, keys and
 //! values lie side by side.
 
-use super::super::attention_block::items::{Items, normal_items};
+use super::super::attention_block::items::{DIFFERENT, Items, normal_items};
 use super::super::attention_block::{Rounding, attention, row_beside, row_count, width};
 use super::super::linear::backward::by_element;
 use super::super::linear::stages::{By, most_parts};
@@ -207,9 +207,11 @@ pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
     let behind_mlp = kept * 3.0 * spread * (errors.pre + 4.0 * u + by_width + by_middle);
     let behind_attention =
         kept * 4.0 * spread * (behind_mlp + 4.0 * (errors.projected + errors.mixed) + 6.0 * u + 2.0 * by_width);
-    // A sum over all rows of products with what is off itself.
+    // A sum over all rows of products with what is off itself. A running sum in f32 rounds equal terms alike, and items repeat:
+    // those roundings add up by how often they do, where others come to its square root.
+    let repeats = (p["b"] / DIFFERENT).max(1) as f64;
     let over_rows = |gradient: f64, size: f64, other: f64| {
-        dout * (rows.sqrt() * (gradient + size * (other + u)) + 4.0 * size * rows.sqrt() * by_rows)
+        dout * (rows.sqrt() * (gradient + size * (other + u)) + (3.0 + repeats) * size * rows.sqrt() * by_rows)
     };
     match checked(p, output) {
         WQKV | BQKV => Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "copied" },
