@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use cudarc::cudnn::sys::{
-    cudnnConvolutionFwdAlgo_t as Forward, cudnnDataType_t as Type, cudnnMathType_t as Math,
-    cudnnTensorFormat_t as Format,
+    cudnnConvolutionFwdAlgo_t as Forward, cudnnDataType_t as Type, cudnnDeterminism_t as Determinism,
+    cudnnMathType_t as Math, cudnnTensorFormat_t as Format,
 };
 use parallax_core::device::BackendError;
 use parallax_core::suite::{Conv, ConvPass, DType};
@@ -112,8 +112,10 @@ pub(super) struct Way {
 pub(super) fn ways(offers: &[Offer], pass: ConvPass, dtype: DType) -> Vec<Way> {
     let precomputed = Forward::CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM as c_int;
     let mut found = Vec::new();
-    for offer in offers.iter().filter(|offer| offer.status == 0) {
-        let plain = dtype == DType::F32;
+    let plain = dtype == DType::F32;
+    // What differs from run to run adds sums up in the element type, each time rounded: f32 can bear that.
+    let differs = |offer: &Offer| offer.determinism == Determinism::CUDNN_NON_DETERMINISTIC as c_int;
+    for offer in offers.iter().filter(|offer| offer.status == 0 && (plain || !differs(offer))) {
         // What would compute f32 on tensor cores is not what was asked for.
         let math = if plain { math(dtype) } else { offer.math };
         let (bias, relu) = match pass {
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn f32_stays_f32_and_a_bias_is_rounded_once() {
-        let offer = |algorithm, math| Offer { algorithm, math, ..Offer::default() };
+        let offer = |algorithm, math| Offer { algorithm, math, determinism: 1, ..Offer::default() };
         let failed = Offer { status: 3000, ..offer(7, 3) };
         let offers = [offer(1, 1), offer(1, 0), failed, offer(0, 0)];
         let plain = ConvPass::Forward { bias: false, relu: true };
@@ -234,6 +236,9 @@ mod tests {
         let both = ConvPass::Forward { bias: true, relu: true };
         assert_eq!(ways(&offers[3..], both, DType::F16), [way(0, 0, true)]);
         assert_eq!(ways(&offers[..1], ConvPass::Kernels, DType::F16), [way(1, 1, false)]);
+        let differs = Offer { determinism: 0, ..offer(3, 1) };
+        assert_eq!(ways(&[differs, offer(1, 1)], ConvPass::Kernels, DType::BF16), [way(1, 1, false)]);
+        assert_eq!(ways(&[differs], ConvPass::Kernels, DType::F32), [way(3, 3, false)]);
     }
 
     #[test]
