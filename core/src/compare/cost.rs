@@ -16,12 +16,21 @@ use crate::record::{Record, Run};
 /// One run against one that is nearer to the hardware, on one GPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
-    /// Name of the run that is nearer to the hardware.
-    pub base: String,
-    /// Name of the other.
-    pub other: String,
+    /// The run that is nearer to the hardware.
+    pub base: CostRun,
+    /// The other.
+    pub other: CostRun,
     /// Problems with a time in both, the costliest first.
     pub problems: Vec<ProblemCost>,
+}
+
+/// One of the two runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostRun {
+    /// Its name.
+    pub name: String,
+    /// Its target.
+    pub target: String,
 }
 
 /// One problem on both.
@@ -91,7 +100,7 @@ impl ProblemCost {
 /// When they are not two targets on one GPU, or have no problem in common.
 pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxError> {
     one_gpu(&[base, other], false)?;
-    let ((near_name, near), (far_name, far)) = (base, other);
+    let ((near_name, near), (_, far)) = (base, other);
     let (resolution, drift) = (usual_resolution([near, far]), device_drift(near, far));
     let against = |a: &Record, b: &Record| {
         let ratio = judge((near, a), (far, b), resolution, drift)?;
@@ -118,7 +127,8 @@ pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxErro
     if problems.is_empty() {
         return Err(TaxError::NothingInCommon(near_name.clone()));
     }
-    let mut cost = Cost { base: near_name.clone(), other: far_name.clone(), problems };
+    let of = |(name, run): &(String, Run)| CostRun { name: name.clone(), target: run.target.clone() };
+    let mut cost = Cost { base: of(base), other: of(other), problems };
     cost.sort();
     Ok(cost)
 }

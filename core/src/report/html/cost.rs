@@ -60,10 +60,11 @@ fn figures(problem: &ProblemCost) -> Markup {
 /// A row for those who cannot see it, and for whoever points at it.
 fn in_words(problem: &ProblemCost, cost: &Cost) -> String {
     let same = problem.same.as_ref().map(|against| format!("the same kernel ({}) {}", against.other, against.ratio));
+    let (base, other) = (&cost.base.name, &cost.other.name);
     let best = problem
         .best
         .as_ref()
-        .map(|a| format!("the best of each ({} in {}, {} in {}) {}", a.base, cost.base, a.other, cost.other, a.ratio));
+        .map(|a| format!("the best of each ({} in {base}, {} in {other}) {}", a.base, a.other, a.ratio));
     let both: Vec<String> = same.into_iter().chain(best).collect();
     format!("{}: {}", problem.problem, both.join("; "))
 }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::Site;
 use super::devices::{Devices, Kept, OnDevice};
 use super::frame::{Head, page as whole, target_name};
-use super::front::{picture, place};
+use super::front::{names, picture};
 use crate::compare::tax::{Pairing, tax};
 use crate::record::Run;
 use crate::report::html::{Palette, head as facts, of_device, plots, table};
@@ -26,8 +26,8 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
             "Seen from " (views.iter().map(|kept| target_name(&kept.run.target)).collect::<Vec<_>>().join(", ")) ". "
             @if devices.all().len() > 1 { a href=(head.to("compare/")) { "Compare it with others" } "." }
         }
-        @for cost in costs.iter().rev() {
-            section { h2 { "What " (place(device, &cost.other)) " costs against " (place(device, &cost.base)) } (picture(cost, device, SHOWN)) }
+        @for (cost, (base, other)) in costs.iter().rev().map(|cost| (cost, names(cost))) {
+            section { h2 { "What " (other) " costs against " (base) } (picture(cost, device, SHOWN)) }
         }
         (one_call(head, &views))
         (speeds(head, device, &views))

@@ -53,36 +53,37 @@ fn answer(head: &Head<'_>, device: &OnDevice<'_>, cost: &Cost, site: Site) -> Ma
 
 /// The two ratios, with how many problems they are of.
 pub(super) fn sentence(device: &OnDevice<'_>, cost: &Cost, root: &str) -> Markup {
+    let (base, other) = names(cost);
     let count = |n: usize| if n == 1 { "1 problem".to_owned() } else { format!("{n} problems") };
     html! {
         "On " a.plain href=(format!("{root}{}/", device.path())) { (device.name) } ", "
         @if let Some((ratio, n)) = cost.same() {
-            "the same kernel takes " strong.same { (short(ratio)) } " as long in " (place(device, &cost.other)) " as in "
-            (place(device, &cost.base)) " (over " (count(n)) ")"
+            "the same kernel takes " strong.same { (short(ratio)) } " as long in " (other) " as in "
+            (base) " (over " (count(n)) ")"
         }
         @if cost.same().is_some() && cost.best().is_some() { ", and " }
         @if let Some((ratio, n)) = cost.best() {
-            "the best that " (place(device, &cost.other)) " has takes " strong.best { (short(ratio)) } " as long as the best of "
-            (place(device, &cost.base)) " (over " (count(n)) ")"
+            "the best that " (other) " has takes " strong.best { (short(ratio)) } " as long as the best of "
+            (base) " (over " (count(n)) ")"
         }
         ": geometric means of ratios of medians."
     }
 }
 
-/// A run as a place: what its target is called among people.
-pub(super) fn place(device: &OnDevice<'_>, name: &str) -> String {
-    let run = device.runs.iter().find(|kept| kept.named.0 == name).map(|kept| kept.run.target.as_str());
-    target_name(run.unwrap_or(name)).to_owned()
+/// What the two targets are called among people, the nearer first.
+pub(super) fn names(cost: &Cost) -> (&str, &str) {
+    (target_name(&cost.base.target), target_name(&cost.other.target))
 }
 
 /// The dots, worst on top; what is beyond the first rows is folded.
 pub(super) fn picture(cost: &Cost, device: &OnDevice<'_>, shown: usize) -> Markup {
     let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
     let more = cost.problems.len().saturating_sub(shown);
+    let (base, other) = names(cost);
     html! {
         figure.card {
             figcaption {
-                "Time in " (place(device, &cost.other)) " over time in " (place(device, &cost.base)) ", problem by problem, the costliest first; "
+                "Time in " (other) " over time in " (base) ", problem by problem, the costliest first; "
                 span.key.same { "the same kernel" } ", " span.key.best { "the best of each" }
                 ". Bars are intervals; within the band, differences do not count."
             }
@@ -95,9 +96,8 @@ pub(super) fn picture(cost: &Cost, device: &OnDevice<'_>, shown: usize) -> Marku
 
 /// Which runs a picture is of: kernels change, and a figure is of its day.
 fn origin(device: &OnDevice<'_>, cost: &Cost) -> String {
-    let target = |name: &str| device.runs.iter().find(|kept| kept.named.0 == name).map(|kept| kept.run.target.clone());
-    let ends = [target(&cost.base), target(&cost.other)];
-    let of_both = device.runs.iter().filter(|kept| ends.iter().flatten().any(|target| *target == kept.run.target));
+    let ends = [&cost.base.target, &cost.other.target];
+    let of_both = device.runs.iter().filter(|kept| ends.contains(&&kept.run.target));
     let (first, last) =
         of_both.clone().fold((u64::MAX, 0), |(a, b), kept| (a.min(kept.run.started), b.max(kept.run.started)));
     let mut commits: Vec<&str> =
