@@ -121,7 +121,7 @@ fn measure(head: &Head<'_>, device: Option<&OnDevice<'_>>, site: Site) -> Markup
         aside.card {
             h2 { "Your GPU" }
             @if site.measures {
-                p { "The same cases run in this browser, on your device. Nothing is uploaded; the result is a file, and a link if you want one." }
+                p { "The same cases run in this browser, on your device. Nothing is uploaded: the result stays in this browser, and is a file if you want one." }
                 p { a.primary href=(head.to("run/")) { "Measure this device" } }
                 @if let Some(time) = browser.and_then(|kept| took(kept.run)) { p.soft { (time) } }
             } @else {
