@@ -6,12 +6,12 @@ use crate::compare::{Cost, cost};
 use crate::record::Run;
 
 /// Every device with its runs, those that can tell most first.
-pub struct Devices<'r> {
+pub(super) struct Devices<'r> {
     all: Vec<OnDevice<'r>>,
 }
 
 /// A device and what ran on it.
-pub struct OnDevice<'r> {
+pub(super) struct OnDevice<'r> {
     /// Its name for people.
     pub name: String,
     /// Its name in paths.
@@ -21,7 +21,7 @@ pub struct OnDevice<'r> {
 }
 
 /// A run with its name in paths.
-pub struct Kept<'r> {
+pub(super) struct Kept<'r> {
     /// As the run was named.
     pub named: &'r (String, Run),
     /// The run.

@@ -8,9 +8,8 @@ mod explain;
 mod frame;
 mod front;
 
+use self::devices::Devices;
 use crate::record::Run;
-
-pub use devices::Devices;
 
 /// A file of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
