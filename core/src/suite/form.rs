@@ -65,7 +65,9 @@ pub struct Reference {
 /// Computes one row of one output: `(output, row, out)`.
 ///
 /// `output` counts the buffers that are checked, in buffer order; `row` counts slices of `row_len` elements of it. It
-/// owns what rows share (an index of the inputs, the statistics of a head), made when it is first needed.
+/// owns what rows share (an index of the inputs, the statistics of a head). That may be made when a row first needs it, but then by
+/// that row's thread alone: rows are computed in parallel, and a thread that waits for parts of what all rows wait for takes up
+/// another row in the meantime, which waits for ever. What is made in parallel is made before the first row.
 pub type Rows<'a> = Box<dyn Fn(usize, u64, &mut [f64]) + Send + Sync + 'a>;
 
 /// What the speed of a workload is told in.

@@ -5,8 +5,6 @@
 //!
 //! Bytes are counted as of a copy, operations as one addition an element.
 
-use std::sync::OnceLock;
-
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, sums_of_zeros, wide, zero};
@@ -168,22 +166,19 @@ fn hard_sets() -> Vec<Hard> {
     ]
 }
 
-/// Each row knows the sum of all rows before it, made when the first row is asked for.
+/// Each row knows the sum of all rows before it.
 fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let before = OnceLock::new();
     let length = row_len(p);
-    let starts = move || {
-        let sum = |row: u64| (row * length..(row + 1) * length).map(|i| inputs.at(X, i)).sum::<f64>();
-        let sums: Vec<f64> = (0..p["n"] / length).into_par_iter().map(sum).collect();
-        let start = |sum: &mut f64, row: f64| {
-            let before = *sum;
-            *sum += row;
-            Some(before)
-        };
-        sums.into_iter().scan(0.0, start).collect::<Vec<f64>>()
+    let sum = |row: u64| (row * length..(row + 1) * length).map(|i| inputs.at(X, i)).sum::<f64>();
+    let sums: Vec<f64> = (0..p["n"] / length).into_par_iter().map(sum).collect();
+    let start = |sum: &mut f64, row: f64| {
+        let before = *sum;
+        *sum += row;
+        Some(before)
     };
+    let before: Vec<f64> = sums.into_iter().scan(0.0, start).collect();
     Box::new(move |_, row, out| {
-        let mut sum = before.get_or_init(starts)[row as usize];
+        let mut sum = before[row as usize];
         for (slot, at) in out.iter_mut().zip(row * length..) {
             let earlier = sum;
             sum += inputs.at(X, at);

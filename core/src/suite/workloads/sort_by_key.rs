@@ -6,8 +6,6 @@
 //!
 //! Bytes are counted as each key and value read and written once.
 
-use std::sync::OnceLock;
-
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, zero};
@@ -150,20 +148,15 @@ fn hard_sets() -> Vec<Hard> {
     ]
 }
 
-/// The order is made when the first row is asked for.
+/// Rows are stretches of the whole order.
 fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
-    let order = OnceLock::new();
-    let sorted = move || {
-        let key = |i: u64| (inputs.at(KEYS, i) as u64, i);
-        let mut pairs: Vec<(u64, u64)> = (0..p["n"]).into_par_iter().map(key).collect();
-        // Positions differ, so that the order of pairs is that of a stable sort.
-        pairs.par_sort_unstable();
-        pairs
-    };
+    let key = |i: u64| (inputs.at(KEYS, i) as u64, i);
+    let mut pairs: Vec<(u64, u64)> = (0..p["n"]).into_par_iter().map(key).collect();
+    // Positions differ, so that the order of pairs is that of a stable sort.
+    pairs.par_sort_unstable();
     Box::new(move |output, row, out| {
         let first = row * row_len(p);
-        let pairs = &order.get_or_init(sorted)[first as usize..];
-        for (slot, (key, at)) in out.iter_mut().zip(pairs) {
+        for (slot, (key, at)) in out.iter_mut().zip(&pairs[first as usize..]) {
             *slot = if output == 0 { *key as f64 } else { inputs.at(VALUES, *at) };
         }
     })
