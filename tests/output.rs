@@ -203,6 +203,17 @@ fn tables_keep_their_form() {
 }
 
 #[test]
+fn every_table_of_a_run_says_why_it_ended_early() {
+    let mut run = run("mock", steady);
+    let last = run.records.pop().expect("cases").case;
+    run.interrupted = Some("the browser ended".to_owned());
+    let want = format!("ended early: the browser ended; not reached: {last}");
+    for said in [table::run(&run, 400), table::checks(&run, 400)] {
+        assert!(said.plain().contains(&want), "{}", said.plain());
+    }
+}
+
+#[test]
 fn tables_of_targets_and_of_a_machine_against_itself_keep_their_form() {
     let runs = [("wgpu", slower as Script), ("cuda", steady)].map(|(t, time)| (t.to_owned(), run(t, time)));
     let tax = tax_table(

@@ -55,7 +55,7 @@ pub fn checks(run: &Run, width: usize) -> Painted {
         heading: vec![report::device_line(run)],
         columns: vec![Column::text("case"), Column::text("verdict"), comparison],
         rows: run.records.iter().filter(|r| report::has_row(r)).map(row).collect(),
-        notes: report::skipped(run).into_iter().chain([report::tally(run)]).collect(),
+        notes: report::skipped(run).into_iter().chain([report::tally(run)]).chain(report::ended_early(run)).collect(),
         ..Table::default()
     };
     text(&table, width)

@@ -175,13 +175,8 @@ pub fn table(run: &Run) -> Table {
     notes.extend(super::scores(run));
     notes.extend(super::repeats(run));
     notes.push(tally(run));
-    if let Some(why) = &run.interrupted {
-        let missing: Vec<&str> = run.missing().collect();
-        let not_reached =
-            if missing.is_empty() { String::new() } else { format!("; not reached: {}", missing.join(", ")) };
-        notes.push(format!("ended early: {why}{not_reached}"));
-        notes.extend(cut_off(run));
-    }
+    notes.extend(ended_early(run));
+    notes.extend(run.interrupted.as_ref().and_then(|_| cut_off(run)));
     let short: Vec<bool> = records.iter().map(|r| super::short_of_precision(r, run)).collect();
     let marks = records.iter().enumerate().filter(|(i, _)| short[*i]);
     let marks = marks.map(|(row, record)| Mark { row, column: VERDICT, name: record.case.clone() });
@@ -193,6 +188,14 @@ pub fn table(run: &Run) -> Table {
         remarks: Remark::some(aim, marks.collect()).into_iter().collect(),
         notes,
     }
+}
+
+/// Why a run ended before it was done, and what it did not reach.
+pub fn ended_early(run: &Run) -> Option<String> {
+    let why = run.interrupted.as_ref()?;
+    let missing: Vec<&str> = run.missing().collect();
+    let not_reached = if missing.is_empty() { String::new() } else { format!("; not reached: {}", missing.join(", ")) };
+    Some(format!("ended early: {why}{not_reached}"))
 }
 
 /// What is to be said of cases whose samples a killed run has left.
