@@ -174,11 +174,12 @@ impl Product {
         }
     }
 
-    /// Through WGSL's cooperative matrices. The text says which ways of storing it takes: that of `matmul` row by row alone.
-    pub fn coopmat(&self, text: &'static str, entry: &'static str) -> Stage {
-        // Beside the staged tiles of f16, a square of f32 for each of eight subgroups.
+    /// Through WGSL's cooperative matrices, by so many subgroups of 32 to a tile. The text says which ways of storing it takes: that
+    /// of `matmul` row by row alone.
+    pub fn coopmat(&self, subgroups: u32, text: &'static str, entry: &'static str) -> Stage {
+        // Beside the staged tiles of f16, a square of f32 for each subgroup.
         let staged = Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column());
-        self.on_matrix_units(256, text, entry).shared(staged * 2 + 8 * 16 * 16 * 4)
+        self.on_matrix_units(subgroups * 32, text, entry).shared(staged * 2 + subgroups * 16 * 16 * 4)
     }
 
     /// Why a device cannot multiply elements of this type by cooperative matrices, if so.

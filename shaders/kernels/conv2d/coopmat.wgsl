@@ -3,9 +3,8 @@ enable wgpu_cooperative_matrix;
 // definition is in core/src/suite/workloads/conv2d. Cooperative matrices are an extension of native wgpu.
 //
 // With channels last a row is a position and a column an output channel, otherwise the other way round: so are the columns of a
-// square neighbours in memory. Eight subgroups of 32 compute a tile of 128 × 128, each 64 rows of 32 columns, as in
-// `matmul/coopmat`; what is said there of names, and of T in the names of loads and stores, holds here. Without T kernels are taken
-// as columns.
+// square neighbours in memory. Eight subgroups of 32 compute a tile of 128 × 128, each 64 rows of 32 columns. What `matmul/coopmat`
+// says of names, and of T in the names of loads and stores, holds here. Without T kernels are taken as columns.
 
 #import conv2d/finished
 #import conv2d/gather
