@@ -249,11 +249,11 @@ mod tests {
             let spec = crate::plan::Spec { case: vec![case.to_string()], ..Default::default() };
             crate::plan::plan(&spec, caps).expect("a case").cases[0].runs().variant
         };
-        assert_eq!(actual(&caps()), "basic");
+        assert_eq!(actual(&caps()), "shared");
         let mut tuned = caps();
         tuned.tuning.assign(&format!("{THRESHOLD}=200000")).expect("in range");
         assert_eq!(actual(&tuned), "owner");
-        assert_eq!(case.settings(&tuned), [("OWNER_ROWS", 200_000), ("SHARED_ROWS", u32::MAX)]);
+        assert_eq!(case.settings(&tuned), [("OWNER_ROWS", 200_000), ("SHARED_ROWS", 100_000)]);
 
         let tiled: Case = "matmul/fwd/m64,n64,k64/f32/tiled".parse().expect("valid");
         tuned.tuning.assign("DEPTH=8").expect("a choice");

@@ -123,12 +123,13 @@ pub(super) const OWNER_ROWS: Tunable = Tunable {
     allowed: Allowed::Between(0, u32::MAX),
     default: 32_768,
 };
-/// Nobody has measured it yet: until somebody does, `shared` is chosen nowhere.
+/// Measured on an H200, 12 rows a group and 64 columns. CUDA: 4.2 µs against 7.9 by `basic` and 6.9 by `owner` at 10⁵ rows, 10.2 against 23 at
+/// 10⁶, 87 against 281 at 10⁷; Vulkan: 14.8 against 34 at 10⁶, 165 against 336 at 10⁷.
 pub(super) const SHARED_ROWS: Tunable = Tunable {
     name: "SHARED_ROWS",
     about: "rows from which shared beats basic on sorted rows that are too many for owner",
     allowed: Allowed::Between(0, u32::MAX),
-    default: u32::MAX,
+    default: 100_000,
 };
 
 pub(super) fn select(p: &Problem, caps: &Caps) -> (&'static str, String) {
