@@ -117,9 +117,9 @@ pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxErro
             Some((record.timing()?.summary.median.0, against(partner, record)?))
         });
         let same = on_both.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, against)| against);
-        // A run keeps caches in one state from its first case to its last, so the base's first case of the problem tells in
-        // which state the best of each are to be compared.
-        let state = near.records.iter().find(|record| problem_of(&record.case) == problem).and_then(cache);
+        // A run keeps caches in one state from its first case to its last, so any timed case of the problem tells in which state
+        // the best of each are to be compared.
+        let state = near.records.iter().filter(|record| problem_of(&record.case) == problem).find_map(cache);
         let best = fastest(near, problem, state).zip(fastest(far, problem, state)).and_then(|(a, b)| against(a, b));
         (same.is_some() || best.is_some()).then(|| ProblemCost { problem: problem.to_owned(), same, best })
     };
@@ -136,6 +136,7 @@ pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxErro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Outcome;
     use crate::testing::fixtures::{run, spread};
 
     /// A run of cases, each with a median.
@@ -165,6 +166,17 @@ mod tests {
         let (mean, count) = cost.same().expect("two");
         assert!((mean - 6f64.sqrt()).abs() < 0.02 && count == 2, "{mean} of {count}");
         assert!((cost.best().expect("two").0 - 12f64.sqrt()).abs() < 0.05);
+    }
+
+    #[test]
+    fn a_case_without_a_time_hides_no_best() {
+        let mut near = named("cuda", "NVIDIA H200", &[(TILED, 100.0)]);
+        let mut skipped = near.1.records[0].clone();
+        skipped.case = VENDOR.to_owned();
+        skipped.outcome = Outcome::Skipped { reason: "not here".to_owned() };
+        near.1.records.insert(0, skipped);
+        let cost = cost(&near, &named("browser", "h200", &[(TILED, 150.0)])).expect("one GPU");
+        assert!(cost.problems[0].best.is_some(), "{:?}", cost.problems);
     }
 
     #[test]
