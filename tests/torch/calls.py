@@ -20,11 +20,17 @@ def words_of(shape):
 
 
 def normal(shape, dtype, device):
-    return torch.randn(shape, device=device).to(dtype)
+    # Drawn on the processor: after a graph that could not be captured, the device's generator refuses to draw.
+    return torch.randn(shape).to(device).to(dtype)
+
+
+def like(tensor):
+    """Random numbers that lie in memory as the tensor does."""
+    return torch.empty_like(tensor).copy_(torch.randn(tensor.shape))
 
 
 def below(limit, count, device, dtype=torch.int32):
-    return torch.randint(0, limit, (count,), device=device, dtype=dtype)
+    return torch.randint(0, limit, (count,), dtype=dtype).to(device)
 
 
 def compiled(function, *args):
@@ -107,7 +113,7 @@ def pool(direction, shape, dtype, device):
         yield "eager", False, forward
         return
     out = forward()
-    dout = torch.randn_like(out)
+    dout = like(out)
     if "adaptive" in words:
         yield "eager", False, partial(aten._adaptive_avg_pool2d_backward, dout, x)
     elif "max" in words:
@@ -144,7 +150,7 @@ def embedding_bag(direction, shape, dtype, device):
         return
     leaves = [leaf.requires_grad_() for leaf in (table, weight) if leaf is not None]
     out = F.embedding_bag(index, table, offsets, per_sample_weights=weight, **how)
-    dout = torch.randn_like(out)
+    dout = like(out)
     yield "eager", False, lambda: torch.autograd.grad(out, leaves, dout, retain_graph=True)
 
 
@@ -154,7 +160,7 @@ def hash_embedding(direction, shape, dtype, device):
     groups = below(n["g"], n["r"], device, torch.int64)
     if "sorted" in words_of(shape):
         groups = groups.sort().values
-    weights = torch.randn(n["r"], device=device)
+    weights = normal(n["r"], torch.float32, device)
 
     def place(ids, groups, weights):
         """By MurmurHash3's finaliser; products of 64 bits wrap, and their lower half is right all the same."""
@@ -240,7 +246,7 @@ def batch_norm(direction, shape, dtype, device):
     leaves = [leaf.requires_grad_() for leaf in (x, gamma, beta)]
     for name, function in ("eager", block), ("compile", torch.compile(block, dynamic=False)):
         out = function(*leaves)
-        yield name, False, partial(torch.autograd.grad, out, leaves, torch.randn_like(out), retain_graph=True)
+        yield name, False, partial(torch.autograd.grad, out, leaves, like(out), retain_graph=True)
 
 
 CONVOLUTIONS = ["conv2d", "conv3d", "depthwise_conv2d", "depthwise_conv3d"]
