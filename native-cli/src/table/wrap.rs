@@ -1,9 +1,13 @@
-//! Text broken into lines: between words, and within what is no word, such as a case or a path, after `/` and `,`.
+//! Text broken into lines: between words, and within what is no word, such as a case or a path, after `/` and `,`; a name that is
+//! still too long after `_`.
 
 use unicode_width::UnicodeWidthStr;
 
 /// Where text that has no blanks may be broken. Nothing is added, so that the pieces put together are the text.
 const JOINTS: [char; 2] = ['/', ','];
+
+/// Where a name may be broken that has no line long enough for it.
+const WITHIN_NAMES: char = '_';
 
 /// A figure and its unit stay together, and so do a flag that is to be copied and its value.
 const TOGETHER: [(&str, &str); 3] = [(" %", "\u{a0}%"), ("± ", "±\u{a0}"), ("--budget ", "--budget\u{a0}")];
@@ -24,11 +28,18 @@ pub fn wrap(text: &str, width: usize, indent: usize) -> String {
         }
         used += piece.width();
     };
+    let fits = |piece: &str| piece.trim_end().width() + indent <= width;
     let joined = TOGETHER.iter().fold(text.to_owned(), |text, (apart, together)| text.replace(apart, together));
     for word in joined.split_inclusive(' ') {
-        match word.trim_end().width() + indent <= width {
-            true => put(word),
-            false => word.split_inclusive(JOINTS).for_each(&mut put),
+        if fits(word) {
+            put(word);
+            continue;
+        }
+        for piece in word.split_inclusive(JOINTS) {
+            match fits(piece) {
+                true => put(piece),
+                false => piece.split_inclusive(WITHIN_NAMES).for_each(&mut put),
+            }
         }
     }
     let text = lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n");
@@ -57,7 +68,7 @@ mod tests {
             ("a sentence of words", 12, "a sentence\n  of words"),
             (CASE, 46, CASE),
             (CASE, 28, "depthwise_conv2d/fwd/n8,c8,\n  h128,k3,p1,nchw/f32"),
-            (CASE, 1, "depthwise_conv2d/\n  fwd/\n  n8,\n  c8,\n  h128,\n  k3,\n  p1,\n  nchw/\n  f32"),
+            (CASE, 1, "depthwise_\n  conv2d/\n  fwd/\n  n8,\n  c8,\n  h128,\n  k3,\n  p1,\n  nchw/\n  f32"),
             ("  a sentence of words", 12, "  a sentence\n    of words"),
             ("a precision of ± 1.00 %: it", 19, "a precision of\n  ± 1.00 %: it"),
             ("missed: `--budget 180` would", 18, "missed:\n  `--budget 180`\n  would"),
@@ -66,7 +77,7 @@ mod tests {
         ] {
             assert_eq!(wrap(text, columns, 2), want);
         }
-        assert_eq!((narrowest(CASE, 2), width(CASE)), (17, 46));
+        assert_eq!((narrowest(CASE, 2), width(CASE)), (10, 46));
     }
 
     #[test]
