@@ -307,7 +307,7 @@ impl<'p> CaseRun<'p> {
     /// The case under the roofline.
     fn analysis(&self, timing: &Timing, ceilings: &Ceilings, profiler: &dyn Profiler) -> Option<Analysis> {
         let problem = &self.case.problem;
-        let work = (problem.cost(), problem.crossing());
+        let work = (self.case.least_cost(), problem.crossing());
         let caps = &profiler.device().caps;
         let figure = (timing.summary.median, self.prepared.launches().len());
         roofline::analyse(ceilings, caps, problem.dtype, work, (self.working_set(), timing.cache), figure)
@@ -320,7 +320,7 @@ impl<'p> CaseRun<'p> {
 
     /// Why its time cannot be, if it cannot.
     fn impossible(&self, timing: &Timing, ceilings: &Ceilings, profiler: &dyn Profiler) -> Option<String> {
-        let work = (self.case.problem.cost(), self.case.problem.crossing());
+        let work = (self.case.least_cost(), self.case.problem.crossing());
         roofline::impossible(&self.analysis(timing, ceilings, profiler)?, work, timing.summary.median)
     }
 

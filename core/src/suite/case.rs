@@ -6,7 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{CaseError, How, Problem, Program, Tunable, Variant, all, named, tunable_key};
+use super::{CaseError, Cost, How, Problem, Program, Tunable, Variant, all, named, tunable_key};
+use crate::units::Flops;
 
 /// A problem and the way to compute it.
 #[derive(Clone)]
@@ -36,6 +37,13 @@ impl Case {
     /// The variant, or `None` for the host implementation.
     pub fn variant_form(&self) -> Option<&'static Variant> {
         self.problem.form().variant(self.variant)
+    }
+
+    /// The least work by which its variant may compute the result: that of the form, with as many operations as the algorithm needs.
+    pub fn least_cost(&self) -> Cost {
+        let cost = self.problem.cost();
+        let fewer = self.variant_form().map_or(1.0, |variant| (variant.fewer)(&self.problem));
+        Cost { flops: Flops((cost.flops.0 as f64 / fewer) as u64), ..cost }
     }
 
     /// The stages that run once for each set of buffers before the first execution, where the form has any.
@@ -109,6 +117,19 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Case>().map(|c| c.to_string()), Ok(text.to_owned()));
         }
+    }
+
+    #[test]
+    fn what_needs_fewer_operations_is_held_against_those() {
+        let least = |case: &str| case.parse::<Case>().expect("valid").least_cost();
+        let at = "conv2d/fwd/n2,c16,h12,k3,p1,nhwc/f32";
+        let [direct, winograd, vendor] = ["direct", "winograd", "vendor"].map(|name| least(&format!("{at}/{name}")));
+        assert_eq!(4 * winograd.flops.0, direct.flops.0 * 16 / 9);
+        assert_eq!((4 * vendor.flops.0, vendor.moved()), (direct.flops.0, direct.moved()));
+        assert_eq!(
+            least("conv3d/fwd/n1,c2,d4,h5,k3,ndhwc/f32/vendor"),
+            least("conv3d/fwd/n1,c2,d4,h5,k3,ndhwc/f32/direct")
+        );
     }
 
     #[test]

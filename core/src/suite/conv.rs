@@ -124,6 +124,18 @@ impl Conv {
         2 * self.channels[1] * self.pixels()[1] * self.terms()
     }
 
+    /// How many times fewer products than [`Conv::flops`] counts make the results by squares of so many results in either direction:
+    /// `m²r²` to `(m + r − 1)²` for a kernel of r × r (Winograd's F(m×m, r×r): Lavin and Gray 2016). One where that does not apply:
+    /// in three dimensions, with a stride or with dilation.
+    pub fn fewer_by_squares(&self, square: u64) -> f64 {
+        let [depth, height, width] = self.kernel;
+        if depth != 1 || self.image[0] != 1 || self.stride != 1 || self.dilation != 1 {
+            return 1.0;
+        }
+        let along = |taps: u64| (square * taps) as f64 / (square + taps - 1) as f64;
+        along(height) * along(width)
+    }
+
     /// What there is for each of its two or three dimensions.
     pub fn dimensions<'a, T>(&self, of: &'a [T; 3]) -> &'a [T] {
         &of[usize::from(self.flat)..]
@@ -270,6 +282,22 @@ mod tests {
     use crate::suite::Case;
 
     use super::*;
+
+    #[test]
+    fn squares_of_results_need_fewer_products() {
+        let of = |shape: &str, square| {
+            let case: Case = format!("{shape}/f32/direct").parse().expect("valid");
+            Conv::of(&case.problem.shape).fewer_by_squares(square)
+        };
+        let close = |got: f64, want: f64| assert!((got - want).abs() < 1e-12, "{got} for {want}");
+        close(of("conv2d/fwd/n1,c1,h9,k3,p1,nhwc", 2), 36.0 / 16.0);
+        close(of("conv2d/fwd/n1,c1,h9,k3,p1,nchw", 4), 4.0);
+        close(of("conv2d/fwd/n1,c1,h9,k5,kw1,nchw", 4), 20.0 / 8.0);
+        for shape in ["n1,c1,h9,k3,s2,nchw", "n1,c1,h9,k3,l2,nchw", "n1,c1,h9,k1,nchw"] {
+            close(of(&format!("conv2d/fwd/{shape}"), 4), 1.0);
+        }
+        close(of("conv3d/fwd/n1,c1,d4,h5,k3,ncdhw", 4), 1.0);
+    }
 
     #[test]
     fn places_positions_and_taps_go_both_ways() {

@@ -26,7 +26,7 @@ pub struct Form {
     pub huge: &'static [&'static str],
     /// All buffers, in binding order: the position is the WGSL binding number.
     pub buffers: fn(&Problem) -> Vec<BufferSpec>,
-    /// The least work that any way of computing the result must do.
+    /// The least work that a way of computing the result must do, with operations counted by the field's rule; see [`Variant::fewer`].
     pub cost: fn(&Problem) -> Cost,
     /// How far an output, counted among the outputs, may be from the reference.
     pub tolerance: fn(&Problem, usize) -> Tolerance,
@@ -131,6 +131,9 @@ pub struct Variant {
     pub about: &'static str,
     /// What it leaves open; empty for most.
     pub tunables: &'static [Tunable],
+    /// How many times fewer operations it may get by with than [`Form::cost`] counts by the field's rule: what a time of its is held
+    /// against is by so much lower.
+    pub fewer: fn(&Problem) -> f64,
     /// How it is carried out.
     pub how: How,
 }
@@ -154,7 +157,8 @@ impl Variant {
     /// Kernels in WGSL and in CUDA, for every problem; size limits are checked by the plan.
     pub fn kernel(name: &'static str, about: &'static str, program: fn(&Problem, &Caps) -> Program) -> Variant {
         let dialects = &[Dialect::Wgsl, Dialect::Cuda];
-        Variant { name, about, tunables: &[], how: How::Kernel { dialects, available: |_, _| Ok(()), program } }
+        let how = How::Kernel { dialects, available: |_, _| Ok(()), program };
+        Variant { name, about, tunables: &[], fewer: |_| 1.0, how }
     }
 
     /// A choice among the others, with the reason for it.
@@ -163,7 +167,7 @@ impl Variant {
         about: &'static str,
         select: fn(&Problem, &Caps) -> (&'static str, String),
     ) -> Variant {
-        Variant { name, about, tunables: &[], how: How::Select(select) }
+        Variant { name, about, tunables: &[], fewer: |_| 1.0, how: How::Select(select) }
     }
 
     /// In these dialects alone; a choice has none of its own.
@@ -180,6 +184,11 @@ impl Variant {
             *available = when;
         }
         self
+    }
+
+    /// By an algorithm that needs fewer operations, so many times, than those that count.
+    pub fn by_fewer(self, fewer: fn(&Problem) -> f64) -> Variant {
+        Variant { fewer, ..self }
     }
 
     /// With something left open.

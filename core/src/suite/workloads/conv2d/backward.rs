@@ -10,7 +10,7 @@ use super::super::linear::backward::by_element;
 use super::super::linear::stages::most_parts;
 use super::Shapes;
 use super::backward_stages::{Backward, With, most_parts_of_weights};
-use super::forward::of_terms;
+use super::forward::{of_library, of_terms};
 use crate::suite::conv::Conv;
 use crate::suite::hard::{any, exact, one, wide, zero};
 use crate::suite::{
@@ -76,10 +76,11 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
         hard: hard_sets(),
         only: None,
     };
-    form.variants.extend(by_cudnn(
+    let library = by_cudnn(
         |p, caps| backward(p, caps).program(With::Library(Choice::Heuristic)),
         |p, caps| backward(p, caps).program(With::Library(Choice::Timed)),
-    ));
+    );
+    form.variants.extend(library.map(|variant| variant.by_fewer(of_library)));
     form
 }
 

@@ -73,7 +73,8 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
                  pixels, products of matrices, results",
                 winograd,
             )
-            .available(|p, _| Squares::of(p).map(|_| ())),
+            .available(|p, _| Squares::of(p).map(|_| ()))
+            .by_fewer(Squares::fewer),
         ],
         // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &["coopmat", "wgmma", "mma", "implicit_gemm", "direct"],
@@ -81,7 +82,8 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
         hard: hard_sets(),
         only: None,
     };
-    form.variants.extend(by_cudnn(|p, _| vendor(p, Choice::Heuristic), |p, _| vendor(p, Choice::Timed)));
+    let library = by_cudnn(|p, _| vendor(p, Choice::Heuristic), |p, _| vendor(p, Choice::Timed));
+    form.variants.extend(library.map(|variant| variant.by_fewer(of_library)));
     form
 }
 
@@ -97,6 +99,11 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     buffers.push(BufferSpec::output("out", Elem::Real, &conv.out_dims()));
     buffers.extend(Squares::of(p).into_iter().flat_map(|squares| squares.scratch()));
     buffers
+}
+
+/// How many times fewer operations cuDNN may get by with: its Winograd's squares have at most four results in either direction.
+pub(super) fn of_library(p: &Problem) -> f64 {
+    Conv::of(&p.shape).fewer_by_squares(4)
 }
 
 /// Every pixel is counted, also those that a stride beyond the kernel's reach passes over.

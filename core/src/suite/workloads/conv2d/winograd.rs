@@ -38,6 +38,11 @@ impl Squares {
         Ok(squares)
     }
 
+    /// How many times fewer products that are than those that count.
+    pub(super) fn fewer(p: &Problem) -> f64 {
+        Conv::of(&p.shape).fewer_by_squares(SQUARE)
+    }
+
     /// Down and across one image.
     fn extents(&self) -> [u64; 2] {
         let [_, height, width] = self.conv.out();
