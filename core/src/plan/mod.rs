@@ -1,5 +1,6 @@
 //! What was asked for, and what that means on a device.
 
+mod asked;
 pub mod filter;
 mod limits;
 pub mod places;

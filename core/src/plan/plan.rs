@@ -5,14 +5,12 @@
 use std::collections::BTreeSet;
 
 use crate::device::Launching;
+use crate::plan::asked::asked;
 use crate::plan::limits::{within_limits, within_memory};
 use crate::plan::places::places;
 use crate::plan::settings::{Scope, setting};
-use crate::plan::{InputSet, Spec, sweep};
-use crate::suite;
-use crate::suite::{
-    CPU_VARIANT, Caps, Case, CaseError, DType, Dialect, Form, Hard, How, Inputs, Problem, Program, Workload,
-};
+use crate::plan::{InputSet, Spec};
+use crate::suite::{CPU_VARIANT, Caps, Case, CaseError, Dialect, Hard, How, Inputs, Problem, Program};
 use crate::units::Bytes;
 
 /// One planned case.
@@ -136,11 +134,10 @@ pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, PlanError> {
         };
         return Err(PlanError::Launch { wanted: wanted.name(), choices });
     }
-    let asked = if spec.case.is_empty() { from_preset(spec, caps)? } else { exactly(spec) };
     let mut plan = Plan::default();
     // Each once, however often and in whatever spelling it was asked for.
     let mut seen = BTreeSet::new();
-    for case in asked {
+    for case in asked(spec, caps)? {
         let name = case.to_string();
         if !spec.keeps(&name) || !seen.insert(name) {
             continue;
@@ -163,64 +160,6 @@ pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, PlanError> {
         return Err(NothingMatches { what: if what.is_empty() { "the preset".to_owned() } else { what } }.into());
     }
     Ok(plan)
-}
-
-/// The cases that were named.
-fn exactly(spec: &Spec) -> Vec<Case> {
-    spec.case.iter().filter_map(|text| text.parse().ok()).collect()
-}
-
-fn from_preset(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
-    let mut cases = Vec::new();
-    for workload in suite::all() {
-        let wanted = |form: &&Form| spec.direction.is_empty() || spec.direction.contains(&form.direction);
-        for form in workload.forms.iter().filter(wanted) {
-            let shapes = sweep::shapes(&spec.shape, workload.axes, form.preset(spec.preset));
-            for shape in &shapes {
-                for dtype in workload.dtypes {
-                    cases.extend(of_problem(spec, caps, workload, form, shape, *dtype)?);
-                }
-            }
-            let scaling = workload.scaling().filter(|_| spec.scaling == Some(true));
-            // In the type that the host computes with, too.
-            for shape in scaling.map(|(_, scaling)| scaling.shapes_in(caps.dialect)).unwrap_or_default() {
-                cases.extend(of_problem(spec, caps, workload, form, &shape, DType::F32)?);
-            }
-        }
-    }
-    Ok(cases)
-}
-
-fn of_problem(
-    spec: &Spec,
-    caps: &Caps,
-    workload: &'static Workload,
-    form: &Form,
-    shape: &str,
-    dtype: DType,
-) -> Result<Vec<Case>, CaseError> {
-    let dtype_wanted = spec.dtype.is_empty() || spec.dtype.contains(&dtype);
-    // bf16 exists in no WGSL and is no loss there; it is planned, and then skipped, only when it is asked for.
-    let dtype_silent = spec.dtype.is_empty() && dtype == DType::BF16 && !caps.dtypes.contains(&dtype);
-    if !dtype_wanted || dtype_silent {
-        return Ok(Vec::new());
-    }
-    let names: Vec<&'static str> = match caps.dialect {
-        Dialect::Cpu => vec![CPU_VARIANT],
-        _ => form.variants.iter().map(|v| v.name).collect(),
-    };
-    let wanted = |name: &&&str| spec.variant.is_empty() || spec.variant.iter().any(|v| v == **name);
-    let names: Vec<&'static str> = names.iter().filter(wanted).copied().collect();
-    match Problem::new(workload, form.direction, shape, dtype) {
-        Ok(problem) => Ok(names.into_iter().map(|variant| Case { problem: problem.clone(), variant }).collect()),
-        Err(mistake) if spec.shape.is_empty() => panic!("preset of {}: {mistake}", workload.name),
-        // What was asked for in passing, of workloads that filters leave out, is nobody's mistake.
-        Err(mistake) => {
-            let text =
-                |name: &&str| format!("{}/{}/{shape}/{}/{name}", workload.name, form.direction.name(), dtype.name());
-            if names.iter().any(|name| spec.keeps(&text(name))) { Err(mistake) } else { Ok(Vec::new()) }
-        }
-    }
 }
 
 /// Whether a case can run on a device in the variant that it names.
@@ -296,11 +235,12 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::suite::DType;
     use crate::testing::mock::{caps, hopper};
 
-    fn planned(pairs: &[(&str, &str)], caps: &Caps) -> Plan {
+    pub(in crate::plan) fn planned(pairs: &[(&str, &str)], caps: &Caps) -> Plan {
         plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), caps).expect("cases")
     }
 
@@ -320,22 +260,6 @@ mod tests {
             strings.sort();
             strings.dedup();
             assert_eq!(strings.len(), all, "{preset}: no case twice");
-        }
-    }
-
-    #[test]
-    fn directions_keep_the_forms_that_have_them() {
-        for (pairs, kept) in [
-            (&[("direction", "fwd")][..], &["fwd"][..]),
-            (&[("direction", "bwd"), ("direction", "fwd+bwd")], &["bwd", "fwd+bwd"]),
-            (&[("direction", "fwd+bwd"), ("filter", "encoder_layer")], &["fwd+bwd"]),
-            // A case that is named has said its direction itself.
-            (&[("direction", "bwd"), ("case", "copy/fwd/n8/f32/scalar")], &["fwd"]),
-        ] {
-            let plan = planned(pairs, &caps());
-            let all = plan.cases.iter().map(|p| &p.case).chain(plan.skips.iter().map(|s| &s.case));
-            let found: BTreeSet<&str> = all.map(|case| case.problem.direction.name()).collect();
-            assert_eq!(found, kept.iter().copied().collect(), "{pairs:?}");
         }
     }
 

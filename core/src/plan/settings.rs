@@ -176,7 +176,8 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "preset",
         about: "Which shapes: quick, standard or full",
-        more: "Awkward ones are small and step over every edge, huge ones have buffers beyond 4 GiB; both are for verify",
+        more: "Quick has one of each workload, and leaves backward passes and bf16 to who asks for them by a filter, a direction or a type. \
+               Awkward ones are small and step over every edge, huge ones have buffers beyond 4 GiB; both are for verify",
         values: Values::Words(|| words(Preset::ALL)),
         repeatable: false,
         scope: Scope::Preset,
