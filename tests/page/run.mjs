@@ -5,8 +5,10 @@
 // PARALLAX_BROWSER names the browser; otherwise one is looked for on the PATH. Nothing is downloaded.
 
 import { strict as assert } from "node:assert";
-import { mkdir, readFile } from "node:fs/promises";
+import { mkdir, readFile, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { brotliCompressSync } from "node:zlib";
+import { accessible } from "./accessible.mjs";
 import { launch } from "./browser.mjs";
 import { serve } from "./serve.mjs";
 
@@ -19,6 +21,8 @@ const CASES = [
 ];
 const TINY = `?${CASES.map((c) => `case=${c}`).join("&")}&budget=2`;
 const RUN_TIMEOUT = 180_000;
+/// What all files of the page may weigh, compressed.
+const BUDGET = 960_000;
 
 const server = await serve(dist);
 const browser = await launch();
@@ -467,6 +471,49 @@ const tests = {
     assert.doesNotMatch(await page.innerText("#device"), /not isolated/);
     await page.context().close();
     plain.close();
+  },
+
+  async "can be used by everybody, at rest and with results"() {
+    for (const colorScheme of ["light", "dark"]) {
+      const page = await openOn(server.address + TINY, undefined, { serviceWorkers: "block", colorScheme });
+      await enabledRun(page);
+      await accessible(page, `at rest, ${colorScheme}`);
+      if (colorScheme === "dark") continue;
+      await page.click("#run");
+      await finished(page);
+      await accessible(page, "with results");
+      const { text } = await save(page, "#download-report");
+      const report = await page.context().newPage();
+      await report.setContent(text);
+      await accessible(report, "the report");
+    }
+  },
+
+  async "lets in nothing but its own files"() {
+    const page = await open("");
+    await enabledRun(page);
+    const entered = await page.evaluate(async () => {
+      const script = document.createElement("script");
+      script.textContent = "window.intruder = true";
+      document.body.append(script);
+      const mark = document.createElement("p");
+      mark.setAttribute("style", "color: red");
+      document.body.append(mark);
+      const away = await fetch("https://elsewhere.example/", { mode: "no-cors" }).then(() => "sent", () => "refused");
+      return [window.intruder, mark.style.color, away];
+    });
+    assert.deepEqual(entered, [undefined, "", "refused"]);
+    for (const what of ["inline script", "inline style", "Connecting to"]) {
+      assert.ok(page.problems.some((problem) => problem.includes(what)), `${what}: ${page.problems}`);
+    }
+  },
+
+  async "weighs little"() {
+    const names = (await readdir(dist, { recursive: true })).filter((name) => /\.(html|css|js|wasm)$/.test(name));
+    const weighed = await Promise.all(names.map(async (name) => brotliCompressSync(await readFile(join(dist, name))).length));
+    const sum = weighed.reduce((all, one) => all + one, 0);
+    console.log(`      the page weighs ${sum} bytes`);
+    assert.ok(sum <= BUDGET, `${sum} bytes`);
   },
 
   async "explains a browser without an adapter"() {

@@ -6,6 +6,7 @@ import { strict as assert } from "node:assert";
 import { mkdir, readFile, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { brotliCompressSync } from "node:zlib";
+import { accessible } from "./accessible.mjs";
 import { launch } from "./browser.mjs";
 import { serve } from "./serve.mjs";
 
@@ -58,6 +59,7 @@ const tests = {
           }).length,
         );
         assert.equal(small, 0, `${path} at ${width}: letters too small to read`);
+        await accessible(page, `${path} at ${width}`);
         assert.deepEqual(page.problems, [], path);
         const name = path.replace(/\/?index\.html$/, "").replaceAll("/", "-") || "front";
         await page.screenshot({ path: join(artefacts, `site-${name}-${width}.png`) });

@@ -38,6 +38,13 @@ pub fn prose(tag: &str, class: &str, text: &str) -> Element {
     element
 }
 
+/// Set a property of an element's own style; the page's policy allows no attribute for that.
+pub fn property(element: &Element, name: &str, value: &str) {
+    if let Some(element) = element.dyn_ref::<HtmlElement>() {
+        let _ = element.style().set_property(name, value);
+    }
+}
+
 /// A list of terms and what they are; empty values are left out.
 pub fn facts<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> Element {
     facts_from(pairs.into_iter().map(|(term, value)| (term, value, "")))

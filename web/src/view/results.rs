@@ -6,7 +6,7 @@ use parallax_core::units::{Nanos, percent};
 use web_sys::Element;
 
 use super::View;
-use super::dom::{attribute, empty, fill, id, make, prose};
+use super::dom::{attribute, empty, fill, id, make, property, prose};
 use crate::activity::Stage;
 use crate::remarks::Remarks;
 
@@ -110,7 +110,7 @@ impl Group {
             let meter = make("div", if speed >= 1.0 { "meter best" } else { "meter" }, "");
             let bar = make("i", "", "");
             // The style sheet scales the bar to what the label beside it leaves, so that lengths stay in proportion.
-            attribute(&bar, "style", &format!("--speed:{speed:.3}"));
+            property(&bar, "--speed", &format!("{speed:.3}"));
             fill(&meter, [&bar, &make("span", "", &percent(speed))]);
             empty(cell);
             fill(cell, [&meter]);
