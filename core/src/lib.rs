@@ -34,7 +34,7 @@
 //! | [`suite`] | element types, shapes, inputs, buffers, programs, forms, workloads, cases | `units` |
 //! | [`device`] | the contract of a backend: device, clock, samples, spans | `units`, `suite` |
 //! | [`plan`] | what was asked for; which cases that means on a device, and every skip with its reason | `units`, `suite`, `device` |
-//! | [`record`] | the serialised types: run, record, timing, check, ceilings; statistics and roofline as pure functions | those above |
+//! | [`record`] | the serialised types: run, record, timing, check, ceilings; a run in a link; statistics and roofline as pure functions | those above |
 //! | [`measure`] | the loop: clocks, ceilings, rounds, samples, checks | those above |
 //! | [`compare`] | pairs, verdicts, the portability tax, what a target costs, a machine against itself | `units` to `record` |
 //! | [`report`] | tables, advice, spreadsheet, HTML, a site | `units` to `record`, `compare` |

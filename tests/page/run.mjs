@@ -7,6 +7,7 @@
 import { strict as assert } from "node:assert";
 import { mkdir, readFile, readdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { brotliCompressSync } from "node:zlib";
 import { accessible } from "./accessible.mjs";
 import { launch } from "./browser.mjs";
@@ -24,7 +25,10 @@ const RUN_TIMEOUT = 180_000;
 /// What all files of the page may weigh, compressed.
 const BUDGET = 960_000;
 
-const server = await serve(dist);
+/// Run files of a GPU, as they are kept in the repository.
+const RECORDED = fileURLToPath(new URL("../../docs/results/h200/", import.meta.url));
+
+const server = await serve(dist, { runs: join(RECORDED, "frame") });
 const browser = await launch();
 await mkdir(artefacts, { recursive: true });
 
@@ -83,6 +87,16 @@ async function pictures(page, name) {
     }
   }
   await page.setViewportSize({ width: 1280, height: 900 });
+}
+
+/// A picture of the whole page, wide and narrow, with nothing beyond its edge.
+async function narrowAndWide(page, name) {
+  for (const [width, height] of [[360, 800], [1280, 900]]) {
+    await page.setViewportSize({ width, height });
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(overflow <= 0, `${name} at ${width} is ${overflow} px too wide`);
+    await page.screenshot({ path: join(artefacts, `${name}-${width}.png`), fullPage: true });
+  }
 }
 
 const tests = {
@@ -401,6 +415,165 @@ const tests = {
     assert.match(server.events[0].reason, /nothing-like-this/);
     const foreign = await open("?report=https://elsewhere.example/");
     await foreign.getByText("is not a path that begins with /").waitFor();
+  },
+
+  async "shares results in a link, and holds a run here against them"() {
+    const page = await openOn(`${server.address}${TINY}`, undefined, {
+      serviceWorkers: "block",
+      permissions: ["clipboard-read", "clipboard-write"],
+    });
+    await enabledRun(page);
+    await page.click("#run");
+    await finished(page);
+    await page.click("#copy-results");
+    await page.getByText("The link is on the clipboard. It has a summary of the results").waitFor();
+    const link = await page.evaluate(() => navigator.clipboard.readText());
+    assert.match(link.slice(server.address.length), /^#r=[A-Za-z0-9_-]+$/);
+    assert.ok(link.length < 700, `${link.length} letters for three cases`);
+    await page.click("#copy-link");
+    await page.getByText("It has the settings, not the results").waitFor();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), page.url());
+    assert.deepEqual(page.problems, []);
+
+    const other = await openOn(link, undefined, { serviceWorkers: "block" });
+    await enabledRun(other);
+    assert.match(await other.innerText("#linked-about"), /A summary from a link: not verifiable, nothing was uploaded\./);
+    assert.match(await other.innerText("#linked-about"), /SwiftShader[^]*browser, WebGPU[^]*case=attention/i);
+    const rows = () => other.locator("#linked-table tbody tr").allInnerTexts();
+    const before = await rows();
+    assert.deepEqual(before.map((row) => row.split("\t")[0]), CASES);
+    assert.ok(before.every((row) => /\t[\d.]+ [nµm]?s\t± [\d.]+ %\tpass$/.test(row)), before.join("\n"));
+    await narrowAndWide(other, "linked");
+    await other.click("#run-linked");
+    await finished(other);
+    assert.deepEqual((await other.innerText("#summary")).match(/\d+ pass/g), ["3 pass"]);
+    for (const row of await rows()) assert.match(row, /\tpass\t[\d.]+ [nµm]?s\t± [\d.]+ %\t[\d.]+×( \[[\d.]+, [\d.]+\])?$/);
+    assert.match(other.url(), /case=attention.*#r=/);
+    await narrowAndWide(other, "linked-beside-ours");
+    assert.deepEqual(other.problems, []);
+
+    // Another link in the same page.
+    await other.evaluate(() => (location.hash = "#r=AAAA"));
+    await other.locator("[data-notice=link]").waitFor();
+    assert.equal(await other.locator("#linked-section:visible").count(), 0);
+    await other.evaluate((hash) => (location.hash = hash), new URL(link).hash);
+    await other.locator("#linked-section").waitFor();
+    assert.equal(await other.locator("[data-notice=link]").count(), 0);
+
+    // The kept run of this browser and the link, in the other view.
+    await other.goto(`${server.address}?view=compare${new URL(link).hash}`);
+    await other.locator("#compare-chips li").first().waitFor();
+    await other.click("#compare-kept-card summary");
+    await other.getByRole("button", { name: "Add the run" }).click();
+    await other.locator("#compare-result th", { hasText: "÷ link" }).waitFor();
+    assert.equal(await other.locator("#compare-result tbody tr").count(), 3);
+    assert.match(await other.innerText("#compare-result"), /A summary from a link: not verifiable/i);
+    await narrowAndWide(other, "compared-link");
+    assert.deepEqual(other.problems, []);
+  },
+
+  async "says in a sentence that a link's results are broken"() {
+    for (const [fragment, said] of [
+      ["#r=", "is damaged"],
+      ["#r=7VZNb9swDP0rhM4pYDtJ", "is damaged"],
+      ["#r=<script>alert(1)</script>", "is damaged"],
+      [`#r=${"A".repeat(70_000)}`, "larger than any that this page makes"],
+    ]) {
+      const page = await open(fragment);
+      await enabledRun(page);
+      const notice = await page.locator("[data-notice=link]").innerText();
+      assert.ok(notice.includes("The results in this link cannot be shown.") && notice.includes(said), notice);
+      assert.equal(await page.locator("#linked-section:visible").count(), 0);
+      assert.deepEqual(page.problems, []);
+      await page.context().close();
+    }
+  },
+
+  async "compares files that are given to it, and says what it cannot read"() {
+    const page = await open("?view=compare");
+    await page.getByText("Choose two or more run files").waitFor();
+    assert.equal(await page.locator("#run-bar:visible, #device-section:visible").count(), 0);
+    await narrowAndWide(page, "compare-empty");
+    const good = ["browser", "cuda"].map((name) => join(RECORDED, "frame", `${name}.json`));
+    const files = await Promise.all(good.map(async (path) => ({ name: path.split("/").pop(), buffer: await readFile(path) })));
+    const text = files[0].buffer.toString();
+    const broken = [
+      ["cut.json", text.slice(0, text.length / 2), "not a Parallax run"],
+      ["newer.json", text.replace('"version":3', '"version":99'), "written by a newer version"],
+      ["foreign.json", '{"schema":"other"}', "its schema is"],
+      ["deep.json", "[".repeat(1e6), "not a Parallax run"],
+      ["<img src=x onerror=alert(1)>.json", "", "not a Parallax run"],
+    ].map(([name, text, said]) => ({ name, buffer: Buffer.from(text), said }));
+    const given = [files[0], ...broken, files[1]].map(({ name, buffer }) => ({ name, buffer, mimeType: "application/json" }));
+    await page.setInputFiles("#compare-files", given);
+    await page.locator("#compare-result .costs").first().waitFor();
+    const names = () => page.locator("#compare-chips b").allInnerTexts();
+    assert.deepEqual(await names(), ["browser", "cuda"]);
+    const refused = await page.locator("#compare-refused li").allInnerTexts();
+    for (const { name, said } of broken) {
+      assert.ok(refused.some((line) => line.startsWith(name.replace(".json", "")) && line.includes(said)), `${name}: ${refused.join("\n")}`);
+    }
+    assert.equal(refused.length, broken.length);
+    assert.equal(await page.locator("#compare-refused img").count(), 0);
+
+    const rows = () => page.locator("#compare-result .wide").first().locator("tbody tr").allInnerTexts();
+    const whole = await rows();
+    assert.ok(whole.length > 20 && whole.every((row) => /\d×.* (faster|slower|same|undecided)/.test(row)), whole.join("\n"));
+    assert.match(await page.innerText("#compare-result"), /Time in browser over time in cuda/);
+    await narrowAndWide(page, "compared-files");
+
+    await page.fill("#compare-filter", "softmax flash");
+    const some = await rows();
+    assert.ok(some.length > 0 && some.length < whole.length && some.every((row) => /softmax|flash/.test(row)), some.join("\n"));
+    await page.fill("#compare-filter", "");
+    await page.check("#compare-sort");
+    const ratios = (await rows()).map((row) => Number(row.match(/([\d.]+)×/)[1]));
+    assert.deepEqual(ratios, [...ratios].sort((a, b) => b - a));
+
+    const markdown = await save(page, "[data-export=md]");
+    assert.match(markdown.text, /^\| case \| browser \| cuda \|/);
+    assert.equal((await save(page, "[data-export=csv]")).name, "parallax-comparison.csv");
+    assert.equal((await download(page, "[data-export=json]")).data.pairs.length, whole.length);
+
+    // Held against the other, a ratio is turned over.
+    await page.getByRole("radio").last().check();
+    await page.getByText("browser ÷ cuda").first().waitFor();
+    await page.getByRole("button", { name: "Remove browser" }).click();
+    await page.getByText("One more is needed to compare.").waitFor();
+    assert.deepEqual(await names(), ["cuda"]);
+    assert.deepEqual(page.problems, []);
+  },
+
+  async "compares what is dropped, what its own site has, and links"() {
+    const page = await open(`?view=compare&a=runs/wgpu.json&b=https://elsewhere.example/x.json`, undefined);
+    await page.getByText("it is on another site").waitFor();
+    await page.getByText("One more is needed to compare.").waitFor();
+    const text = await readFile(join(RECORDED, "frame", "browser.json"), "utf8");
+    const drop = (name, text) =>
+      page.evaluate(
+        ([name, text]) => {
+          const data = new DataTransfer();
+          data.items.add(new File([text], name));
+          dispatchEvent(new DragEvent("drop", { dataTransfer: data, cancelable: true }));
+        },
+        [name, text],
+      );
+    await drop("browser.json", text);
+    await page.locator("#compare-result .costs").first().waitFor();
+    assert.deepEqual(await page.locator("#compare-chips b").allInnerTexts(), ["wgpu", "browser"]);
+    await page.evaluate(() => {
+      const data = new DataTransfer();
+      data.items.add(new File([new Uint8Array(200 << 20)], "huge.json"));
+      dispatchEvent(new DragEvent("drop", { dataTransfer: data, cancelable: true }));
+    });
+    await page.getByText("it is larger than 16 MiB").waitFor();
+    for (const [link, said] of [["https://a.example/", "no link with results"], ["#r=AAAA", "is damaged"]]) {
+      await page.fill("#compare-link", link);
+      await page.keyboard.press("Enter");
+      await page.getByText(said).waitFor();
+    }
+    assert.equal(await page.locator("#compare-chips li").count(), 2);
+    assert.deepEqual(page.problems, []);
   },
 
   async "explains a browser without WebGPU"() {

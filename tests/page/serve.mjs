@@ -11,8 +11,9 @@ const TYPES = {
   ".css": "text/css; charset=utf-8",
 };
 
-/// Resolves to { address, events, close }; `events` collects what the page posts. Plain file servers isolate nothing.
-export async function serve(folder, { isolated = true } = {}) {
+/// Resolves to { address, events, close }; `events` collects what the page posts. Plain file servers isolate nothing; `runs` is
+/// another folder, served as runs/.
+export async function serve(folder, { isolated = true, runs } = {}) {
   const events = [];
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname);
@@ -24,14 +25,15 @@ export async function serve(folder, { isolated = true } = {}) {
       response.writeHead(200).end();
       return;
     }
-    const file = normalize(join(folder, path.endsWith("/") ? `${path}index.html` : path));
+    const root = runs && path.startsWith("/runs/") ? runs : folder;
+    const file = normalize(join(root, root === runs ? path.slice("/runs".length) : path.endsWith("/") ? `${path}index.html` : path));
     const headers = { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream", "Cache-Control": "no-store" };
     if (isolated && !file.endsWith("open-trace.html")) {
       headers["Cross-Origin-Opener-Policy"] = "same-origin";
       headers["Cross-Origin-Embedder-Policy"] = "require-corp";
     }
     try {
-      if (!file.startsWith(normalize(folder + sep))) throw new Error("outside");
+      if (!file.startsWith(normalize(root + sep))) throw new Error("outside");
       const bytes = await readFile(file);
       response.writeHead(200, headers).end(bytes);
     } catch {

@@ -1,5 +1,7 @@
 //! The flow of the page: query, device, plan, run, files.
 
+mod sharing;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -8,7 +10,7 @@ use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind, Profiler};
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{PRECISION_PAGE, Plan, PlanError, Spec};
-use parallax_core::record::{Event, Record, Run, Suite};
+use parallax_core::record::{Event, Record, Run, RunSummary, Suite};
 use parallax_core::{plan, report};
 use parallax_shaders::{Options, Wgpu};
 use wasm_bindgen_futures::spawn_local;
@@ -22,7 +24,7 @@ use crate::remote::Remote;
 use crate::shelf::Shelf;
 use crate::view::{Tone, View, Wish};
 use crate::words::{moment, rough};
-use crate::{environment, query, share};
+use crate::{environment, query};
 
 /// Everything that outlives one event of the page.
 struct App {
@@ -41,6 +43,8 @@ struct App {
     screen: RefCell<Option<ScreenLock>>,
     /// Where runs are kept, once it is open.
     shelf: RefCell<Option<Rc<Shelf>>>,
+    /// What came with the page's link.
+    linked: RefCell<Option<RunSummary>>,
     running: Cell<bool>,
     stop: Cell<bool>,
     /// The tab was hidden at some time during the run.
@@ -62,7 +66,7 @@ const BASELINE_IN_SOFTWARE: f64 = 12.0;
 const PER_CASE: f64 = 0.5;
 
 /// What wrote the results.
-fn suite() -> Suite {
+pub fn suite() -> Suite {
     Suite { version: env!("CARGO_PKG_VERSION").to_owned(), commit: env!("PARALLAX_COMMIT").to_owned() }
 }
 
@@ -70,6 +74,7 @@ fn suite() -> Suite {
 pub async fn start(request: Request) {
     let view = View::new();
     view.version(&suite());
+    let linked = sharing::came_with_the_page(&view);
     let remote = request.report.map(Remote::new);
     let unavailable = |reason: &str| {
         if let Some(remote) = &remote {
@@ -125,6 +130,7 @@ pub async fn start(request: Request) {
         activity: RefCell::default(),
         screen: RefCell::default(),
         shelf: RefCell::default(),
+        linked: RefCell::new(linked),
         running: Cell::new(false),
         stop: Cell::new(false),
         was_hidden: Cell::new(false),
@@ -174,39 +180,7 @@ impl App {
         self.view.on_visibility(move || app.notice_visibility());
         let app = self.clone();
         self.view.on_tick(move || app.draw_progress());
-        let app = self.clone();
-        self.view.on_download_json(move || app.download("json", "application/json", share::json));
-        let app = self.clone();
-        self.view.on_download_report(move || app.download("html", "text/html", share::report));
-        let app = self.clone();
-        self.view.on_download_trace(move || app.download("trace.json", "application/json", share::chrome_trace));
-        let app = self.clone();
-        self.view.on_open_trace(move || {
-            if let Some(run) = &*app.run.borrow() {
-                let view = app.view.clone();
-                share::open_trace(run, move |line| view.share_line(line));
-            }
-        });
-        let app = self.clone();
-        self.view.on_copy_link(move || {
-            let app = app.clone();
-            spawn_local(async move {
-                let link = app.view.address();
-                app.view.share_line(&match share::copy(&link).await {
-                    Ok(()) => "The link is on the clipboard. It has the settings, not the results.".to_owned(),
-                    Err(_) => format!("The browser did not allow copying. The link is {link}"),
-                });
-            });
-        });
-    }
-
-    fn download(&self, ending: &str, kind: &str, text: fn(&Run) -> String) {
-        let Some(run) = &*self.run.borrow() else { return };
-        let name = format!("{}.{ending}", share::file_stem(run));
-        self.view.share_line(&match share::download(&name, kind, &text(run)) {
-            Ok(()) => format!("Saved as {name}."),
-            Err(_) => "The browser did not allow the download.".to_owned(),
-        });
+        self.listen_to_sharing();
     }
 
     /// The controls changed: take them over into spec, address and plan.
@@ -280,6 +254,7 @@ impl App {
         }
         let ended = run.interrupted.as_ref().map_or(String::new(), |why| format!(" It ended early: {why}."));
         self.view.results(&run, &format!("The run of {} on {}.{ended} ", moment(id), run.device().name));
+        self.hold_against_the_link("the kept run", &run);
         *self.run.borrow_mut() = Some(run);
     }
 
@@ -403,6 +378,7 @@ impl App {
             }
             run.apply(event);
             self.view.end(run, environment::seconds() - began);
+            self.hold_against_the_link("this device", run);
         }
         spawn_local(self.clone().show_history());
         if !alive {

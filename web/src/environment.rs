@@ -56,6 +56,15 @@ pub fn after(milliseconds: i32, f: impl FnOnce() + 'static) {
     let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(f.unchecked_ref(), milliseconds);
 }
 
+/// Let the browser do what waits, and go on after that.
+pub async fn turn() {
+    let timer = Promise::new(&mut |resolve, _| {
+        // Without timers nothing waits, either.
+        let _ = window().set_timeout_with_callback(&resolve);
+    });
+    let _ = JsFuture::from(timer).await;
+}
+
 /// Whether the page comes from a server on this machine.
 pub fn at_home() -> bool {
     let host = window().location().hostname().unwrap_or_default();

@@ -1,10 +1,12 @@
-//! The only code that touches the document. Text goes in as text, never as markup; the one exception is the plots of the
-//! core's HTML report, in [`run`].
+//! The only code that touches the document. Text goes in as text, never as markup; the exceptions are parts of the
+//! core's HTML report: plots in [`run`], tables in [`linked`] and [`compare`].
 
+mod compare;
 mod controls;
 mod device;
 mod dom;
 mod history;
+mod linked;
 mod notices;
 mod plan;
 mod results;
@@ -16,6 +18,7 @@ use std::rc::Rc;
 
 use parallax_core::record::Suite;
 
+pub use compare::{Chip, ChipWish, Export};
 use dom::id;
 pub use history::Wish;
 pub use notices::{Tone, alive, crashed};

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::scores::ScorePair;
 use crate::compare::verdict::{Ratio, Verdict, digits};
+use crate::plan::filter::keeps;
 use crate::record::roofline::Bound;
 use crate::units::{Nanos, percent};
 
@@ -108,6 +109,22 @@ impl Comparison {
         self.pairs.iter().find(|p| p.case == case)?.ratios.get(run)?.as_ref()
     }
 
+    /// Without the pairs and scores of other cases than a filter's words keep: those that any of the words keeps.
+    pub fn filtered(mut self, words: &[String]) -> Comparison {
+        let kept = |case: &str| words.is_empty() || words.iter().any(|word| keeps(word, case));
+        self.pairs.retain(|pair| kept(&pair.case));
+        self.scores.retain(|pair| kept(&pair.case));
+        self.unpaired.retain(|alone| kept(&alone.case));
+        self
+    }
+
+    /// With the pairs by their largest ratio, the slowest first.
+    pub fn by_ratio(mut self) -> Comparison {
+        let largest = |pair: &Pair| pair.ratios.iter().flatten().map(|ratio| ratio.value).fold(0.0, f64::max);
+        self.pairs.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
+        self
+    }
+
     /// Verdicts counted, as a sentence that names what is slower, the worst first.
     pub fn tally(&self) -> String {
         let all = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Undecided];
@@ -141,6 +158,26 @@ const NAMED: usize = 3;
 mod tests {
     use crate::compare::{Options, compare};
     use crate::testing::fixtures::{run, spread};
+
+    #[test]
+    fn pairs_are_filtered_by_whole_words_and_sorted_by_ratio() {
+        let cases = ["a/fwd/b1/f32/x", "a/fwd/b1/f16/x", "c/fwd/b1/f32/x"];
+        let of = |times: [f64; 3]| {
+            let timed: Vec<_> = cases.iter().zip(times).map(|(case, time)| (*case, spread(time, 0.002, 40))).collect();
+            run("cuda", "X", &timed)
+        };
+        let runs = [("a".to_owned(), of([100.0; 3])), ("b".to_owned(), of([90.0, 200.0, 120.0]))];
+        let comparison = compare(&runs, &Options::default()).expect("pairs").by_ratio();
+        let left = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            let filtered = comparison.clone().filtered(&words);
+            filtered.pairs.into_iter().map(|pair| pair.case).collect::<Vec<_>>()
+        };
+        assert_eq!(left(&[]), [cases[1], cases[2], cases[0]]);
+        assert_eq!(left(&["f32"]), [cases[2], cases[0]]);
+        assert_eq!(left(&["f16", "c"]), [cases[1], cases[2]]);
+        assert_eq!(left(&["f3"]), [""; 0]);
+    }
 
     #[test]
     fn the_tally_names_what_is_slower_and_of_many_the_worst() {

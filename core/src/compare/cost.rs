@@ -3,10 +3,11 @@
 //! The same kernel says what the way to the hardware costs; the best of each says what a user loses, because some kernels cannot
 //! be written there. Both are ratios of medians with intervals, as every comparison has them ([`crate::compare::compare`]).
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::compare::compare::{device_drift, judge};
-use crate::compare::one_gpu::{TaxError, one_gpu};
+use crate::compare::one_gpu::{TaxError, distance, one_gpu};
 use crate::compare::pairing::{as_asked, fastest, problem_of, variant_of};
 use crate::compare::timed;
 use crate::compare::verdict::{Ratio, usual_resolution};
@@ -133,6 +134,17 @@ pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxErro
     Ok(cost)
 }
 
+/// What each run costs against the nearest to the hardware that was on its GPU; of several, that with which it has most in common.
+pub fn costs(runs: &[(String, Run)]) -> Vec<Cost> {
+    let away = |(_, run): &(String, Run)| distance(&run.target);
+    let against = |far: &(String, Run)| {
+        let nearer = runs.iter().filter(|near| away(near) < away(far));
+        let found = nearer.filter_map(|near| Some((away(near), cost(near, far).ok()?)));
+        found.min_by_key(|(away, cost)| (*away, Reverse(cost.problems.len()))).map(|(_, cost)| cost)
+    };
+    runs.iter().filter_map(against).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +203,22 @@ mod tests {
         let ratios: Vec<f64> = all.problems.iter().map(|p| p.largest().round()).collect();
         assert_eq!(ratios, [5.0, 2.0], "matmul is the first pair's, and the costliest stands first");
         assert_eq!(Cost::together([]), None);
+    }
+
+    #[test]
+    fn each_run_is_held_against_the_nearest_on_its_gpu() {
+        let runs = [
+            named("browser", "h200", &[(TILED, 150.0)]),
+            named("wgpu", "NVIDIA H200", &[(TILED, 120.0)]),
+            named("cuda", "NVIDIA H200", &[(TILED, 100.0)]),
+            named("cpu", "a processor", &[(TILED, 900.0)]),
+        ];
+        let pairs = |runs: &[(String, Run)]| {
+            costs(runs).iter().map(|c| format!("{} {}", c.other.name, c.base.name)).collect::<Vec<_>>()
+        };
+        assert_eq!(pairs(&runs), ["browser cuda", "wgpu cuda"]);
+        assert_eq!(pairs(&runs[..2]), ["browser wgpu"]);
+        assert_eq!(pairs(&runs[2..]), [""; 0], "one alone on each");
     }
 
     #[test]

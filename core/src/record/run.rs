@@ -151,6 +151,15 @@ impl Run {
         self.devices.get(record.device as usize).unwrap_or_else(|| self.device())
     }
 
+    /// Records as planned, which keeps variants together; they came in the order in which they were measured.
+    pub fn as_planned(&self) -> Vec<&Record> {
+        let place: std::collections::HashMap<&str, usize> =
+            self.planned.iter().enumerate().map(|(i, case)| (case.as_str(), i)).collect();
+        let mut records: Vec<&Record> = self.records.iter().collect();
+        records.sort_by_key(|r| place.get(r.case.as_str()).copied().unwrap_or(usize::MAX));
+        records
+    }
+
     /// Planned cases without a record.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         let done: std::collections::HashSet<&str> = self.records.iter().map(|r| r.case.as_str()).collect();

@@ -6,6 +6,7 @@
 mod cost;
 mod document;
 mod drift;
+mod embedded;
 mod plot;
 mod plots;
 mod ratios;
@@ -14,8 +15,9 @@ mod strip;
 
 use maud::{Markup, PreEscaped, html};
 
-pub(super) use self::cost::{cost as cost_rows, short};
+pub(super) use self::cost::{figure as cost_figure, short};
 pub(super) use self::document::document;
+pub use self::embedded::*;
 pub(super) use self::plot::Palette;
 pub(super) use self::plots::{of_device, plots};
 pub(super) use self::roofline::roofline as roofline_of;
@@ -27,7 +29,8 @@ use crate::report;
 use crate::report::{Remark, Table, Tone};
 use crate::units::percent;
 
-const STYLE: &str = concat!(include_str!("html/style.css"), include_str!("html/plot.css"));
+const STYLE: &str =
+    concat!(include_str!("html/style.css"), include_str!("html/parts.css"), include_str!("html/plot.css"));
 
 /// A page about one or more named runs; about how they compare and the portability tax, where those are given.
 pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option<&Tax>) -> String {
@@ -199,17 +202,6 @@ fn class(right: bool, tone: Tone) -> String {
         Tone::Doubtful => "doubtful",
     };
     if right { format!("right {tone}") } else { tone.to_owned() }
-}
-
-/// The roofline of a run alone, as markup for another page that has the style sheet `html/plot.css`; empty where no case
-/// does arithmetic. Everything from the run is escaped.
-pub fn roofline(run: &Run) -> String {
-    roofline::roofline(run, &Palette::of([run])).into_string()
-}
-
-/// The reference kernel over a run alone, as markup like [`roofline`]; empty where there was no reference kernel.
-pub fn drift(run: &Run) -> String {
-    drift::drift(run).into_string()
 }
 
 /// The strips of every case that has a time anywhere, in the order of the runs.

@@ -18,7 +18,8 @@ impl Repeatable {
 
 /// How many cases of a run repeat bit by bit, and a line for each that does not.
 pub fn repeats(run: &Run) -> Vec<String> {
-    let known: Vec<(&str, Repeatable)> = super::as_planned(run)
+    let known: Vec<(&str, Repeatable)> = run
+        .as_planned()
         .into_iter()
         .filter_map(|record| Some((record.case.as_str(), record.measured()?.check.repeatable?)))
         .collect();

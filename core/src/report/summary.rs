@@ -27,7 +27,7 @@ pub fn summary(run: &Run) -> Vec<String> {
 
 /// What is fastest of each problem that several variants solve, in the order of the table.
 fn fastest(run: &Run) -> Vec<String> {
-    let timed = super::as_planned(run).into_iter().filter(|r| r.timing().is_some());
+    let timed = run.as_planned().into_iter().filter(|r| r.timing().is_some());
     let problems = timed.filter_map(|record| Some((record.case.rsplit_once('/')?.0, record)));
     let ranked = |(problem, records)| Some(format!("  {problem}: {}", ranked(run, records)?));
     let lines: Vec<String> = super::grouped(problems).into_iter().filter_map(ranked).collect();

@@ -153,19 +153,10 @@ pub fn has_row(record: &Record) -> bool {
     !matches!(record.outcome, Outcome::Skipped { .. })
 }
 
-/// Records as planned, which keeps variants together; they came in the order in which they were measured.
-pub(crate) fn as_planned(run: &Run) -> Vec<&Record> {
-    let place: std::collections::HashMap<&str, usize> =
-        run.planned.iter().enumerate().map(|(i, case)| (case.as_str(), i)).collect();
-    let mut records: Vec<&Record> = run.records.iter().collect();
-    records.sort_by_key(|r| place.get(r.case.as_str()).copied().unwrap_or(usize::MAX));
-    records
-}
-
 /// A run as a table: where it ran, a line per case, and the reasons of everything that did not plainly pass. What was
 /// skipped has a line per reason.
 pub fn table(run: &Run) -> Table {
-    let mut records = as_planned(run);
+    let mut records = run.as_planned();
     records.retain(|r| has_row(r));
     let rows: Vec<Row> = records.iter().map(|record| row(record, run)).collect();
     let reasons = rows.iter().filter(|r| !r.note.is_empty());

@@ -61,7 +61,12 @@ impl View {
         on_click("open-trace", f);
     }
 
-    /// Call when the link is asked for.
+    /// Call when the link with the results is asked for.
+    pub fn on_copy_results(&self, f: impl Fn() + 'static) {
+        on_click("copy-results", f);
+    }
+
+    /// Call when the link with the settings is asked for.
     pub fn on_copy_link(&self, f: impl Fn() + 'static) {
         on_click("copy-link", f);
     }

@@ -68,13 +68,14 @@ impl View {
     /// Mirror the settings in the address, without a history entry for each keystroke.
     pub fn set_query(&self, query: &str) {
         if let Ok(history) = window().history() {
-            let _ = history.replace_state_with_url(&JsValue::NULL, "", Some(&format!("?{query}")));
+            let _ = history.replace_state_with_url(&JsValue::NULL, "", Some(&format!("?{query}{}", self.fragment())));
         }
     }
 
-    /// The page's address.
-    pub fn address(&self) -> String {
-        window().location().href().unwrap_or_default()
+    /// The page's address without settings.
+    pub fn place(&self) -> String {
+        let location = window().location();
+        location.origin().unwrap_or_default() + &location.pathname().unwrap_or_default()
     }
 }
 

@@ -11,8 +11,31 @@ const ROW: f64 = 16.0;
 /// Height of the axis above and below them.
 const AXIS: f64 = 15.0;
 
+/// The dots, worst on top, under what the base and the other are called; what is beyond the first rows is folded.
+pub(crate) fn figure(
+    cost: &Cost,
+    (base, other): (&str, &str),
+    shown: usize,
+    palette: &Palette<'_>,
+    below: &Markup,
+) -> Markup {
+    let more = cost.problems.len().saturating_sub(shown);
+    html! {
+        figure.card {
+            figcaption {
+                "Time in " (other) " over time in " (base) ", problem by problem, the costliest first; "
+                span.key.same { "the same kernel" } ", " span.key.best { "the best of each" }
+                ". Bars are intervals; within the band, differences do not count."
+            }
+            (rows(cost, 0, shown, palette))
+            @if more > 0 { details { summary { (more) " more" } (rows(cost, shown, more, palette)) } }
+            (below)
+        }
+    }
+}
+
 /// The rows from `from` on, at most `most` of them, all on the axis of the whole.
-pub(crate) fn cost(cost: &Cost, from: usize, most: usize, palette: &Palette<'_>) -> Markup {
+fn rows(cost: &Cost, from: usize, most: usize, palette: &Palette<'_>) -> Markup {
     let ratios = cost.problems.iter().flat_map(|problem| [&problem.same, &problem.best]).flatten();
     let ends = ratios.flat_map(|against| {
         let Ratio { value, low, high, resolution, .. } = &against.ratio;

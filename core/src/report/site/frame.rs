@@ -9,8 +9,12 @@ use crate::report::html::document;
 pub(super) const STYLE_PATH: &str = "site.css";
 
 /// The reports' style, and what a site has besides.
-pub(super) const STYLE: &str =
-    concat!(include_str!("../html/style.css"), include_str!("../html/plot.css"), include_str!("site.css"));
+pub(super) const STYLE: &str = concat!(
+    include_str!("../html/style.css"),
+    include_str!("../html/parts.css"),
+    include_str!("../html/plot.css"),
+    include_str!("site.css")
+);
 
 /// Nothing but our own style sheet and the mark is loaded.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'";

@@ -7,7 +7,7 @@ use super::frame::{Head, page as whole, target_name};
 use super::{Site, explain};
 use crate::compare::Cost;
 use crate::record::Run;
-use crate::report::html::{Palette, cost_rows, date, plots, roofline_of, short};
+use crate::report::html::{Palette, cost_figure, date, plots, roofline_of, short};
 use crate::report::{ceilings, tally};
 
 /// Rows of the picture that are shown at once.
@@ -75,23 +75,10 @@ pub(super) fn names(cost: &Cost) -> (&str, &str) {
     (target_name(&cost.base.target), target_name(&cost.other.target))
 }
 
-/// The dots, worst on top; what is beyond the first rows is folded.
+/// The dots, and which runs they are of.
 pub(super) fn picture(cost: &Cost, device: &OnDevice<'_>, shown: usize) -> Markup {
     let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
-    let more = cost.problems.len().saturating_sub(shown);
-    let (base, other) = names(cost);
-    html! {
-        figure.card {
-            figcaption {
-                "Time in " (other) " over time in " (base) ", problem by problem, the costliest first; "
-                span.key.same { "the same kernel" } ", " span.key.best { "the best of each" }
-                ". Bars are intervals; within the band, differences do not count."
-            }
-            (cost_rows(cost, 0, shown, palette))
-            @if more > 0 { details { summary { (more) " more" } (cost_rows(cost, shown, more, palette)) } }
-            p.soft { (origin(device, cost)) }
-        }
-    }
+    cost_figure(cost, names(cost), shown, palette, &html! { p.soft { (origin(device, cost)) } })
 }
 
 /// Which runs a picture is of: kernels change, and a figure is of its day.

@@ -1,0 +1,108 @@
+//! What leaves the page when it is asked for, and the summary that came with its link.
+
+use std::rc::Rc;
+
+use parallax_core::record::{Run, RunSummary};
+use wasm_bindgen_futures::spawn_local;
+
+use super::App;
+use crate::view::{Tone, View};
+use crate::{link, query, share};
+
+/// The summary in the page's address, shown; a broken one is told.
+pub(super) fn came_with_the_page(view: &View) -> Option<RunSummary> {
+    view.clear_notice("link");
+    match RunSummary::from_link(link::payload(&view.fragment())?) {
+        Ok(summary) => {
+            view.linked(&summary, None);
+            Some(summary)
+        }
+        Err(why) => {
+            view.no_link();
+            view.notice("link", Tone::Error, "The results in this link cannot be shown.", &format!("{why}."));
+            None
+        }
+    }
+}
+
+impl App {
+    /// Connect what hands out the run, and what came with the link.
+    pub(super) fn listen_to_sharing(self: &Rc<Self>) {
+        let app = self.clone();
+        self.view.on_download_json(move || app.download("json", "application/json", share::json));
+        let app = self.clone();
+        self.view.on_download_report(move || app.download("html", "text/html", share::report));
+        let app = self.clone();
+        self.view.on_download_trace(move || app.download("trace.json", "application/json", share::chrome_trace));
+        let app = self.clone();
+        self.view.on_open_trace(move || {
+            if let Some(run) = &*app.run.borrow() {
+                let view = app.view.clone();
+                share::open_trace(run, move |line| view.share_line(line));
+            }
+        });
+        let app = self.clone();
+        self.view.on_copy_link(move || {
+            let link = link::to_settings(&app.view.place(), &query::write(&app.spec.borrow(), app.mode));
+            app.copy(link, "It has the settings, not the results.");
+        });
+        let app = self.clone();
+        self.view.on_copy_results(move || {
+            let Some(summary) = app.run.borrow().as_ref().map(RunSummary::of) else { return };
+            let link = link::to_results(&app.view.place(), &summary);
+            app.copy(link, "It has a summary of the results and the settings in itself; nothing was uploaded.");
+        });
+        let app = self.clone();
+        self.view.on_run_linked(move || spawn_local(app.clone().run_as_linked()));
+        let app = self.clone();
+        self.view.on_new_link(move || {
+            *app.linked.borrow_mut() = came_with_the_page(&app.view);
+            app.offer_to_run_as_linked();
+        });
+        self.offer_to_run_as_linked();
+    }
+
+    fn download(&self, ending: &str, kind: &str, text: fn(&Run) -> String) {
+        let Some(run) = &*self.run.borrow() else { return };
+        let name = format!("{}.{ending}", share::file_stem(run));
+        self.view.share_line(&match share::download(&name, kind, &text(run)) {
+            Ok(()) => format!("Saved as {name}."),
+            Err(_) => "The browser did not allow the download.".to_owned(),
+        });
+    }
+
+    /// Put a link on the clipboard, and say what is in it.
+    fn copy(&self, link: String, what: &'static str) {
+        let view = self.view.clone();
+        spawn_local(async move {
+            view.share_line(&match share::copy(&link).await {
+                Ok(()) => format!("The link is on the clipboard. {what}"),
+                Err(_) => format!("The browser did not allow copying. The link is {link}"),
+            });
+        });
+    }
+
+    /// A run of one's own beside the summary that came with the link.
+    pub(super) fn hold_against_the_link(&self, name: &str, run: &Run) {
+        if let Some(linked) = &*self.linked.borrow() {
+            self.view.linked(linked, Some((name, &RunSummary::of(run))));
+        }
+    }
+
+    fn offer_to_run_as_linked(&self) {
+        let known = self.linked.borrow().as_ref().and_then(RunSummary::spec).is_some_and(|spec| spec.is_ok());
+        self.view.offer_to_run_as_linked(known && self.remote.is_none());
+    }
+
+    /// Run what the link's run was asked for.
+    async fn run_as_linked(self: Rc<Self>) {
+        let spec = self.linked.borrow().as_ref().and_then(RunSummary::spec);
+        let Some(Ok(spec)) = spec.filter(|_| !self.running.get()) else { return };
+        self.view.settings(&spec, self.mode);
+        self.view.set_query(&query::write(&spec, self.mode));
+        *self.spec.borrow_mut() = spec;
+        if self.make_plan().is_ok() {
+            self.measure().await;
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The flow of comparing: run files and links come in, and what core says of them is shown. Nothing is measured here, and
+//! nothing leaves the browser.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use parallax_core::compare::verdict::usual_resolution;
+use parallax_core::compare::{Comparison, Cost, Options, compare, costs};
+use parallax_core::plan::query;
+use parallax_core::record::{Run, RunSummary};
+use parallax_core::report::{FROM_A_LINK, compared_scores, comparison_table, html, sheet};
+use wasm_bindgen_futures::spawn_local;
+use web_sys::File;
+
+use crate::environment::turn;
+use crate::shelf::Shelf;
+use crate::view::{Chip, ChipWish, Export, View};
+use crate::words::moment;
+use crate::{app, link, reading, share};
+
+/// Where something comes from.
+enum Source {
+    /// The user's machine.
+    File(File),
+    /// A path of this page's own site.
+    Address(String),
+    /// The runs that this browser keeps.
+    Kept(f64),
+    /// The text of a link.
+    Link(String),
+}
+
+/// What is compared.
+#[derive(Clone)]
+enum What {
+    Run(Rc<Run>),
+    Link(Rc<RunSummary>),
+}
+
+/// A place among what is compared, in the order in which it came; empty while it is read.
+struct Slot {
+    id: u32,
+    name: String,
+    what: Option<What>,
+}
+
+/// A comparison as last made.
+struct Held {
+    runs: Vec<(String, Run)>,
+    comparison: Comparison,
+    costs: Vec<Cost>,
+}
+
+/// Everything that outlives one event of this view.
+struct Comparing {
+    view: View,
+    slots: RefCell<Vec<Slot>>,
+    base: Cell<Option<u32>>,
+    /// Slots that there ever were.
+    count: Cell<u32>,
+    /// Changes that there ever were, so that one that is overtaken is not drawn.
+    changes: Cell<u32>,
+    held: RefCell<Option<Rc<Held>>>,
+    shelf: RefCell<Option<Rc<Shelf>>>,
+}
+
+/// Whether a query asks for this view.
+pub fn asked_for(search: &str) -> bool {
+    query::read(search).iter().any(|(key, value)| key == "view" && value == "compare")
+}
+
+/// Bring this view to life.
+pub async fn start(search: String) {
+    let view = View::new();
+    view.version(&app::suite());
+    view.comparing();
+    let comparing = Rc::new(Comparing {
+        view,
+        slots: RefCell::default(),
+        base: Cell::default(),
+        count: Cell::default(),
+        changes: Cell::default(),
+        held: RefCell::default(),
+        shelf: RefCell::default(),
+    });
+    comparing.listen();
+    for (_, address) in query::read(&search).into_iter().filter(|(key, _)| key == "a" || key == "b") {
+        comparing.take(Source::Address(address));
+    }
+    let fragment = comparing.view.fragment();
+    if link::payload(&fragment).is_some() {
+        comparing.take(Source::Link(fragment));
+    }
+    comparing.draw();
+    if let Some(shelf) = Shelf::open().await {
+        let spines = shelf.spines().await.unwrap_or_default();
+        *comparing.shelf.borrow_mut() = Some(Rc::new(shelf));
+        comparing.view.kept(&spines);
+    }
+}
+
+impl Comparing {
+    fn listen(self: &Rc<Self>) {
+        let this = self.clone();
+        self.view.on_files(move |files| {
+            this.view.clear_refused();
+            files.into_iter().for_each(|file| this.take(Source::File(file)));
+        });
+        let this = self.clone();
+        self.view.on_pasted(move |text| {
+            this.view.clear_refused();
+            this.take(Source::Link(text));
+        });
+        let this = self.clone();
+        self.view.on_kept(move |id| this.take(Source::Kept(id)));
+        let this = self.clone();
+        self.view.on_chip(move |wish, id| {
+            match wish {
+                ChipWish::Base => this.base.set(Some(id)),
+                ChipWish::Remove => this.slots.borrow_mut().retain(|slot| slot.id != id),
+            }
+            this.change();
+        });
+        let this = self.clone();
+        self.view.on_look(move || this.draw());
+        let this = self.clone();
+        self.view.on_export(move |export| this.export(export));
+    }
+
+    /// Take something in, each in a task of its own: one that breaks takes none of the others along.
+    fn take(self: &Rc<Self>, source: Source) {
+        let id = self.count.get();
+        self.count.set(id + 1);
+        let name = source.name();
+        self.slots.borrow_mut().push(Slot { id, name: name.clone(), what: None });
+        self.view.compare_line(&format!("Reading {name} …"));
+        let this = self.clone();
+        spawn_local(async move {
+            let read = this.read(&source, &name).await;
+            match read {
+                Ok(what) => this.fill(id, what),
+                Err(why) => {
+                    this.slots.borrow_mut().retain(|slot| slot.id != id);
+                    this.view.refused(&name, why.trim_end_matches('.'));
+                }
+            }
+            this.change();
+        });
+    }
+
+    async fn read(&self, source: &Source, name: &str) -> Result<What, String> {
+        let text = match source {
+            Source::Link(text) => {
+                let payload = link::payload(text).ok_or("it is no link with results: those have #r= in them")?;
+                let summary =
+                    reading::guarded(name, || RunSummary::from_link(payload)).map_err(|why| why.to_string())?;
+                return Ok(What::Link(Rc::new(summary)));
+            }
+            Source::Kept(id) => {
+                let shelf = self.shelf.borrow().clone().ok_or("this browser keeps no runs")?;
+                return Ok(What::Run(Rc::new(shelf.read(*id).await?)));
+            }
+            Source::File(file) => reading::text_of(file).await?,
+            Source::Address(address) => reading::text_at(address).await?,
+        };
+        Ok(What::Run(Rc::new(reading::run(name, &text).await?)))
+    }
+
+    /// What was read goes to its place, under a name that no other has.
+    fn fill(&self, id: u32, what: What) {
+        let mut slots = self.slots.borrow_mut();
+        let Some(at) = slots.iter().position(|slot| slot.id == id) else { return };
+        let stem = match &what {
+            What::Link(summary) => format!("{}, by link", summary.device),
+            What::Run(_) => slots[at].name.clone(),
+        };
+        let numbered = |n: u32| if n == 1 { stem.clone() } else { format!("{stem} ({n})") };
+        let free = |name: &String| slots.iter().all(|slot| slot.id == id || slot.name != *name);
+        let name = (1..).map(numbered).find(free).expect("there are more numbers than slots");
+        slots[at].name = name;
+        slots[at].what = Some(what);
+    }
+
+    /// What is compared changed: compare anew, once the browser has shown that.
+    fn change(self: &Rc<Self>) {
+        let change = self.changes.get() + 1;
+        self.changes.set(change);
+        *self.held.borrow_mut() = None;
+        self.view.chips(&self.all_chips());
+        self.view.compare_line("Comparing …");
+        let this = self.clone();
+        spawn_local(async move {
+            turn().await;
+            if this.changes.get() == change {
+                this.hold();
+            }
+        });
+    }
+
+    fn all_chips(&self) -> Vec<Chip> {
+        let base = self.base_id();
+        let chip = |slot: &Slot| {
+            let (device, target, started) = match slot.what.as_ref()? {
+                What::Run(run) => (&run.device().name, &run.target, run.started),
+                What::Link(summary) => (&summary.device, &summary.target, summary.started),
+            };
+            let about = format!("{device} · {target} · {}", moment(started as f64 * 1e3));
+            let can_be_base = matches!(slot.what, Some(What::Run(_)));
+            Some(Chip {
+                id: slot.id,
+                name: slot.name.clone(),
+                about,
+                base: can_be_base.then_some(base == Some(slot.id)),
+            })
+        };
+        self.slots.borrow().iter().filter_map(chip).collect()
+    }
+
+    /// The run that was chosen as the base, or else the first.
+    fn base_id(&self) -> Option<u32> {
+        let slots = self.slots.borrow();
+        let mut runs = slots.iter().filter(|slot| matches!(slot.what, Some(What::Run(_)))).map(|slot| slot.id);
+        let chosen = self.base.get();
+        runs.clone().find(|id| Some(*id) == chosen).or_else(|| runs.next())
+    }
+
+    fn runs(&self) -> Vec<(u32, String, Rc<Run>)> {
+        let run = |slot: &Slot| match &slot.what {
+            Some(What::Run(run)) => Some((slot.id, slot.name.clone(), run.clone())),
+            _ => None,
+        };
+        self.slots.borrow().iter().filter_map(run).collect()
+    }
+
+    fn links(&self) -> Vec<(String, Rc<RunSummary>)> {
+        let link = |slot: &Slot| match &slot.what {
+            Some(What::Link(summary)) => Some((slot.name.clone(), summary.clone())),
+            _ => None,
+        };
+        self.slots.borrow().iter().filter_map(link).collect()
+    }
+
+    /// Hold the runs against the base, and show that.
+    fn hold(&self) {
+        let (runs, base) = (self.runs(), self.base_id());
+        let base = runs.iter().position(|(id, ..)| Some(*id) == base).unwrap_or_default();
+        if runs.len() < 2 {
+            return self.draw();
+        }
+        let runs: Vec<(String, Run)> = runs.into_iter().map(|(_, name, run)| (name, Run::clone(&run))).collect();
+        let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
+        let made = reading::guarded("The comparison", || {
+            compare(&runs, &Options { base, resolution }).map(|comparison| (comparison, costs(&runs)))
+        });
+        match made {
+            Ok((comparison, costs)) => {
+                *self.held.borrow_mut() = Some(Rc::new(Held { runs, comparison, costs }));
+                self.draw();
+            }
+            Err(why) => {
+                self.draw();
+                self.view.compare_line(&format!("Nothing to show: {why}."));
+            }
+        }
+    }
+
+    /// Show what is held, through the filter.
+    fn draw(&self) {
+        let held = self.held.borrow().clone();
+        let (runs, links) = (self.runs(), self.links());
+        let (words, by_ratio) = self.view.look();
+        let markup = held.as_ref().map(|held| {
+            let shown = held.comparison.clone().filtered(&words);
+            let shown = if by_ratio { shown.by_ratio() } else { shown };
+            reading::guarded("The comparison", || html::comparison(&held.runs, &shown, &held.costs))
+        });
+        // A link is held against the base; against the first link where there are no runs.
+        let base = self.base_id();
+        let base = runs.iter().find(|(id, ..)| Some(*id) == base);
+        let base = base.map(|(_, name, run)| (name.clone(), Rc::new(RunSummary::of(run))));
+        let first_link = (links.len() > 1).then(|| links[0].clone()).filter(|_| base.is_none());
+        let ours = base.or(first_link.clone());
+        let others = links.iter().skip(usize::from(first_link.is_some()));
+        let tables = others.map(|(name, summary)| {
+            let ours = ours.as_ref().map(|(name, summary)| (name.as_str(), &**summary));
+            (format!("{name} · {FROM_A_LINK}"), reading::guarded(name, || html::linked(summary, ours)))
+        });
+        let tables: Vec<(String, String)> = tables.collect();
+        self.view.compared(markup.as_deref(), &tables);
+        self.view.compare_line(match runs.len() + links.len() {
+            0 => "Choose two or more run files: what was downloaded here, or written by the command line.",
+            1 => "One more is needed to compare.",
+            _ => "",
+        });
+    }
+
+    /// The whole comparison as a file, whatever the filter shows.
+    fn export(&self, export: Export) {
+        let Some(held) = self.held.borrow().clone() else { return };
+        let (kind, text) = match export {
+            Export::Markdown => {
+                let tables =
+                    std::iter::once(comparison_table(&held.comparison)).chain(compared_scores(&held.comparison));
+                ("text/markdown", tables.map(|table| table.markdown()).collect::<Vec<_>>().join("\n"))
+            }
+            Export::Csv => ("text/csv", sheet::csv(&sheet::rows(&held.runs, Some(&held.comparison)))),
+            Export::Json => {
+                let json = serde_json::to_string(&held.comparison).expect("a comparison is JSON");
+                ("application/json", json)
+            }
+        };
+        let name = format!("parallax-comparison.{}", export.ending());
+        self.view.compare_line(&match share::download(&name, kind, &text) {
+            Ok(()) => format!("Saved as {name}."),
+            Err(_) => "The browser did not allow the download.".to_owned(),
+        });
+    }
+}
+
+impl Source {
+    /// What to call it while nothing else is known of it.
+    fn name(&self) -> String {
+        match self {
+            Source::File(file) => stem(&file.name()),
+            Source::Address(address) => stem(address.rsplit('/').next().unwrap_or_default()),
+            Source::Kept(id) => moment(*id),
+            Source::Link(_) => "The link".to_owned(),
+        }
+    }
+}
+
+/// A file's name without its ending; of a long one the beginning.
+fn stem(name: &str) -> String {
+    let stem = name.strip_suffix(".json").unwrap_or(name);
+    parallax_core::report::escape(stem).chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_own_word_asks_for_this_view() {
+        for (search, want) in [
+            ("?view=compare", true),
+            ("?a=x.json&view=compare", true),
+            ("?view=measure", false),
+            ("?viewcompare", false),
+        ] {
+            assert_eq!(asked_for(search), want, "{search}");
+        }
+    }
+
+    #[test]
+    fn names_are_short_and_on_one_line() {
+        assert_eq!(stem("cuda.json"), "cuda");
+        assert_eq!(stem("a\nb"), "a\\nb");
+        assert_eq!(stem(&"x".repeat(500)).len(), 80);
+    }
+}

@@ -1,0 +1,42 @@
+//! Addresses of this page that carry settings or a summary of results.
+
+use parallax_core::record::RunSummary;
+
+/// What stands before a summary in an address: in its fragment, which browsers send to nobody.
+const MARK: &str = "#r=";
+
+/// The summary's text in an address or a fragment.
+pub fn payload(address: &str) -> Option<&str> {
+    address.split_once(MARK).map(|(_, payload)| payload.trim())
+}
+
+/// The address of the page at a place, with a summary of results.
+pub fn to_results(place: &str, summary: &RunSummary) -> String {
+    format!("{place}{MARK}{}", summary.to_link())
+}
+
+/// The address of the page at a place, with settings in the words of a query.
+pub fn to_settings(place: &str, query: &str) -> String {
+    if query.is_empty() { place.to_owned() } else { format!("{place}?{query}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_is_what_stands_behind_the_mark() {
+        for (address, want) in [
+            ("https://a.example/run/?preset=quick#r=abc", Some("abc")),
+            (" https://a.example/#r=abc \n", Some("abc")),
+            ("#r=", Some("")),
+            ("#main", None),
+            ("?r=abc", None),
+            ("", None),
+        ] {
+            assert_eq!(payload(address), want, "{address}");
+        }
+        assert_eq!(to_settings("https://a.example/run/", ""), "https://a.example/run/");
+        assert_eq!(to_settings("https://a.example/run/", "dtype=f32"), "https://a.example/run/?dtype=f32");
+    }
+}

@@ -1,0 +1,86 @@
+//! Run files from outside: a file that the user gave, or one of the page's own site.
+
+use std::cell::RefCell;
+
+use js_sys::{Reflect, Uint8Array};
+use parallax_core::record::Run;
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{File, ReadableStreamDefaultReader, RequestInit, RequestMode, Response, Url};
+
+use crate::environment::{turn, window};
+
+/// Bytes of the largest run file that is read.
+const LIMIT: usize = 16 << 20;
+
+thread_local! {
+    /// What is being worked on that comes from outside.
+    static AT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+fn too_large() -> String {
+    format!("it is larger than {} MiB, which no run file is", LIMIT >> 20)
+}
+
+/// The text of a file that the user gave.
+pub async fn text_of(file: &File) -> Result<String, String> {
+    if file.size() > LIMIT as f64 {
+        return Err(too_large());
+    }
+    let text = JsFuture::from(file.text()).await.ok().and_then(|text| text.as_string());
+    text.ok_or_else(|| "the browser could not read it; choose it again".to_owned())
+}
+
+/// The text of a file of this page's own site.
+pub async fn text_at(address: &str) -> Result<String, String> {
+    let location = window().location();
+    let href = location.href().unwrap_or_default();
+    let url = Url::new_with_base(address, &href).map_err(|_| "it is no address".to_owned())?;
+    if url.origin() != location.origin().unwrap_or_default() {
+        return Err("it is on another site, and this page fetches files of its own only; download it and drop it here"
+            .to_owned());
+    }
+    let failed = |_: JsValue| "the server did not give it".to_owned();
+    let asked = RequestInit::new();
+    // A redirection to another site fails, too.
+    asked.set_mode(RequestMode::SameOrigin);
+    let response = JsFuture::from(window().fetch_with_str_and_init(&url.href(), &asked)).await.map_err(failed)?;
+    let response: Response = response.dyn_into().map_err(failed)?;
+    let Some(body) = response.body().filter(|_| response.ok()) else {
+        return Err(format!("the server did not give it: status {}", response.status()));
+    };
+    let reader: ReadableStreamDefaultReader = body.get_reader().unchecked_into();
+    let mut bytes = Vec::new();
+    loop {
+        let part = JsFuture::from(reader.read()).await.map_err(failed)?;
+        let value = Reflect::get(&part, &"value".into()).map_err(failed)?;
+        let Ok(value) = value.dyn_into::<Uint8Array>() else { break };
+        if bytes.len() + value.length() as usize > LIMIT {
+            // Whether the server hears that changes nothing here.
+            let _ = reader.cancel();
+            return Err(too_large());
+        }
+        bytes.extend(value.to_vec());
+    }
+    String::from_utf8(bytes).map_err(|_| "it is no text".to_owned())
+}
+
+/// A run from the text of a file, in a turn of the event loop of its own.
+pub async fn run(name: &str, text: &str) -> Result<Run, String> {
+    turn().await;
+    guarded(name, || Run::parse(text)).map_err(|why| why.to_string())
+}
+
+/// Do something with what comes from outside. Should it end in a bug of this program, [`broke_at`] knows at what; nothing else of
+/// the page may be borrowed meanwhile.
+pub fn guarded<T>(name: &str, f: impl FnOnce() -> T) -> T {
+    AT.replace(Some(name.to_owned()));
+    let made = f();
+    AT.replace(None);
+    made
+}
+
+/// What was being worked on when a bug was hit.
+pub fn broke_at() -> Option<String> {
+    AT.take()
+}

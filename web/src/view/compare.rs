@@ -1,0 +1,233 @@
+//! The view that holds run files against each other.
+
+use wasm_bindgen::JsCast;
+use web_sys::{DragEvent, Element, File, FileList, HtmlInputElement};
+
+use super::View;
+use super::dom::{attribute, empty, fill, id, listen, make, set_title, typed};
+use crate::environment::window;
+use crate::shelf::Spine;
+use crate::words::{count, moment};
+
+/// One of the things that are compared.
+pub struct Chip {
+    /// What tells it from the others.
+    pub id: u32,
+    /// Its name in tables.
+    pub name: String,
+    /// Device, target and when.
+    pub about: String,
+    /// Whether it is the base; absent where it cannot be.
+    pub base: Option<bool>,
+}
+
+/// What is to be done with one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChipWish {
+    /// Hold the others against it.
+    Base,
+    /// Take it out.
+    Remove,
+}
+
+/// A form in which the comparison leaves the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Export {
+    /// Tables for people.
+    Markdown,
+    /// A spreadsheet.
+    Csv,
+    /// For programs.
+    Json,
+}
+
+impl Export {
+    const ALL: [(Export, &'static str); 3] = [(Export::Markdown, "md"), (Export::Csv, "csv"), (Export::Json, "json")];
+
+    /// The ending of its files.
+    pub fn ending(self) -> &'static str {
+        Export::ALL.iter().find(|(other, _)| *other == self).expect("all are listed").1
+    }
+}
+
+impl View {
+    /// Show this view in place of the one that measures.
+    pub fn comparing(&self) {
+        for measuring in ["run-bar", "device-section"] {
+            id(measuring).set_hidden(true);
+        }
+        id("compare-section").set_hidden(false);
+        let _ = id("to-measure").remove_attribute("aria-current");
+        attribute(&id("to-compare"), "aria-current", "page");
+        set_title("Compare runs · Parallax");
+    }
+
+    /// Call with files that were chosen or dropped.
+    pub fn on_files(&self, f: impl Fn(Vec<File>) + Clone + 'static) {
+        let chosen = f.clone();
+        listen(&id("compare-files"), "change", move |_| {
+            let input = typed::<HtmlInputElement>("compare-files");
+            chosen(all(input.files()));
+            // The same file may be chosen again.
+            input.set_value("");
+        });
+        let Some(root) = window().document().and_then(|document| document.document_element()) else { return };
+        let mark = move |on: bool| {
+            let _ = root.class_list().toggle_with_force("dropping", on);
+        };
+        let over = mark.clone();
+        listen(&window(), "dragover", move |event| {
+            event.prevent_default();
+            over(true);
+        });
+        let out = mark.clone();
+        listen(&window(), "dragleave", move |_| out(false));
+        listen(&window(), "drop", move |event| {
+            event.prevent_default();
+            mark(false);
+            let dropped = event.dyn_ref::<DragEvent>().and_then(DragEvent::data_transfer);
+            f(all(dropped.and_then(|data| data.files())));
+        });
+    }
+
+    /// Call with a link that was pasted.
+    pub fn on_pasted(&self, f: impl Fn(String) + 'static) {
+        listen(&id("compare-paste"), "submit", move |event| {
+            event.prevent_default();
+            let input = typed::<HtmlInputElement>("compare-link");
+            f(input.value());
+            input.set_value("");
+        });
+    }
+
+    /// Call with what is wished for one of the things that are compared.
+    pub fn on_chip(&self, f: impl Fn(ChipWish, u32) + Clone + 'static) {
+        for (event, key, wish) in [("change", "data-base", ChipWish::Base), ("click", "data-remove", ChipWish::Remove)]
+        {
+            let f = f.clone();
+            listen(&id("compare-chips"), event, move |event| {
+                if let Some(chip) = told(event, key).and_then(|chip| chip.parse().ok()) {
+                    f(wish, chip);
+                }
+            });
+        }
+    }
+
+    /// Call with a kept run that is to be compared.
+    pub fn on_kept(&self, f: impl Fn(f64) + 'static) {
+        listen(&id("compare-kept"), "click", move |event| {
+            if let Some(run) = told(event, "data-kept").and_then(|run| run.parse().ok()) {
+                f(run);
+            }
+        });
+    }
+
+    /// Call when the filter or the order changes.
+    pub fn on_look(&self, f: impl Fn() + 'static) {
+        listen(&id("compare-tools"), "input", move |_| f());
+    }
+
+    /// Call when the comparison is to be a file.
+    pub fn on_export(&self, f: impl Fn(Export) + 'static) {
+        listen(&id("compare-tools"), "click", move |event| {
+            let ending = told(event, "data-export");
+            if let Some((export, _)) = Export::ALL.iter().find(|(_, known)| Some(*known) == ending.as_deref()) {
+                f(*export);
+            }
+        });
+    }
+
+    /// The words of the filter, and whether the slowest comes first.
+    pub fn look(&self) -> (Vec<String>, bool) {
+        let words = typed::<HtmlInputElement>("compare-filter").value();
+        let words = words.split_whitespace().map(str::to_owned).collect();
+        (words, typed::<HtmlInputElement>("compare-sort").checked())
+    }
+
+    /// The things that are compared.
+    pub fn chips(&self, chips: &[Chip]) {
+        let list = id("compare-chips");
+        empty(&list);
+        for chip in chips {
+            let row = make("li", "", "");
+            attribute(&row, "data-name", &chip.name);
+            let what = make("div", "what", "");
+            fill(&what, [&make("b", "", &chip.name), &make("span", "quiet", &chip.about)]);
+            if let Some(is_base) = chip.base {
+                let label = make("label", "", "");
+                let choice: HtmlInputElement = make("input", "", "").unchecked_into();
+                choice.set_type("radio");
+                choice.set_name("base");
+                choice.set_checked(is_base);
+                attribute(&choice, "data-base", &chip.id.to_string());
+                fill(&label, [&choice, &make("span", "", "the base")]);
+                fill(&what, [&label]);
+            }
+            let remove = make("button", "", "Remove");
+            attribute(&remove, "type", "button");
+            attribute(&remove, "data-remove", &chip.id.to_string());
+            attribute(&remove, "aria-label", &format!("Remove {}", chip.name));
+            fill(&row, [&what, &remove]);
+            fill(&list, [&row]);
+        }
+    }
+
+    /// The kept runs, to choose from.
+    pub fn kept(&self, spines: &[Spine]) {
+        let list = id("compare-kept");
+        for spine in spines {
+            let (row, what) = (make("li", "", ""), make("div", "", ""));
+            let about = format!("{} · {}", spine.device, count(spine.cases));
+            fill(&what, [&make("b", "", &moment(spine.id)), &make("span", "", &about)]);
+            let add = make("button", "", "Add");
+            attribute(&add, "type", "button");
+            attribute(&add, "data-kept", &spine.id.to_string());
+            attribute(&add, "aria-label", &format!("Add the run of {}", moment(spine.id)));
+            fill(&row, [&what, &add]);
+            fill(&list, [&row]);
+        }
+        id("compare-kept-card").set_hidden(spines.is_empty());
+    }
+
+    /// Something could not be taken in.
+    pub fn refused(&self, name: &str, why: &str) {
+        let line = make("li", "", "");
+        fill(&line, [&make("b", "", name), &make("span", "", &format!(": {why}."))]);
+        fill(&id("compare-refused"), [&line]);
+    }
+
+    /// What was refused before is told no longer.
+    pub fn clear_refused(&self) {
+        empty(&id("compare-refused"));
+    }
+
+    /// What is still to be done, or happens right now.
+    pub fn compare_line(&self, line: &str) {
+        id("compare-line").set_text_content(Some(line));
+    }
+
+    /// The comparison, and a table for each link under its name. They are markup of the core's report, in which every text is
+    /// escaped.
+    pub fn compared(&self, comparison: Option<&str>, links: &[(String, String)]) {
+        id("compare-tools").set_hidden(comparison.is_none());
+        let result = id("compare-result");
+        result.set_inner_html(comparison.unwrap_or_default());
+        for (title, table) in links {
+            let section = make("section", "", "");
+            let body = make("div", "", "");
+            body.set_inner_html(table);
+            fill(&section, [&make("h2", "", title), &body]);
+            fill(&result, [&section]);
+        }
+    }
+}
+
+/// What the element of an event says under a key.
+fn told(event: &web_sys::Event, key: &str) -> Option<String> {
+    event.target()?.dyn_into::<Element>().ok()?.get_attribute(key)
+}
+
+fn all(files: Option<FileList>) -> Vec<File> {
+    let Some(files) = files else { return Vec::new() };
+    (0..files.length()).filter_map(|i| files.get(i)).collect()
+}

@@ -1,0 +1,82 @@
+//! The summary that came with a link.
+
+use parallax_core::plan::query;
+use parallax_core::record::RunSummary;
+use parallax_core::report::{FROM_A_LINK, escape, html};
+
+use web_sys::Element;
+
+use super::View;
+use super::dom::{empty, facts, fill, id, listen, make, on_click};
+use crate::environment::window;
+use crate::words::moment;
+
+/// Settings that are shown of a link.
+const SETTINGS: usize = 8;
+
+impl View {
+    /// The fragment of the page's address.
+    pub fn fragment(&self) -> String {
+        window().location().hash().unwrap_or_default()
+    }
+
+    /// Call when another link to this page was opened in it.
+    pub fn on_new_link(&self, f: impl Fn() + 'static) {
+        listen(&window(), "hashchange", move |_| f());
+    }
+
+    /// Call when the link's settings are to be run.
+    pub fn on_run_linked(&self, f: impl Fn() + 'static) {
+        on_click("run-linked", f);
+    }
+
+    /// Whether the link's settings can be run.
+    pub fn offer_to_run_as_linked(&self, yes: bool) {
+        id("run-linked").set_hidden(!yes);
+    }
+
+    /// A summary, beside what a run of one's own found.
+    pub fn linked(&self, summary: &RunSummary, ours: Option<(&str, &RunSummary)>) {
+        let about = id("linked-about");
+        empty(&about);
+        let commit = escape(&summary.suite.commit);
+        let version = [escape(&summary.suite.version), commit].into_iter().filter(|text| !text.is_empty());
+        let lead = make("p", "", "");
+        fill(&lead, [&make("strong", "", FROM_A_LINK)]);
+        let known = facts([
+            ("Device", escape(&summary.device).into_owned()),
+            ("Through", format!("{}, {}", escape(&summary.target), escape(&summary.api))),
+            ("Clock", summary.clock.label().to_owned()),
+            ("Begun", moment(summary.started as f64 * 1e3)),
+            ("Parallax", version.collect::<Vec<_>>().join(" · ")),
+        ]);
+        fill(&about, [&lead, &known, &settings(summary)]);
+        // Markup of the core's report, as the plots are; every text in it is escaped where it is made.
+        id("linked-table").set_inner_html(&html::linked(summary, ours));
+        id("linked-section").set_hidden(false);
+    }
+
+    /// There is no summary any more.
+    pub fn no_link(&self) {
+        id("linked-section").set_hidden(true);
+    }
+}
+
+/// What was asked for, a chip for each setting; of many the first.
+fn settings(summary: &RunSummary) -> Element {
+    let line = make("div", "fixed", "");
+    let Some(asked) = &summary.asked else {
+        fill(&line, [&make("span", "quiet", "The settings had no room in the link.")]);
+        return line;
+    };
+    let pairs = query::read(asked);
+    let lead = if pairs.is_empty() { "Run with the default settings." } else { "Run with" };
+    fill(&line, [&make("span", "quiet", lead)]);
+    for (key, value) in pairs.iter().take(SETTINGS) {
+        fill(&line, [&make("code", "chip", &escape(&format!("{key}={value}")))]);
+    }
+    if pairs.len() > SETTINGS {
+        fill(&line, [&make("span", "quiet", &format!("and {} more", pairs.len() - SETTINGS))]);
+    }
+    line
+}
