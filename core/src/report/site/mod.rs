@@ -157,7 +157,10 @@ mod tests {
             assert!(empty.contains(part), "{part}: {empty}");
         }
         let some = front(&runs(), None);
-        assert!(some.contains("1.50×") && some.contains("desk=x&amp;y") && !some.contains("svg class=\"code"), "{some}");
+        assert!(
+            some.contains("1.50×") && some.contains("desk=x&amp;y") && !some.contains("svg class=\"code"),
+            "{some}"
+        );
         assert!(!some.contains("Nothing is uploaded"), "results are sent here");
     }
 }
