@@ -14,6 +14,7 @@ use parallax_shaders::{Options, Wgpu};
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::{Activity, Stage};
+use crate::desk::Desk;
 use crate::environment::ScreenLock;
 use crate::progress::Progress;
 use crate::query::Request;
@@ -29,6 +30,7 @@ struct App {
     view: View,
     mode: Mode,
     remote: Option<Remote>,
+    desk: Option<Desk>,
     spec: RefCell<Spec>,
     /// Taken out while a run uses it.
     profiler: RefCell<Option<Wgpu>>,
@@ -113,10 +115,17 @@ pub async fn start(request: Request) {
         }
     };
     show_device(&view, profiler.device(), profiler.clock());
+    let desk = Desk::of(request.desk);
+    if desk.is_some() {
+        view.desk();
+        // A copied address gives nobody the token; the tab remembers it.
+        view.set_query(&query::write(&spec, request.mode));
+    }
     let app = Rc::new(App {
         view,
         mode: request.mode,
         remote,
+        desk,
         spec: RefCell::new(spec),
         profiler: RefCell::new(Some(profiler)),
         plan: RefCell::default(),
@@ -188,6 +197,8 @@ impl App {
             }
         });
         let app = self.clone();
+        self.view.on_send(move || spawn_local(app.clone().send_to_desk()));
+        let app = self.clone();
         self.view.on_copy_link(move || {
             let app = app.clone();
             spawn_local(async move {
@@ -202,11 +213,21 @@ impl App {
 
     fn download(&self, ending: &str, kind: &str, text: fn(&Run) -> String) {
         let Some(run) = &*self.run.borrow() else { return };
-        let name = format!("{}.{ending}", share::file_stem(run));
+        let name = format!("{}.{ending}", run.file_stem());
         self.view.share_line(&match share::download(&name, kind, &text(run)) {
             Ok(()) => format!("Saved as {name}."),
             Err(_) => "The browser did not allow the download.".to_owned(),
         });
+    }
+
+    /// Send the last run to the desk that the page came from, if it came from one.
+    async fn send_to_desk(self: Rc<Self>) {
+        let (Some(desk), Some(run)) = (&self.desk, self.run.borrow().as_ref().map(share::json)) else { return };
+        self.view.share_line("Sending to the desk …");
+        match desk.send(&run).await {
+            Ok(kept) => self.view.on_desk(&kept, &desk.link()),
+            Err(why) => self.view.share_line(&why),
+        }
     }
 
     /// The controls changed: take them over into spec, address and plan.
@@ -405,6 +426,7 @@ impl App {
             self.view.end(run, environment::seconds() - began);
         }
         spawn_local(self.clone().show_history());
+        spawn_local(self.clone().send_to_desk());
         if !alive {
             let advice = "Finished cases stand. Reload the page to try for a device again.";
             self.view.notice("lost", Tone::Error, "There is no device any more.", advice);

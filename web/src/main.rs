@@ -5,6 +5,7 @@
 
 mod activity;
 mod app;
+mod desk;
 mod environment;
 mod progress;
 mod query;

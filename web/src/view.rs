@@ -2,6 +2,7 @@
 //! core's HTML report, in [`run`].
 
 mod controls;
+mod desk;
 mod device;
 mod dom;
 mod history;
