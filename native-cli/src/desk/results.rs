@@ -118,3 +118,25 @@ impl Results {
         named.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desk::tests::result;
+
+    #[test]
+    fn a_full_folder_takes_no_more_and_keeps_what_it_has() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let results = Results::new(folder.path());
+        let (one, other) = (result("browser", "H200", 1), result("browser", "H200", 2));
+        assert!(matches!(results.keep(&one), Ok(Kept::New(_))));
+        for i in 1..MOST_FILES {
+            std::fs::write(folder.path().join(format!("{i}.json")), "{}").expect("written");
+        }
+        assert!(matches!(results.keep(&other), Err(NotKept::Full)));
+        assert!(matches!(results.keep(&one), Ok(Kept::Already(_))));
+        assert_eq!(results.read(&results.entries()).len(), 1);
+        std::fs::remove_file(folder.path().join("1.json")).expect("removed");
+        assert!(matches!(results.keep(&other), Ok(Kept::New(_))));
+    }
+}

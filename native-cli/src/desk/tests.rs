@@ -62,7 +62,7 @@ impl Scene {
 
 const CASE: &str = "attention/fwd/b1,h1,s3,d2/f32/host";
 
-fn result(target: &str, device: &str, started: u64) -> Run {
+pub fn result(target: &str, device: &str, started: u64) -> Run {
     let samples: Vec<f64> = (0..9).map(|i| 99.9 + 0.1 * f64::from(i % 3)).collect();
     let run = serde_json::json!({
         "schema": "parallax.run", "version": 1, "suite": {"version": "0", "commit": ""}, "target": target, "started": started,
