@@ -18,7 +18,7 @@ self.addEventListener("message", (event) => {
 self.addEventListener("fetch", (event) => {
   const { request } = event;
   const url = new URL(request.url);
-  if (request.method !== "GET" || url.origin !== location.origin || url.pathname.startsWith("/api/")) return;
+  if (request.method !== "GET" || url.origin !== location.origin || /^\/(api|desk)(\/|$)/.test(url.pathname)) return;
   event.respondWith(answer(request, url));
 });
 

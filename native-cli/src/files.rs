@@ -40,6 +40,18 @@ pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
     write(path, |to| to.write_all(text.as_bytes()))
 }
 
+/// Write a text as a file that is not there yet: whole, or not at all.
+///
+/// # Errors
+/// [`std::io::ErrorKind::AlreadyExists`] when the name is taken, which then keeps what it has; whatever the system says otherwise.
+pub fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = beside(path)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist_noclobber(path)?;
+    Ok(())
+}
+
 /// Refuse to write over what is read. Devices may be both, as a terminal is.
 ///
 /// # Errors

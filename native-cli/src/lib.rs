@@ -9,6 +9,7 @@ pub mod cards;
 pub mod commands;
 pub mod console;
 pub mod cpu;
+pub mod desk;
 pub mod diagnosis;
 pub mod files;
 pub mod flamegraph;

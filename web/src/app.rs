@@ -16,6 +16,7 @@ use parallax_shaders::{Options, Wgpu};
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::{Activity, Stage};
+use crate::desk::Desk;
 use crate::environment::ScreenLock;
 use crate::progress::Progress;
 use crate::query::Request;
@@ -31,6 +32,7 @@ struct App {
     view: View,
     mode: Mode,
     remote: Option<Remote>,
+    desk: Option<Desk>,
     spec: RefCell<Spec>,
     /// Taken out while a run uses it.
     profiler: RefCell<Option<Wgpu>>,
@@ -118,10 +120,17 @@ pub async fn start(request: Request) {
         }
     };
     show_device(&view, profiler.device(), profiler.clock());
+    let desk = Desk::of(request.desk);
+    if desk.is_some() {
+        view.desk();
+        // A copied address gives nobody the token; the tab remembers it.
+        view.set_query(&query::write(&spec, request.mode));
+    }
     let app = Rc::new(App {
         view,
         mode: request.mode,
         remote,
+        desk,
         spec: RefCell::new(spec),
         profiler: RefCell::new(Some(profiler)),
         plan: RefCell::default(),
@@ -381,6 +390,7 @@ impl App {
             self.hold_against_the_link("this device", run);
         }
         spawn_local(self.clone().show_history());
+        spawn_local(self.clone().send_to_desk());
         if !alive {
             let advice = "Finished cases stand. Reload the page to try for a device again.";
             self.view.notice("lost", Tone::Error, "There is no device any more.", advice);

@@ -6,6 +6,7 @@
 mod activity;
 mod app;
 mod compare;
+mod desk;
 mod environment;
 mod link;
 mod progress;

@@ -1,4 +1,4 @@
-//! The URL query: a spec in the words of the command line, plus two keys that only a page has.
+//! The URL query: a spec in the words of the command line, plus three keys that only a page has.
 
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Spec, query};
@@ -12,12 +12,14 @@ pub struct Request {
     pub mode: Mode,
     /// `report`: start at once and post events to this path of the same server.
     pub report: Option<String>,
+    /// `desk`: what to show the server that the page came from, so that it takes results. A secret, which is never written.
+    pub desk: Option<String>,
 }
 
 /// Read a query, with or without its question mark. `at_home`: the page comes from a server on this machine; no other page
 /// starts a run that nobody asked for with a click.
 pub fn parse(query: &str, at_home: bool) -> Request {
-    let mut request = Request { spec: Ok(Spec::default()), mode: Mode::Measure, report: None };
+    let mut request = Request { spec: Ok(Spec::default()), mode: Mode::Measure, report: None, desk: None };
     let mut pairs = Vec::new();
     let mut mistake = None;
     for (key, value) in query::read(query) {
@@ -34,6 +36,10 @@ pub fn parse(query: &str, at_home: bool) -> Request {
                 request.report = Some(value);
             }
             ("report", _) => mistake = Some(format!("report: `{value}` is not a path that begins with /")),
+            ("desk", token) if !token.is_empty() && token.chars().all(|c| c.is_ascii_alphanumeric()) => {
+                request.desk = Some(value);
+            }
+            ("desk", _) => mistake = Some("desk: open the address that `parallax serve` printed, whole".to_owned()),
             _ => pairs.push((key, value)),
         }
     }
@@ -69,7 +75,7 @@ mod tests {
         let spec = Spec::from_pairs(pairs).expect("valid");
         let query = write(&spec, Mode::Verify);
         let back = parse(&format!("?{query}"), false);
-        assert_eq!(back, Request { spec: Ok(spec), mode: Mode::Verify, report: None });
+        assert_eq!(back, Request { spec: Ok(spec), mode: Mode::Verify, report: None, desk: None });
         assert_eq!(write(&Spec::default(), Mode::Measure), "");
     }
 
@@ -80,6 +86,17 @@ mod tests {
             let request = parse(&format!("report={foreign}"), true);
             assert_eq!(request.report, None, "{foreign}");
             assert!(request.spec.is_err(), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_desk_is_named_by_a_token_that_is_not_written() {
+        let request = parse("?desk=0aF&budget=2", false);
+        assert_eq!(request.desk.as_deref(), Some("0aF"));
+        assert_eq!(write(&request.spec.expect("valid"), Mode::Measure), "budget=2");
+        for mistaken in ["", "a/b", "a%0d%0ab", "ä"] {
+            let request = parse(&format!("desk={mistaken}"), true);
+            assert!(request.desk.is_none() && request.spec.is_err(), "{mistaken}");
         }
     }
 

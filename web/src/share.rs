@@ -30,22 +30,7 @@ pub fn chrome_trace(run: &Run) -> String {
 
 /// The run as one self-contained page with tables and plots.
 pub fn report(run: &Run) -> String {
-    html::page(&[(file_stem(run), run.clone())], None, None)
-}
-
-/// A file name without its ending: target, device and start, in characters that every system takes.
-pub fn file_stem(run: &Run) -> String {
-    let mut device = String::new();
-    for c in run.device().name.to_lowercase().chars() {
-        match c {
-            'a'..='z' | '0'..='9' => device.push(c),
-            _ if device.ends_with('-') || device.is_empty() => {}
-            _ => device.push('-'),
-        }
-    }
-    let device: String = device.chars().take(40).collect();
-    let parts = ["parallax", &run.target, device.trim_matches('-'), &run.started.to_string()];
-    parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("-")
+    html::page(&[(run.file_stem(), run.clone())], None, None)
 }
 
 /// Save text as a file of a media type.

@@ -3,6 +3,7 @@
 
 mod compare;
 mod controls;
+mod desk;
 mod device;
 mod dom;
 mod history;

@@ -4,6 +4,7 @@ mod call;
 mod check;
 mod event;
 mod items;
+mod name;
 mod read;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod record;

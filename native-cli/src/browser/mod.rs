@@ -2,14 +2,16 @@
 //!
 //! The page runs by itself and posts every event, so a browser that dies takes no finished record with it.
 
+mod events;
 mod launch;
 mod page;
-mod server;
+pub(crate) mod server;
+mod tls;
 
 pub use launch::{flags, is_root};
 pub use page::{Page, find as find_page};
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -134,8 +136,8 @@ pub fn run(
     let page = page(options)?;
     let executable = executable(options)?;
     let (sender, events) = mpsc::channel();
-    let server = server::Server::start(page, 0, sender)?;
-    let url = format!("{}?{}", server.address(), query(spec, mode));
+    let server = server::Server::start(page, server::At::loopback(0), |address| events::router(sender, address))?;
+    let url = format!("{}?{}", server.address.url(), query(spec, mode));
     let mut browser = launch::Browser::start(&executable, options, &url)?;
 
     let patience = patience(spec);
@@ -165,17 +167,6 @@ pub fn run(
     }
 }
 
-/// Serve the page to whoever opens it on this machine, until the program is ended. `begun` gets its address.
-pub fn serve(page: Option<&Path>, port: u16, begun: impl FnOnce(&str)) -> Result<(), BrowserError> {
-    // Nobody waits for events here, and a page that posts one is told so.
-    let (sender, _) = mpsc::channel();
-    let server = server::Server::start(page::find(page)?, port, sender)?;
-    begun(&server.address());
-    loop {
-        std::thread::park();
-    }
-}
-
 /// The longest silence that is not suspicious.
 fn patience(spec: &Spec) -> Duration {
     // The plan is the page's, so the number of cases is not known here: as if one case had the whole budget. A day is
@@ -185,7 +176,7 @@ fn patience(spec: &Spec) -> Duration {
 
 /// The page's query: the spec in its own words, and where to report.
 fn query(spec: &Spec, mode: Mode) -> String {
-    let mut pairs = vec![("report", server::EVENTS.to_owned())];
+    let mut pairs = vec![("report", events::EVENTS.to_owned())];
     if mode == Mode::Verify {
         pairs.push(("mode", "verify".to_owned()));
     }

@@ -1,125 +1,159 @@
-//! A small web server for one page on this machine, and the place where the page posts its events.
+//! A small web server for one page and what lies beside it.
 
-use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
 use axum::Router;
-use axum::body::{Bytes, HttpBody};
-use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
-use parallax_core::record::{Event, events};
 use tokio::sync::oneshot;
 use tower_http::services::ServeDir;
 
 use super::BrowserError;
 use super::page::{self, Page};
-
-/// Where the page posts its events.
-pub const EVENTS: &str = "/api/events";
-
-/// A record carries at most some thousands of samples; nothing the page posts comes near this.
-const LARGEST_EVENT: usize = 64 << 20;
+use super::tls::{Identity, TlsListener};
 
 /// The page that must be able to talk to other sites' windows.
 const NOT_ISOLATED: &str = "/open-trace.html";
 
+/// At most so many threads read files and make pages; one more answers.
+const HELPERS: usize = 4;
+
+/// Where to serve.
+#[derive(Debug, Clone, Copy)]
+pub struct At {
+    /// Address of the interface.
+    pub host: IpAddr,
+    /// Port, or 0 for any that is free.
+    pub port: u16,
+    /// By https, with a certificate made for it.
+    pub tls: bool,
+}
+
+impl At {
+    /// On this machine alone.
+    pub fn loopback(port: u16) -> At {
+        At { host: Ipv4Addr::LOCALHOST.into(), port, tls: false }
+    }
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone)]
+pub struct Address {
+    scheme: &'static str,
+    /// Host and port under which pages may know it, the one to tell first.
+    authorities: Vec<String>,
+}
+
+impl Address {
+    fn of(hosts: &[String], port: u16, tls: bool) -> Address {
+        let (scheme, usual) = if tls { ("https", 443) } else { ("http", 80) };
+        // Browsers leave a usual port out.
+        let authority = |host: &String| if port == usual { host.clone() } else { format!("{host}:{port}") };
+        Address { scheme, authorities: hosts.iter().map(authority).collect() }
+    }
+
+    /// Of the front, with a slash at the end.
+    pub fn url(&self) -> String {
+        format!("{}://{}/", self.scheme, self.authorities[0])
+    }
+
+    /// Whether a request is from our own page: any site in any browser can reach any interface that its user can.
+    pub fn is_ours(&self, headers: &HeaderMap) -> bool {
+        let named = |name: HeaderName| headers.get(name).map(HeaderValue::as_bytes);
+        let host = self.authorities.iter().find(|authority| named(header::HOST) == Some(authority.as_bytes()));
+        host.is_some_and(|host| {
+            let origin = format!("{}://{host}", self.scheme);
+            named(header::ORIGIN).is_none_or(|named| named == origin.as_bytes())
+        })
+    }
+}
+
+/// Names and addresses under which a bound address is reached from elsewhere and from here, the one to tell first.
+fn hosts(bound: IpAddr) -> Vec<String> {
+    let text = |ip: IpAddr| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
+    let loopback =
+        || -> IpAddr { if bound.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() } };
+    let mut hosts = Vec::new();
+    if bound.is_unspecified() {
+        hosts.extend(outward(bound).map(text));
+        hosts.push(text(loopback()));
+    } else {
+        hosts.push(text(bound));
+    }
+    if bound.is_unspecified() || bound.is_loopback() {
+        hosts.push("localhost".to_owned());
+    }
+    hosts
+}
+
+/// The address of this machine on the network that leads outward. Nothing is sent for it: the system only looks for a route.
+fn outward(any: IpAddr) -> Option<IpAddr> {
+    let far: SocketAddr =
+        if any.is_ipv6() { ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9).into() } else { ([192, 0, 2, 1], 9).into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(far).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
 /// A running server; dropping it stops it.
 pub struct Server {
-    authority: String,
+    /// How it is reached.
+    pub address: Address,
+    /// Of its certificate, where it has one: SHA-256 as browsers show it.
+    pub fingerprint: Option<String>,
     /// Its other end waits in the server's thread, and ends it when this one goes.
     _alive: oneshot::Sender<()>,
 }
 
-/// What every answer is made from.
-struct Site {
-    page: Page,
-    /// Host and port under which the page knows us.
-    authority: String,
-    events: Sender<Event>,
-}
-
 impl Server {
-    /// Serve `page` on a port of the loopback interface, any free one for 0, and pass posted events on.
-    pub fn start(page: Page, port: u16, events: Sender<Event>) -> Result<Server, BrowserError> {
+    /// Serve `page`, and beside it what `beside` makes of the address.
+    pub fn start(page: Page, at: At, beside: impl FnOnce(&Address) -> Router) -> Result<Server, BrowserError> {
         let failed = |e: std::io::Error| BrowserError::Serve(e.to_string());
-        let listener = TcpListener::bind(("127.0.0.1", port)).map_err(failed)?;
+        let listener = TcpListener::bind((at.host, at.port)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
-        let authority = listener.local_addr().map_err(failed)?.to_string();
+        let port = listener.local_addr().map_err(failed)?.port();
+        let hosts = hosts(at.host);
+        let address = Address::of(&hosts, port, at.tls);
+        let identity = at.tls.then(|| Identity::of(&hosts)).transpose()?;
+        let fingerprint = identity.as_ref().map(|identity| identity.fingerprint.clone());
         // One thread, so that the server takes next to nothing from what is measured beside it.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
-        let site = Site { page, authority: authority.clone(), events };
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().max_blocking_threads(HELPERS).build().map_err(failed)?;
+        let router = router(page, beside(&address));
         let (alive, ended) = oneshot::channel::<()>();
         std::thread::spawn(move || {
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener).expect("made for this runtime");
+                // Errors of single connections are dealt with inside; serving as a whole has none.
+                let serving = async {
+                    match identity {
+                        Some(identity) => axum::serve(TlsListener::new(listener, &identity), router).await,
+                        None => axum::serve(listener, router).await,
+                    }
+                };
                 tokio::select! {
                     _ = ended => {}
-                    // Errors of single connections are dealt with inside; serving as a whole has none.
-                    _ = axum::serve(listener, router(site)) => {}
+                    _ = serving => {}
                 }
             });
         });
-        Ok(Server { authority, _alive: alive })
-    }
-
-    /// Address of the page, with a slash at the end.
-    pub fn address(&self) -> String {
-        format!("http://{}/", self.authority)
+        Ok(Server { address, fingerprint, _alive: alive })
     }
 }
 
-fn router(site: Site) -> Router {
-    let router = Router::new().route(EVENTS, post(take).layer(DefaultBodyLimit::max(LARGEST_EVENT)));
-    match &site.page {
-        Page::Folder(folder) => router.fallback_service(ServeDir::new(folder)),
-        Page::Own(files) => {
-            let files = *files;
-            router.fallback(move |request: Request| async move { page::answer(files, &request) })
-        }
+fn router(page: Page, beside: Router) -> Router {
+    match page {
+        Page::Folder(folder) => beside.fallback_service(ServeDir::new(folder)),
+        Page::Own(files) => beside.fallback(move |request: Request| async move { page::answer(files, &request) }),
     }
     .layer(middleware::from_fn(with_headers))
-    .with_state(Arc::new(site))
 }
 
-/// Take events in, a line each, from our own page only: any site in any browser can reach the loopback interface.
-async fn take(State(site): State<Arc<Site>>, request: Request) -> Response {
-    if !is_ours(request.headers(), &site.authority) {
-        return plain(StatusCode::FORBIDDEN, "not from this page");
-    }
-    // A length that is announced need not be waited for; the body's limit sees to the others.
-    if request.body().size_hint().lower() > LARGEST_EVENT as u64 {
-        return plain(StatusCode::PAYLOAD_TOO_LARGE, "too large");
-    }
-    let body = match Bytes::from_request(request, &()).await {
-        Ok(body) => body,
-        Err(refused) => return plain(refused.status(), &refused.body_text()),
-    };
-    let text = String::from_utf8_lossy(&body);
-    let told: Vec<Event> = match events(&text).collect::<Result<Vec<_>, _>>() {
-        Ok(told) if !told.is_empty() => told,
-        Ok(_) => return plain(StatusCode::BAD_REQUEST, "no event"),
-        Err(mistake) => return plain(StatusCode::BAD_REQUEST, &mistake.to_string()),
-    };
-    // When the receiver is gone, the page takes any answer but 2xx as the end.
-    match told.into_iter().try_for_each(|event| site.events.send(event)) {
-        Ok(()) => plain(StatusCode::OK, ""),
-        Err(_) => plain(StatusCode::GONE, "nobody listens any more"),
-    }
-}
-
-fn is_ours(headers: &HeaderMap, authority: &str) -> bool {
-    let named = |name: HeaderName| headers.get(name).map(HeaderValue::as_bytes);
-    let origin = format!("http://{authority}");
-    named(header::HOST) == Some(authority.as_bytes())
-        && named(header::ORIGIN).is_none_or(|named| named == origin.as_bytes())
-}
-
-fn plain(status: StatusCode, text: &str) -> Response {
+/// An answer in words.
+pub fn plain(status: StatusCode, text: &str) -> Response {
     (status, text.to_owned()).into_response()
 }
 
@@ -132,7 +166,12 @@ async fn with_headers(request: Request, next: Next) -> Response {
     } else {
         &[]
     };
-    let always = [("cache-control", "no-store"), ("x-content-type-options", "nosniff")];
+    let always = [
+        ("cache-control", "no-store"),
+        ("x-content-type-options", "nosniff"),
+        // Addresses may have a secret.
+        ("referrer-policy", "same-origin"),
+    ];
     for &(name, value) in always.iter().chain(isolation) {
         reply.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
     }
@@ -140,29 +179,35 @@ async fn with_headers(request: Request, next: Next) -> Response {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod testing {
     use super::*;
-    use parallax_core::units::Nanos;
     use std::io::{Read, Write};
     use std::net::TcpStream;
 
     /// Status line and everything after it.
-    fn talk(server: &Server, request: &str) -> String {
+    pub fn talk(server: &Server, request: &str) -> String {
         let (head, body) = talk_in_bytes(server, request);
         head + &String::from_utf8(body).expect("text")
     }
 
     /// Everything before the body, and the body.
-    fn talk_in_bytes(server: &Server, request: &str) -> (String, Vec<u8>) {
-        let mut stream = TcpStream::connect(&server.authority).expect("connected");
+    pub fn talk_in_bytes(server: &Server, request: &str) -> (String, Vec<u8>) {
+        let authority = &server.address.authorities[0];
+        let mut stream = TcpStream::connect(authority).expect("connected");
         stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).expect("set");
-        stream.write_all(request.replace("HOST", &server.authority).as_bytes()).expect("sent");
+        stream.write_all(request.replace("HOST", authority).as_bytes()).expect("sent");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("answered");
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
         let body = answer.split_off(end + 4);
         (String::from_utf8(answer).expect("text"), body)
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{talk, talk_in_bytes};
+    use super::*;
 
     #[test]
     fn files_come_isolated_except_the_one_that_opens_traces() {
@@ -171,8 +216,8 @@ mod tests {
         for (name, text) in [("open-trace.html", "open"), ("a b.wasm", "wasm"), ("a.js", "js"), ("style.css", "css")] {
             std::fs::write(folder.path().join(name), text).expect("written");
         }
-        let (sender, _events) = std::sync::mpsc::channel();
-        let server = Server::start(Page::Folder(folder.path().to_owned()), 0, sender).expect("started");
+        let server = Server::start(Page::Folder(folder.path().to_owned()), At::loopback(0), |_| Router::new());
+        let server = server.expect("started");
         let get =
             |path: &str| talk(&server, &format!("GET {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n"));
         let index = get("/?budget=2");
@@ -219,8 +264,7 @@ mod tests {
     #[test]
     fn the_programs_own_page_is_served_as_a_folder_would_be() {
         let files: page::Files = &[("index.html", HELLO), ("parts/a.wasm", HELLO), ("open-trace.html", HELLO)];
-        let (sender, _events) = std::sync::mpsc::channel();
-        let server = Server::start(Page::Own(files), 0, sender).expect("started");
+        let server = Server::start(Page::Own(files), At::loopback(0), |_| Router::new()).expect("started");
         let ask = |method: &str, path: &str, headers: &str| {
             let line = format!("{method} {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n{headers}\r\n");
             talk_in_bytes(&server, &line)
@@ -242,41 +286,26 @@ mod tests {
     }
 
     #[test]
-    fn events_are_taken_from_our_page_only() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (sender, events) = std::sync::mpsc::channel();
-        let server = Server::start(Page::Folder(folder.path().to_owned()), 0, sender).expect("started");
-        let post = |path: &str, headers: &str, body: &str| {
-            let length = body.len();
-            talk(
-                &server,
-                &format!(
-                    "POST {path} HTTP/1.1\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
-                ),
-            )
+    fn an_address_is_what_a_browser_names() {
+        let headers = |host: &str, origin: &str| {
+            let pairs =
+                [(header::HOST, host), (header::ORIGIN, origin)].into_iter().filter(|(_, text)| !text.is_empty());
+            pairs.map(|(name, text)| (name, HeaderValue::from_str(text).expect("plain"))).collect::<HeaderMap>()
         };
-        let started = r#"{"event":"started","case":"x"}"#;
-        let half = Event::Progress { share: 0.5, left: Nanos(3e9) };
-        let two = half.line() + started;
-        assert!(post(EVENTS, "Host: HOST\r\nOrigin: http://HOST\r\n", &two).starts_with("HTTP/1.1 200"));
-        assert_eq!(events.try_recv(), Ok(half));
-        assert_eq!(events.try_recv(), Ok(Event::Started { case: "x".to_owned() }));
-        for (headers, body, status) in [
-            ("Host: HOST\r\nOrigin: https://elsewhere.example\r\n", started, "403"),
-            ("Host: elsewhere.example\r\n", started, "403"),
-            ("Host: HOST\r\n", "nonsense", "400"),
-            ("Host: HOST\r\n", "", "400"),
+        let both = hosts(Ipv4Addr::LOCALHOST.into());
+        for (address, host, origin, ours) in [
+            (Address::of(&both, 8080, false), "127.0.0.1:8080", "http://127.0.0.1:8080", true),
+            (Address::of(&both, 8080, false), "localhost:8080", "http://localhost:8080", true),
+            (Address::of(&both, 8080, false), "localhost:8080", "", true),
+            (Address::of(&both, 8080, false), "localhost:8080", "http://127.0.0.1:8080", false),
+            (Address::of(&both, 8080, false), "localhost:8080", "null", false),
+            (Address::of(&both, 8080, true), "127.0.0.1:8080", "http://127.0.0.1:8080", false),
+            (Address::of(&both, 443, true), "127.0.0.1", "https://127.0.0.1", true),
+            (Address::of(&both, 8080, false), "", "", false),
         ] {
-            assert!(post(EVENTS, headers, body).starts_with(&format!("HTTP/1.1 {status}")), "{headers}{body}");
+            assert_eq!(address.is_ours(&headers(host, origin)), ours, "{host} {origin}");
         }
-        assert!(post("/elsewhere", "Host: HOST\r\n", started).starts_with("HTTP/1.1 405"));
-        assert!(events.try_recv().is_err());
-        let long = format!(
-            "POST {EVENTS} HTTP/1.1\r\nConnection: close\r\nHost: HOST\r\nContent-Length: {}\r\n\r\n",
-            LARGEST_EVENT + 1
-        );
-        assert!(talk(&server, &(long + "x")).starts_with("HTTP/1.1 413"));
-        drop(events);
-        assert!(post(EVENTS, "Host: HOST\r\n", started).starts_with("HTTP/1.1 410"));
+        assert_eq!(hosts(Ipv6Addr::LOCALHOST.into()), ["[::1]", "localhost"]);
+        assert_eq!(hosts(IpAddr::from([192, 0, 2, 7])), ["192.0.2.7"]);
     }
 }

@@ -1,25 +1,56 @@
-//! `serve`: the page on this machine.
+//! `serve`: the page, and the desk to which it sends its results.
 
+use std::io::IsTerminal;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::browser;
-use crate::console::outln;
+use crate::browser::{self, server::At};
+use crate::console::{errln, is_quiet, noteln, outln};
+use crate::desk;
 
 /// `serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Port of the loopback interface; 0 takes any that is free
+    /// Port; 0 takes any that is free
     #[arg(long, default_value_t = 8080)]
     pub port: u16,
     /// Folder of the built page; looked for when left out
     #[arg(long, value_name = "DIR")]
     pub page: Option<PathBuf>,
+    /// Folder for the results that browsers send, made with the first of them
+    #[arg(long, value_name = "DIR", default_value = "parallax-results")]
+    pub results: PathBuf,
+    /// Address of the interface; 0.0.0.0 for all of them, so that other devices can join
+    #[arg(long, value_name = "ADDR", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub host: IpAddr,
+    /// By https, with a certificate made for it: browsers on other devices offer WebGPU to nothing less
+    #[arg(long)]
+    pub tls: bool,
 }
 
 /// Serve until the program is ended.
 pub fn serve(args: &Serve) -> anyhow::Result<()> {
-    browser::serve(args.page.as_deref(), args.port, |address| outln!("{address}"))?;
-    Ok(())
+    let page = browser::find_page(args.page.as_deref())?;
+    let desk = desk::open(page, At { host: args.host, port: args.port, tls: args.tls }, &args.results)?;
+    outln!("{}", desk.address);
+    if let Some(code) = desk.code.as_ref().filter(|_| !is_quiet() && std::io::stdout().is_terminal()) {
+        outln!("{code}");
+    }
+    if !args.host.is_loopback() {
+        errln!("warning: anyone on this network who has the address can open the page and send results");
+        if !args.tls {
+            errln!("warning: browsers on other devices offer no WebGPU to a page by http; add --tls");
+        }
+    }
+    if let Some(fingerprint) = &desk.fingerprint {
+        noteln!(
+            "browsers warn of the certificate, as nobody vouches for it; go on if its SHA-256 fingerprint is\n{fingerprint}"
+        );
+    }
+    noteln!("results are kept in {}", args.results.display());
+    loop {
+        std::thread::park();
+    }
 }

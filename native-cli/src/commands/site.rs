@@ -41,7 +41,7 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
             None
         }
     };
-    let files = site::files(&runs, Has { measures: page.is_some() });
+    let files = site::files(&runs, Has { measures: page.is_some(), desk: None });
     for file in &files {
         write(&args.out.join(&file.path), file.text.as_bytes(), &args.files)?;
     }

@@ -42,6 +42,8 @@ impl App {
             }
         });
         let app = self.clone();
+        self.view.on_send(move || spawn_local(app.clone().send_to_desk()));
+        let app = self.clone();
         self.view.on_copy_link(move || {
             let link = link::to_settings(&app.view.place(), &query::write(&app.spec.borrow(), app.mode));
             app.copy(link, "It has the settings, not the results.");
@@ -64,11 +66,21 @@ impl App {
 
     fn download(&self, ending: &str, kind: &str, text: fn(&Run) -> String) {
         let Some(run) = &*self.run.borrow() else { return };
-        let name = format!("{}.{ending}", share::file_stem(run));
+        let name = format!("{}.{ending}", run.file_stem());
         self.view.share_line(&match share::download(&name, kind, &text(run)) {
             Ok(()) => format!("Saved as {name}."),
             Err(_) => "The browser did not allow the download.".to_owned(),
         });
+    }
+
+    /// Send the last run to the desk that the page came from, if it came from one.
+    pub(super) async fn send_to_desk(self: Rc<Self>) {
+        let (Some(desk), Some(run)) = (&self.desk, self.run.borrow().as_ref().map(share::json)) else { return };
+        self.view.share_line("Sending to the desk …");
+        match desk.send(&run).await {
+            Ok(kept) => self.view.on_desk(&kept, &desk.link()),
+            Err(why) => self.view.share_line(&why),
+        }
     }
 
     /// Put a link on the clipboard, and say what is in it.

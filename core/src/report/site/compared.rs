@@ -3,7 +3,7 @@
 use maud::html;
 
 use super::Site;
-use super::devices::{Devices, Kept};
+use super::devices::{Devices, Kept, slug, unused};
 use super::frame::{Head, page as whole, target_name};
 use crate::compare::verdict::usual_resolution;
 use crate::compare::{Comparison, Options, compare};
@@ -21,6 +21,7 @@ struct Held {
 /// All that can be compared.
 fn all(devices: &Devices<'_>) -> Vec<Held> {
     let mut found = Vec::new();
+    let mut taken = Vec::new();
     for device in devices.all() {
         let runs = device.views().iter().map(|kept| kept.named.clone()).collect();
         found.extend(held(format!("compare/on-{}", device.slug), format!("Every way to {}", device.name), runs));
@@ -36,7 +37,8 @@ fn all(devices: &Devices<'_>) -> Vec<Held> {
             .filter_map(|of| Some((of, of.views().into_iter().find(|kept| kept.run.target == target)?)));
         let runs = views.map(|(of, kept): (_, &Kept<'_>)| (of.name.clone(), kept.run.clone())).collect();
         found.extend(held(
-            format!("compare/all-{target}"),
+            // A target is whatever a file says.
+            format!("compare/all-{}", unused(&slug(target), &mut taken)),
             format!("Every device through {}", target_name(target)),
             runs,
         ));

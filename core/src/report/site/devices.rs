@@ -137,7 +137,7 @@ fn slug_of_run((name, run): &(String, Run)) -> String {
 const LONGEST: usize = 48;
 
 /// Letters and digits with dashes between them.
-fn slug(name: &str) -> String {
+pub(super) fn slug(name: &str) -> String {
     let lower = name.to_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let joined = words.collect::<Vec<_>>().join("-");
@@ -146,7 +146,7 @@ fn slug(name: &str) -> String {
 }
 
 /// The name, or with a number where it is taken.
-fn unused(name: &str, taken: &mut Vec<String>) -> String {
+pub(super) fn unused(name: &str, taken: &mut Vec<String>) -> String {
     let numbered = (2..).map(|i| format!("{name}-{i}"));
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !taken.contains(name)).expect("endless");
     taken.push(free.clone());

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::Site;
+use super::desk::REFRESH;
 use crate::report::html::document;
 
 /// Where the style sheet lies.
@@ -47,6 +48,7 @@ pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
     let links = links.into_iter().filter(|(path, _)| site.measures || *path != "run/");
     let of_page = html! {
         meta http-equiv="Content-Security-Policy" content=(POLICY);
+        @if site.desk.is_some() && head.depth == 0 { meta http-equiv="refresh" content=(REFRESH); }
         meta name="description" content=(head.about);
         meta name="color-scheme" content="light dark";
         title { (head.title) " · Parallax" }

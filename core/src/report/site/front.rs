@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::devices::{Devices, OnDevice};
 use super::frame::{Head, page as whole, target_name};
-use super::{Site, explain};
+use super::{Site, desk, explain};
 use crate::compare::Cost;
 use crate::record::Run;
 use crate::report::html::{Palette, cost_figure, date, plots, roofline_of, short};
@@ -26,9 +26,11 @@ pub(super) fn page(devices: &Devices<'_>, site: Site) -> String {
         h1 { "What does the browser cost?" }
         @match &told {
             Some((device, cost)) => { (answer(head, device, cost, site)) }
+            None if devices.all().is_empty() => { p.lead { "Nothing has been measured yet." } (measure(head, None, site)) }
             None => { p.lead { "No device here was measured both in a browser and natively; its runs are below." } (measure(head, None, site)) }
         }
-        (gallery(head, devices))
+        @if let Some(desk) = &site.desk { (desk::invitation(desk)) }
+        @if !devices.all().is_empty() { (gallery(head, devices)) }
         @if let Some((device, _)) = &told { (roofline(head, device)) }
         section {
             h2 { "How it is measured" }
@@ -108,7 +110,13 @@ fn measure(head: &Head<'_>, device: Option<&OnDevice<'_>>, site: Site) -> Markup
         aside.card {
             h2 { "Your GPU" }
             @if site.measures {
-                p { "The same cases run in this browser, on your device. Nothing is uploaded: the result stays in this browser, and is a file if you want one." }
+                p {
+                    "The same cases run in this browser, on your device. "
+                    @match site.desk {
+                        Some(_) => "The result is sent to this desk and to nobody else.",
+                        None => "Nothing is uploaded: the result stays in this browser, and is a file if you want one.",
+                    }
+                }
                 p { a.primary href=(head.to("run/")) { "Measure this device" } }
                 @if let Some(time) = browser.and_then(|kept| took(kept.run)) { p.soft { (time) } }
             } @else {

@@ -2,12 +2,14 @@
 //! comes from a run is escaped, and a page asks nobody but the folder that it lies in.
 
 mod compared;
+mod desk;
 mod device;
 mod devices;
 mod explain;
 mod frame;
 mod front;
 
+pub use self::desk::Desk;
 use self::devices::Devices;
 use crate::record::Run;
 
@@ -21,10 +23,12 @@ pub struct File {
 }
 
 /// What is in the site besides run files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Site {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Site<'a> {
     /// Whether the page that measures lies in `run/`.
     pub measures: bool,
+    /// The desk whose site it is.
+    pub desk: Option<Desk<'a>>,
 }
 
 /// Every page of a site about these named runs, its style sheet, and the run files that it hands out.
@@ -65,6 +69,8 @@ mod tests {
             named("cuda", "cuda", "NVIDIA H200", 100.0),
             named("browser", "browser", "h200", 150.0),
             named(HOSTILE, "browser", HOSTILE, 900.0),
+            named("a", HOSTILE, "NVIDIA H200", 100.0),
+            named("b", HOSTILE, HOSTILE, 100.0),
         ]
     }
 
@@ -86,7 +92,7 @@ mod tests {
     #[test]
     fn every_link_leads_to_a_file_of_the_site() {
         for measures in [false, true] {
-            let files = files(&runs(), Site { measures });
+            let files = files(&runs(), Site { measures, desk: None });
             let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
             assert_eq!(paths.len(), files.len(), "a path twice");
             let mut links = 0;
@@ -105,7 +111,7 @@ mod tests {
 
     #[test]
     fn hostile_names_stay_text_and_within_the_folder() {
-        for file in files(&runs(), Site { measures: true }) {
+        for file in files(&runs(), Site { measures: true, desk: None }) {
             let fits = |part: &str| !part.is_empty() && part != ".." && !part.starts_with('.');
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             assert!(file.path.split('/').all(|part| fits(part) && part.chars().all(plain)), "{}", file.path);
@@ -120,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_front_tells_what_the_browser_costs() {
-        let files = files(&runs(), Site { measures: true });
+        let files = files(&runs(), Site { measures: true, desk: None });
         let front = &files.iter().find(|file| file.path == "index.html").expect("a front").text;
         assert!(front.contains("1.50×") && front.contains("over 1 problem"), "{front}");
         let device = files.iter().find(|file| file.path == "device/h200/index.html").expect("a device");
@@ -130,8 +136,31 @@ mod tests {
 
     #[test]
     fn a_single_run_is_a_site_too() {
-        let files = files(&runs()[..1], Site { measures: false });
+        let files = files(&runs()[..1], Site::default());
         let front = &files.iter().find(|file| file.path == "index.html").expect("a front").text;
         assert!(front.contains("H200") && !front.contains("class=\"ratios"), "nothing to compare");
+    }
+
+    #[test]
+    fn a_desk_looks_for_results_and_says_how_to_join() {
+        let code = vec![vec![true, false], vec![false, true]];
+        let address = "https://192.0.2.1:8080/?desk=x&y";
+        let front = |runs: &[(String, Run)], code| {
+            let files = files(runs, Site { measures: true, desk: Some(Desk { address, code }) });
+            let of_files = files.into_iter().filter(|file| file.text.contains("http-equiv=\"refresh\""));
+            let fronts: Vec<File> = of_files.collect();
+            assert_eq!(fronts.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["index.html"]);
+            fronts[0].text.clone()
+        };
+        let empty = front(&[], Some(code.as_slice()));
+        for part in ["Nothing has been measured", "desk=x&amp;y", "M4 4h1v1h-1zM5 5h1"] {
+            assert!(empty.contains(part), "{part}: {empty}");
+        }
+        let some = front(&runs(), None);
+        assert!(
+            some.contains("1.50×") && some.contains("desk=x&amp;y") && !some.contains("svg class=\"code"),
+            "{some}"
+        );
+        assert!(!some.contains("Nothing is uploaded"), "results are sent here");
     }
 }

@@ -1,0 +1,276 @@
+//! A desk as browsers and others meet it: in HTTP.
+
+use super::*;
+use crate::browser::server::testing::talk;
+use parallax_core::record::Run;
+use parallax_core::record::stats::Summary;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// A desk with a folder of its own.
+struct Scene {
+    folder: TempDir,
+    desk: Open,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let folder = tempfile::tempdir().expect("a folder");
+        let page = folder.path().join("page");
+        std::fs::create_dir(&page).expect("made");
+        std::fs::write(page.join("index.html"), "the page").expect("written");
+        let desk = open(Page::Folder(page), At::loopback(0), &folder.path().join("results")).expect("open");
+        Scene { folder, desk }
+    }
+
+    fn token(&self) -> &str {
+        self.desk.address.split_once("?desk=").expect("a token").1
+    }
+
+    /// The status and the body, of a request in which HOST and TOKEN stand for what they are.
+    fn ask(&self, head: &str, body: &str) -> (u16, String) {
+        let head = head.replace("TOKEN", self.token());
+        let answer = talk(&self.desk._server, &format!("{head}Connection: close\r\n\r\n{body}"));
+        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        (status, answer.split_once("\r\n\r\n").expect("a head").1.to_owned())
+    }
+
+    fn post_with(&self, headers: &str, body: &str) -> (u16, String) {
+        self.ask(&format!("POST /api/runs HTTP/1.1\r\nContent-Length: {}\r\n{headers}", body.len()), body)
+    }
+
+    fn post(&self, body: &str) -> (u16, String) {
+        self.post_with("Host: HOST\r\nOrigin: http://HOST\r\nX-Parallax-Token: TOKEN\r\n", body)
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: HOST\r\n"), "")
+    }
+
+    /// Every file below the scene's folder but the page.
+    fn files(&self) -> Vec<PathBuf> {
+        let results = std::fs::read_dir(self.folder.path().join("results")).into_iter().flatten();
+        let beside = std::fs::read_dir(self.folder.path()).expect("read").filter(|entry| {
+            let name = entry.as_ref().expect("an entry").file_name();
+            name != "page" && name != "results"
+        });
+        let mut files: Vec<PathBuf> = results.chain(beside).map(|entry| entry.expect("an entry").path()).collect();
+        files.sort();
+        files
+    }
+}
+
+const CASE: &str = "attention/fwd/b1,h1,s3,d2/f32/host";
+
+pub fn result(target: &str, device: &str, started: u64) -> Run {
+    let samples: Vec<f64> = (0..9).map(|i| 99.9 + 0.1 * f64::from(i % 3)).collect();
+    let run = serde_json::json!({
+        "schema": "parallax.run", "version": 1, "suite": {"version": "0", "commit": ""}, "target": target, "started": started,
+        "device": {
+            "name": device, "vendor": "", "kind": "unknown", "api": "x", "driver": "", "limits": {}, "features": [],
+            "caps": {
+                "dialect": "cpu", "dtypes": ["f32"], "subgroup": null, "shared_bytes": 0, "max_invocations": 1,
+                "max_workgroup": [1, 1, 1], "max_grid": [1, 1, 1], "max_binding": 1, "memory": null,
+                "compute_capability": null, "units": null,
+            },
+        },
+        "environment": {}, "clock": {"clock": "host", "step": 1.0, "host_step": 1.0, "note": null},
+        "spec": {"preset": "quick", "filter": [], "dtype": [], "variant": [], "case": [], "seed": 0, "budget": 1.0, "precision": 0.01},
+        "planned": [CASE], "interrupted": null,
+        "records": [{
+            "case": CASE, "actual": null, "cost": {"flops": 100, "read": 10, "written": 10}, "outcome": "ok",
+            "parts": {"workload": "attention", "direction": "fwd", "shape": {}, "options": [], "dtype": "f32", "variant": "host"},
+            "compiled": {"time": 0.0, "cached": false, "text_hash": "", "options": []},
+            "check": {
+                "right": true, "compared": 1, "elements": 1, "worst_error": 0.0, "bound": 1.0, "worst_ratio": 0.0,
+                "mismatch": null,
+            },
+            "memory": {"current": 0, "peak": 0, "reserved": null}, "trace": null, "phases": [],
+            "timing": {
+                "repeats": 1, "samples": samples, "host_samples": samples, "warm_up": 0, "stopped": "precise",
+                "summary": Summary::of(&samples),
+            },
+        }],
+    });
+    Run::parse(&run.to_string()).expect("a run")
+}
+
+fn text(run: &Run) -> String {
+    serde_json::to_string(run).expect("JSON")
+}
+
+#[test]
+fn a_result_is_kept_as_we_write_it_and_shown() {
+    let scene = Scene::new();
+    assert!(!scene.folder.path().join("results").exists(), "made with the first result");
+    let entered = scene.get("/desk/?desk=TOKEN");
+    assert_eq!(entered.0, 303, "{entered:?}");
+    let (status, empty) = scene.get("/desk/TOKEN/");
+    assert!(
+        status == 200 && empty.contains("Nothing has been measured") && empty.contains(&scene.desk.address),
+        "{empty}"
+    );
+
+    let sent = result("browser", "NVIDIA <b>H200", 1_700_000_000);
+    let strange = text(&sent).replacen('{', "{ \n \"unknown\": \"<script>\", ", 1);
+    let name = "parallax-browser-nvidia-b-h200-1700000000.json";
+    assert_eq!(scene.post(&strange), (201, name.to_owned()));
+    let kept = scene.folder.path().join("results").join(name);
+    let written = std::fs::read_to_string(&kept).expect("kept");
+    assert_eq!(written, text(&Run::parse(&text(&sent)).expect("a run")) + "\n");
+    assert_eq!(scene.files(), [kept]);
+
+    let (status, front) = scene.get("/desk/TOKEN/");
+    assert!(status == 200 && front.contains("H200") && !front.contains("<b>H200"), "{front}");
+    let link = front.split("href=\"./").find(|link| link.starts_with("device/")).expect("a device");
+    let path = link.split('"').next().expect("closed");
+    let (status, device) = scene.get(&format!("/desk/TOKEN/{path}"));
+    assert!(status == 200 && device.contains(CASE), "{device}");
+    let run = device.split("href=\"").find(|link| link.contains("/runs/")).expect("a run file").split('"').next();
+    let run = run.expect("closed").trim_start_matches("../");
+    let (status, handed) = scene.get(&format!("/desk/TOKEN/{run}"));
+    assert_eq!((status, handed), (200, written));
+    for path in ["compare/", "explain/", "site.css", "mark.svg"] {
+        assert_eq!(scene.get(&format!("/desk/TOKEN/{path}")).0, 200, "{path}");
+    }
+    assert_eq!(scene.get("/desk/TOKEN/run/").0, 303);
+}
+
+#[test]
+fn nothing_is_replaced_and_nothing_kept_twice() {
+    let scene = Scene::new();
+    let one = result("browser", "H200", 7);
+    let other = Run { interrupted: Some("stopped".to_owned()), ..one.clone() };
+    for (run, status, said) in [
+        (&one, 201, "parallax-browser-h200-7.json"),
+        (&one, 200, "already here: parallax-browser-h200-7.json"),
+        (&other, 201, "parallax-browser-h200-7-2.json"),
+        (&other, 200, "already here: parallax-browser-h200-7-2.json"),
+        (&one, 200, "already here: parallax-browser-h200-7.json"),
+    ] {
+        assert_eq!(scene.post(&text(run)), (status, said.to_owned()));
+    }
+    assert_eq!(scene.files().len(), 2);
+}
+
+#[test]
+fn names_are_ours_whatever_a_run_says() {
+    let scene = Scene::new();
+    for (target, device) in
+        [("../../escaped", "../../../etc/passwd"), ("/tmp/x", "..\\..\\x"), ("browser\0", "\u{202e}nosj."), ("", "")]
+    {
+        let (status, name) = scene.post(&text(&result(target, device, 1)));
+        assert_eq!(status, 201, "{target} {device}: {name}");
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(name.strip_suffix(".json").is_some_and(|stem| stem.chars().all(plain)), "{name}");
+    }
+    let results = scene.folder.path().join("results");
+    assert!(scene.files().len() == 4 && scene.files().iter().all(|file| file.parent() == Some(&results)));
+    assert_eq!(scene.get("/desk/TOKEN/").0, 200);
+}
+
+#[test]
+fn who_was_not_given_the_address_gets_nothing_and_leaves_nothing() {
+    let scene = Scene::new();
+    let good = text(&result("browser", "H200", 7));
+    let token = "X-Parallax-Token: TOKEN\r\n";
+    for (headers, status) in [
+        ("Host: HOST\r\n".to_owned(), 401),
+        ("Host: HOST\r\nX-Parallax-Token: 0123456789abcdef0123456789abcdef\r\n".to_owned(), 401),
+        ("Host: HOST\r\nX-Parallax-Token: \r\n".to_owned(), 401),
+        ("Host: HOST\r\nX-Parallax-Token: TOKENa\r\n".to_owned(), 401),
+        ("Host: HOST\r\nAuthorization: Basic TOKEN\r\n".to_owned(), 401),
+        (format!("Host: HOST\r\nOrigin: https://elsewhere.example\r\n{token}"), 403),
+        (format!("Host: HOST\r\nOrigin: null\r\n{token}"), 403),
+        (format!("Host: elsewhere.example\r\n{token}"), 403),
+    ] {
+        let (answered, said) = scene.post_with(&headers, &good);
+        assert!(answered == status && said.ends_with('.'), "{headers}: {answered} {said}");
+    }
+    for path in ["/desk", "/desk/", "/desk/?desk=", "/desk/?desk=x", "/desk/x/", "/desk//", "/desk/x/../TOKEN/"] {
+        let (status, said) = scene.get(path);
+        assert!(status == 401 && said == NO_TOKEN, "{path}: {status} {said}");
+    }
+    assert_eq!(scene.files(), [] as [PathBuf; 0]);
+    assert_eq!(scene.post_with("Host: HOST\r\nAuthorization: Bearer TOKEN\r\n", &good).0, 201);
+}
+
+#[test]
+fn what_is_no_sound_run_is_refused_with_a_sentence() {
+    let scene = Scene::new();
+    let good = text(&result("browser", "H200", 7));
+    for body in [
+        String::new(),
+        "nonsense".to_owned(),
+        "{}".to_owned(),
+        "[".repeat(100_000),
+        good[..good.len() / 2].to_owned(),
+        good.replacen("\"version\":3", "\"version\":99", 1),
+        good.replacen("\"started\":7", "\"started\":-7", 1),
+    ] {
+        let (status, said) = scene.post(&body);
+        assert!(status == 400 && said.ends_with('.') && said.lines().count() == 1, "{status} {said}");
+    }
+    assert_eq!(scene.files(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn what_is_too_large_is_refused_whether_announced_or_not() {
+    let scene = Scene::new();
+    let head = "POST /api/runs HTTP/1.1\r\nHost: HOST\r\nX-Parallax-Token: TOKEN\r\n";
+    let announced = format!("{head}Content-Length: {}\r\n", runs::LARGEST + 1);
+    assert_eq!(scene.ask(&announced, "x").0, 413);
+    // A chunk of the largest size, and one more.
+    let body = format!("{:x}\r\n{}\r\n1\r\nx\r\n", runs::LARGEST, " ".repeat(runs::LARGEST));
+    assert_eq!(scene.ask(&format!("{head}Transfer-Encoding: chunked\r\n"), &body).0, 413);
+    assert_eq!(scene.files(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn a_flood_is_stopped_and_costs_strangers_nothing() {
+    let scene = Scene::new();
+    let answers: Vec<u16> = (0..POSTS + 2).map(|_| scene.post("nonsense").0).collect();
+    assert_eq!(answers, [vec![400; POSTS], vec![429; 2]].concat());
+    assert_eq!(scene.post_with("Host: HOST\r\n", "nonsense").0, 401);
+    assert_eq!(scene.get("/desk/TOKEN/").0, 200, "the desk is still shown");
+
+    let scene = Scene::new();
+    for _ in 0..POSTS {
+        assert_eq!(scene.post_with("Host: HOST\r\n", "nonsense").0, 401);
+    }
+    assert_eq!(scene.post("nonsense").0, 400, "who has no token cannot use up the share of those who have");
+}
+
+#[test]
+fn paths_lead_nowhere_but_to_the_site() {
+    let scene = Scene::new();
+    std::fs::write(scene.folder.path().join("secret.json"), "secret").expect("written");
+    for path in [
+        "../../secret.json",
+        "%2e%2e/%2e%2e/secret.json",
+        "..%2f..%2fsecret.json",
+        "..\\secret.json",
+        "/etc/passwd",
+        "runs/../../secret.json",
+        "site.css/",
+        "absent",
+    ] {
+        let (status, said) = scene.get(&format!("/desk/TOKEN/{path}"));
+        assert!(status == 404 && !said.contains("secret"), "{path}: {status} {said}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_told_and_files_that_are_no_runs_are_passed_over() {
+    let scene = Scene::new();
+    let results = scene.folder.path().join("results");
+    std::fs::write(&results, "a file where the folder should be").expect("written");
+    let (status, said) = scene.post(&text(&result("browser", "H200", 7)));
+    assert!(status == 507 && said.starts_with("The desk cannot write"), "{status} {said}");
+    std::fs::remove_file(&results).expect("removed");
+    std::fs::create_dir(&results).expect("made");
+    std::fs::write(results.join("notes.json"), "{}").expect("written");
+    std::fs::write(results.join("cuda.json"), text(&result("cuda", "H200", 7))).expect("written");
+    let (status, front) = scene.get("/desk/TOKEN/");
+    assert!(status == 200 && front.contains("H200"), "what another program puts there is shown: {front}");
+}
