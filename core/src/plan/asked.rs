@@ -85,8 +85,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::plan::plan::tests::planned;
+    use crate::plan::{Plan, plan};
     use crate::testing::mock::{caps, hopper};
+
+    fn planned(pairs: &[(&str, &str)], caps: &Caps) -> Plan {
+        plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), caps).expect("cases")
+    }
 
     #[test]
     fn a_first_look_is_short_and_what_is_asked_for_is_whole() {

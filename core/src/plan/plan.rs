@@ -235,12 +235,12 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use crate::suite::DType;
     use crate::testing::mock::{caps, hopper};
 
-    pub(in crate::plan) fn planned(pairs: &[(&str, &str)], caps: &Caps) -> Plan {
+    fn planned(pairs: &[(&str, &str)], caps: &Caps) -> Plan {
         plan(&Spec::from_pairs(pairs.iter().copied()).expect("valid"), caps).expect("cases")
     }
 

@@ -470,7 +470,6 @@ mod tests {
         let cases: Vec<_> =
             names.iter().enumerate().map(|(i, name)| (name.as_str(), spread(time(i), 0.01, 20))).collect();
         let read = RunSummary::from_link(&RunSummary::of(&run("browser", "X", &cases)).to_link()).expect("as written");
-        println!("{} of {}", read.cases.len(), names.len());
         assert_eq!(read.cases.len() + read.left_out, names.len());
         assert!(read.cases.len() * 5 >= names.len(), "{} of {}", read.cases.len(), names.len());
     }

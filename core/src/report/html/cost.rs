@@ -3,8 +3,10 @@
 use maud::{Markup, html};
 
 use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, svg};
+use super::table;
 use crate::compare::verdict::Ratio;
-use crate::compare::{Against, Cost, ProblemCost};
+use crate::compare::{Against, Cost, MeanRatio, ProblemCost};
+use crate::report::{Cell, Column, Rank, Table};
 
 /// Height of one row.
 const ROW: f64 = 16.0;
@@ -29,9 +31,45 @@ pub(crate) fn figure(
             }
             (rows(cost, 0, shown, palette))
             @if more > 0 { details { summary { (more) " more" } (rows(cost, shown, more, palette)) } }
+            details { summary { "By workload" } (by_workload(cost)) }
             (below)
         }
     }
+}
+
+/// The means of each workload's problems.
+fn by_workload(cost: &Cost) -> Markup {
+    let bare = |ratio: f64| short(ratio).trim_end_matches('×').to_owned();
+    let cells = |mean: Option<MeanRatio>| -> [Cell; 2] {
+        let Some(MeanRatio { value, interval, problems }) = mean else { return ["–".into(), "0".into()] };
+        let interval = interval.map(|(low, high)| format!(" [{}, {}]", bare(low), bare(high))).unwrap_or_default();
+        [format!("{}{interval}", short(value)).into(), problems.to_string().into()]
+    };
+    let figure = |title| Column::figure(title, Rank::Essential);
+    table(&Table {
+        columns: vec![
+            Column::text("workload"),
+            figure("the same kernel"),
+            figure("problems"),
+            figure("the best of each"),
+            figure("problems"),
+        ],
+        rows: cost
+            .families()
+            .into_iter()
+            .map(|family| {
+                std::iter::once(family.workload.as_str().into())
+                    .chain(cells(family.same))
+                    .chain(cells(family.best))
+                    .collect()
+            })
+            .collect(),
+        notes: vec![
+            "geometric means of ratios of medians, with what measuring leaves open; other problems may differ more"
+                .to_owned(),
+        ],
+        ..Table::default()
+    })
 }
 
 /// The rows from `from` on, at most `most` of them, all on the axis of the whole.

@@ -1,0 +1,110 @@
+//! What a target costs by workload: the geometric mean of the ratios of its problems.
+//!
+//! There is no score over all workloads: which of them matter is for the reader to say.
+
+use std::collections::BTreeMap;
+
+use crate::compare::cost::{Against, Cost, ProblemCost};
+use crate::compare::verdict::Ratio;
+use crate::record::stats::geometric_mean;
+
+/// The problems of one workload together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FamilyCost {
+    /// The workload's name.
+    pub workload: String,
+    /// The same kernel on both.
+    pub same: Option<MeanRatio>,
+    /// The best of each.
+    pub best: Option<MeanRatio>,
+}
+
+/// The geometric mean of ratios.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeanRatio {
+    /// The mean.
+    pub value: f64,
+    /// Its 95 % interval, as far as it comes from measuring these problems; absent where a ratio has none. What other problems would
+    /// have given, it does not say.
+    pub interval: Option<(f64, f64)>,
+    /// How many ratios it is of.
+    pub problems: usize,
+}
+
+impl MeanRatio {
+    /// Of these ratios; none of none. They are measured apart, so that half widths of their logarithms add up in squares.
+    fn of<'a>(ratios: impl Iterator<Item = &'a Ratio> + Clone) -> Option<MeanRatio> {
+        let (value, problems) = geometric_mean(ratios.clone().map(|ratio| ratio.value))?;
+        let half = |end: fn(&Ratio) -> Option<f64>| {
+            let widths = ratios.clone().map(|ratio| Some((end(ratio)? / ratio.value).ln().powi(2)));
+            Some(widths.sum::<Option<f64>>()?.sqrt() / problems as f64)
+        };
+        let interval = half(|ratio| ratio.low).zip(half(|ratio| ratio.high));
+        let interval = interval.map(|(below, above)| (value * (-below).exp(), value * above.exp()));
+        Some(MeanRatio { value, interval, problems })
+    }
+}
+
+impl Cost {
+    /// By workload, the costliest first.
+    pub fn families(&self) -> Vec<FamilyCost> {
+        let mut members: BTreeMap<&str, Vec<&ProblemCost>> = BTreeMap::new();
+        for problem in &self.problems {
+            members.entry(problem.problem.split('/').next().unwrap_or_default()).or_default().push(problem);
+        }
+        let family = |(workload, problems): (&str, Vec<&ProblemCost>)| {
+            let mean = |of: fn(&ProblemCost) -> Option<&Against>| {
+                MeanRatio::of(problems.iter().filter_map(|problem| of(problem)).map(|against| &against.ratio))
+            };
+            let (same, best) = (mean(|problem| problem.same.as_ref()), mean(|problem| problem.best.as_ref()));
+            FamilyCost { workload: workload.to_owned(), same, best }
+        };
+        let mut families: Vec<FamilyCost> = members.into_iter().map(family).collect();
+        let largest = |family: &FamilyCost| {
+            [family.same, family.best].into_iter().flatten().map(|mean| mean.value).fold(0.0, f64::max)
+        };
+        families.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
+        families
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::cost::cost;
+    use crate::testing::fixtures::{run, spread};
+
+    #[test]
+    fn a_workloads_problems_make_one_figure_with_an_interval() {
+        let of = |target: &str, times: [f64; 3]| {
+            let names = ["copy/fwd/n64/f32/vec4", "matmul/fwd/m8,n8,k8/f32/tiled", "matmul/fwd/m8,n8,k8/f16/tiled"];
+            let cases: Vec<_> = names.into_iter().zip(times.map(|time| spread(time, 0.01, 40))).collect();
+            (target.to_owned(), run(target, "NVIDIA H200", &cases))
+        };
+        let cost = cost(&of("cuda", [10.0; 3]), &of("browser", [15.0, 20.0, 80.0])).expect("one GPU");
+        let families = cost.families();
+        let names: Vec<&str> = families.iter().map(|family| family.workload.as_str()).collect();
+        assert_eq!(names, ["matmul", "copy"], "the costliest first");
+        let (matmul, copy) = (families[0].same.expect("two"), families[1].best.expect("one"));
+        assert_eq!((matmul.problems, copy.problems), (2, 1));
+        assert!((matmul.value - 4.0).abs() < 0.05 && (copy.value - 1.5).abs() < 0.02, "{matmul:?} {copy:?}");
+        let width = |mean: MeanRatio| mean.interval.map(|(low, high)| (high / low).ln()).expect("enough samples");
+        let alone = cost.problems.iter().find(|problem| problem.problem.starts_with("copy")).expect("there");
+        let Ratio { low, high, .. } = &alone.best.as_ref().expect("a best").ratio;
+        let (low, high) = low.zip(*high).expect("enough samples");
+        let (least, most) = copy.interval.expect("of one ratio, as it is");
+        assert!((least / low - 1.0).abs() < 1e-9 && (most / high - 1.0).abs() < 1e-9, "{least} {most}");
+        assert!((width(matmul) * 2f64.sqrt() / width(copy) - 1.0).abs() < 0.1, "two are √2 times as sure as one");
+    }
+
+    #[test]
+    fn a_ratio_without_an_interval_leaves_the_mean_without_one() {
+        let of = |target: &str| {
+            let cases = [("copy/fwd/n64/f32/vec4", spread(10.0, 0.01, 40)), ("copy/fwd/n8/f32/vec4", vec![10.0])];
+            (target.to_owned(), run(target, "NVIDIA H200", &cases))
+        };
+        let families = cost(&of("cuda"), &of("browser")).expect("one GPU").families();
+        let mean = families[0].same.expect("two");
+        assert_eq!((mean.problems, mean.interval), (2, None));
+    }
+}
