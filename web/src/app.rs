@@ -43,8 +43,8 @@ struct App {
     /// What the run in progress is doing.
     activity: RefCell<Option<Activity>>,
     screen: RefCell<Option<ScreenLock>>,
-    /// Where runs are kept, once it is open.
-    shelf: RefCell<Option<Rc<Shelf>>>,
+    /// Where runs are kept, if they are.
+    shelf: Option<Shelf>,
     /// What came with the page's link.
     linked: RefCell<Option<RunSummary>>,
     running: Cell<bool>,
@@ -97,6 +97,7 @@ pub async fn start(request: Request) {
         view.no_device("Without WebGPU a page cannot use the GPU.");
         return unavailable(why);
     }
+    let shelf = if remote.is_some() { None } else { Shelf::open().await };
     let opened = {
         let answered = Rc::new(Cell::new(false));
         let (mute, waits) = (view.clone(), answered.clone());
@@ -138,7 +139,7 @@ pub async fn start(request: Request) {
         progress: RefCell::default(),
         activity: RefCell::default(),
         screen: RefCell::default(),
-        shelf: RefCell::default(),
+        shelf,
         linked: RefCell::new(linked),
         running: Cell::new(false),
         stop: Cell::new(false),
@@ -154,7 +155,8 @@ pub async fn start(request: Request) {
             Err(nothing) => remote.tell(&Event::Unavailable { reason: nothing.to_string() }),
         }
     } else {
-        app.open_shelf().await;
+        app.listen_to_wishes();
+        app.show_history().await;
     }
 }
 
@@ -214,18 +216,15 @@ impl App {
         }
     }
 
-    /// Open the shelf of kept runs, and show what is there.
-    async fn open_shelf(self: &Rc<Self>) {
-        let Some(shelf) = Shelf::open().await else { return };
-        *self.shelf.borrow_mut() = Some(Rc::new(shelf));
+    /// Connect the buttons of the kept runs.
+    fn listen_to_wishes(self: &Rc<Self>) {
         let app = self.clone();
         self.view.on_wish(move |wish, id| spawn_local(app.clone().grant(wish, id)));
-        self.clone().show_history().await;
     }
 
     /// The kept runs, and a question about one that was left in the middle.
     async fn show_history(self: Rc<Self>) {
-        let Some(shelf) = self.shelf.borrow().clone() else { return };
+        let Some(shelf) = &self.shelf else { return };
         let spines = shelf.spines().await.unwrap_or_default();
         self.view.history(&spines);
         match Shelf::left(&spines).first() {
@@ -236,7 +235,7 @@ impl App {
 
     /// What is wished for a kept run.
     async fn grant(self: Rc<Self>, wish: Wish, id: f64) {
-        let Some(shelf) = self.shelf.borrow().clone() else { return };
+        let Some(shelf) = &self.shelf else { return };
         let spines = shelf.spines().await.unwrap_or_default();
         let spine = spines.iter().find(|spine| spine.id == id);
         // A browser that cannot write any more shows the same list again.
@@ -317,7 +316,7 @@ impl App {
         if let Some(remote) = &self.remote {
             remote.tell(&Event::Begin { run: Box::new(header.clone()) });
         }
-        if let Some(shelf) = &*self.shelf.borrow() {
+        if let Some(shelf) = &self.shelf {
             shelf.begin(&header, &asked);
         }
         *self.run.borrow_mut() = Some(header);
@@ -382,7 +381,7 @@ impl App {
             if let Some(remote) = &self.remote {
                 remote.tell(&event);
             }
-            if let Some(shelf) = &*self.shelf.borrow() {
+            if let Some(shelf) = &self.shelf {
                 shelf.tell(&event);
             }
             run.apply(event);
@@ -416,7 +415,7 @@ impl App {
         if let Some(remote) = &self.remote {
             remote.tell(&event);
         }
-        if let Some(shelf) = &*self.shelf.borrow() {
+        if let Some(shelf) = &self.shelf {
             shelf.tell(&event);
         }
         run.apply(event.clone());

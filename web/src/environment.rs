@@ -1,6 +1,9 @@
 //! What surrounds the run: browser, visibility, screen lock, clocks of the page.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 use js_sys::{Function, Promise, Reflect};
 use wasm_bindgen::prelude::Closure;
@@ -54,6 +57,20 @@ pub fn after(milliseconds: i32, f: impl FnOnce() + 'static) {
     let f = Closure::once_into_js(f);
     // Without timers nothing would be late, either.
     let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(f.unchecked_ref(), milliseconds);
+}
+
+/// What a future comes to, if it does so within some milliseconds.
+pub async fn within<T>(milliseconds: i32, future: impl Future<Output = T>) -> Option<T> {
+    let timer = Promise::new(&mut |resolve, _| {
+        // Without timers nothing would be late, either.
+        let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, milliseconds);
+    });
+    let (mut timer, mut future) = (pin!(JsFuture::from(timer)), pin!(future));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => timer.as_mut().poll(context).map(|_| None),
+    })
+    .await
 }
 
 /// Let the browser do what waits, and go on after that.

@@ -14,7 +14,7 @@ use parallax_core::record::{Event, Run, UNFINISHED};
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::JsValue;
 
-use crate::environment::{milliseconds, of_this_tab};
+use crate::environment::{milliseconds, of_this_tab, within};
 
 /// Its own: what hands traces over has another, and a database has the stores that it was made with.
 const DATABASE: &str = "parallax-runs";
@@ -24,6 +24,8 @@ const SPINES: &str = "spines";
 const RUNNING: &str = "parallax-running";
 /// Runs that are kept.
 const ROOM: usize = 20;
+/// Milliseconds after which a browser that was asked for the database is taken to keep nothing.
+const PATIENCE: i32 = 5_000;
 /// A run that another tab left is told unfinished when nothing was heard of it for so long.
 const SILENCE: f64 = 10.0 * 60e3;
 
@@ -83,12 +85,12 @@ pub struct Shelf {
 }
 
 impl Shelf {
-    /// Open it, if the browser keeps anything for this page.
+    /// Open it, if the browser keeps anything for this page and says so soon: a run that begins before would not be kept.
     pub async fn open() -> Option<Shelf> {
         let stores = [LINES, SPINES].map(ObjectStoreBuilder::new);
         let asked =
             stores.into_iter().fold(DatabaseBuilder::new(DATABASE).version(1), DatabaseBuilder::add_object_store);
-        let database = asked.build().await.ok()?;
+        let database = within(PATIENCE, asked.build()).await?.ok()?;
         Some(Shelf { database, writing: RefCell::default() })
     }
 
@@ -128,7 +130,9 @@ impl Shelf {
         let key = Array::of2(&run.spine.id.into(), &run.number.into());
         transaction.object_store(LINES)?.put(&std::mem::take(&mut run.untold).into(), Some(&key))?;
         run.number += 1;
-        put(&transaction, &run.spine)
+        put(&transaction, &run.spine)?;
+        // Said now, because a page that is left closes what it has not committed.
+        transaction.commit().map(drop)
     }
 
     /// What is kept, the last first; of more than there is room for, the oldest go.
