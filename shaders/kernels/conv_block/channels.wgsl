@@ -1,11 +1,10 @@
-// Numbers of channels applied to images. A thread takes several pieces that are of the same channels, in either layout: every
-// TOGETHER-th of a line of LINE pieces, which is a plane, or everything where channels are last. The definition is in
-// core/src/suite/workloads/conv_block.
+// Numbers of channels applied to images. The definition is in core/src/suite/workloads/conv_block.
 //
 // conv_block_bias       a number of each channel is added
 // conv_block_normalise  with mean, variance, factor and offset of each channel; with RELU what is negative becomes zero
 // conv_block_relu       what is negative becomes zero
 
+#import conv_block/place
 #import lib/launch
 
 @group(0) @binding(0) var<storage, read> given: array<stored>;
@@ -22,25 +21,6 @@
 #when !LAST @group(0) @binding(3) var<storage, read> variance: array<f32>;
 #when !LAST @group(0) @binding(4) var<storage, read> gamma: array<elem>;
 #when !LAST @group(0) @binding(5) var<storage, read> beta: array<elem>;
-
-// Pieces of a row of channels, where these are last.
-const CHANNEL_PIECES: u32 = max(CHANNELS / WIDTH, 1u);
-
-// The pieces of a thread, and where its channels are among all.
-struct Place {
-    begin: u32,
-    end: u32,
-    channel: u32,
-}
-
-fn place_of(thread: u32) -> Place {
-    let line = thread / TOGETHER;
-    if line >= LINES {
-        return Place();
-    }
-    let channel = select(line % CHANNELS, thread % CHANNEL_PIECES, LAST);
-    return Place(line * LINE + thread % TOGETHER, (line + 1u) * LINE, channel);
-}
 
 fn bias_at(channel: u32) -> piece {
 #when LAST     return piece(bias[channel]);

@@ -169,49 +169,80 @@ fn gradient(p: &Problem, inputs: &Inputs) -> impl Fn(u64) -> f64 {
 }
 
 fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f64]) {
-    let conv = Conv::of(&p.shape);
-    let ([in_group, out_group], gradient) = (conv.of_group(), gradient(p, inputs));
+    let (conv, gradient) = (Conv::of(&p.shape), gradient(p, inputs));
     let first = row * out.len() as u64;
     for (slot, place) in out.iter_mut().zip(first..) {
-        *slot = 0.0;
-        match output {
-            DX => {
-                let ([image, c], at) = conv.of_x(place);
-                for tap in conv.every_tap() {
-                    let Some(over) = conv.over(at, tap) else { continue };
-                    for m in c / in_group * out_group..(c / in_group + 1) * out_group {
-                        let weight = inputs.at(W, conv.w_at([m, c % in_group], tap));
-                        *slot += gradient(conv.out_at([image, m], over)) * weight;
-                    }
-                }
-            }
-            DW => {
-                let ([m, c], tap) = conv.of_w(place);
-                for at in conv.every_output() {
-                    let Some(under) = conv.under(at, tap) else { continue };
-                    for image in 0..conv.images {
-                        let pixel = inputs.at(X, conv.x_at([image, m / out_group * in_group + c], under));
-                        *slot += gradient(conv.out_at([image, m], at)) * pixel;
-                    }
-                }
-            }
+        *slot = match output {
+            DX => of_input(&conv, place, &gradient, |weight| inputs.at(W, weight)),
+            DW => of_kernels(&conv, place, &gradient, |pixel| inputs.at(X, pixel)),
             _ => {
-                for at in conv.every_output() {
-                    *slot += (0..conv.images).map(|image| gradient(conv.out_at([image, place], at))).sum::<f64>();
-                }
+                let of_image = |image| conv.every_output().map(move |at| conv.out_at([image, place], at));
+                (0..conv.images).flat_map(of_image).map(&gradient).sum()
             }
+        };
+    }
+}
+
+/// The gradient of an element of the input, for the gradient of the result and for kernels.
+pub(in super::super) fn of_input(
+    conv: &Conv,
+    place: u64,
+    gradient: impl Fn(u64) -> f64,
+    weights: impl Fn(u64) -> f64,
+) -> f64 {
+    let ([in_group, out_group], ([image, c], at)) = (conv.of_group(), conv.of_x(place));
+    let mut sum = 0.0;
+    for tap in conv.every_tap() {
+        let Some(over) = conv.over(at, tap) else { continue };
+        for m in c / in_group * out_group..(c / in_group + 1) * out_group {
+            let weight = weights(conv.w_at([m, c % in_group], tap));
+            sum += gradient(conv.out_at([image, m], over)) * weight;
         }
     }
+    sum
+}
+
+/// The gradient of an element of the kernels, for the gradient of the result and for the input.
+pub(in super::super) fn of_kernels(
+    conv: &Conv,
+    place: u64,
+    gradient: impl Fn(u64) -> f64,
+    pixels: impl Fn(u64) -> f64,
+) -> f64 {
+    let ([in_group, out_group], ([m, c], tap)) = (conv.of_group(), conv.of_w(place));
+    let mut sum = 0.0;
+    for at in conv.every_output() {
+        let Some(under) = conv.under(at, tap) else { continue };
+        for image in 0..conv.images {
+            let pixel = pixels(conv.x_at([image, m / out_group * in_group + c], under));
+            sum += gradient(conv.out_at([image, m], at)) * pixel;
+        }
+    }
+    sum
 }
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let conv = Conv::of(&p.shape);
-    let [in_group, out_group] = conv.of_group();
-    let (x, w, dout) = (inputs[X].f32(), inputs[W].f32(), inputs[DOUT].f32());
+    let dout = inputs[DOUT].f32();
     let g: Vec<f32> = match p.shape.has("relu") {
         true => dout.par_iter().zip(inputs[OUT].f32()).map(|(g, out)| if *out > 0.0 { *g } else { 0.0 }).collect(),
         false => dout.to_vec(),
     };
+    host_products(&conv, [inputs[X].f32(), inputs[W].f32(), &g], outputs);
+    if let Some(dbias) = outputs.get_mut(DW + 1) {
+        dbias.par_iter_mut().enumerate().for_each(|(m, dbias)| {
+            let of_image = |image: u64| {
+                let places = conv.every_output().map(|at| conv.out_at([image, m as u64], at) as usize);
+                places.map(|place| g[place]).sum::<f32>()
+            };
+            *dbias = (0..conv.images).map(of_image).sum();
+        });
+    }
+}
+
+/// The gradients of the input and of the kernels, which are the first outputs, for an input, kernels and the gradient of the result.
+pub(in super::super) fn host_products(conv: &Conv, [x, w, g]: [&[f32]; 3], outputs: &mut [Vec<f32>]) {
+    let [in_group, out_group] = conv.of_group();
     outputs[DX].par_iter_mut().enumerate().for_each(|(place, dx)| {
         let ([image, c], at) = conv.of_x(place as u64);
         *dx = 0.0;
@@ -241,15 +272,6 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         };
         *dw = (0..conv.images).map(of_image).sum();
     });
-    if let Some(dbias) = outputs.get_mut(DW + 1) {
-        dbias.par_iter_mut().enumerate().for_each(|(m, dbias)| {
-            let of_image = |image: u64| {
-                let places = conv.every_output().map(|at| conv.out_at([image, m as u64], at) as usize);
-                places.map(|place| g[place]).sum::<f32>()
-            };
-            *dbias = (0..conv.images).map(of_image).sum();
-        });
-    }
 }
 
 fn backward<'a>(p: &Problem, caps: &'a Caps) -> Backward<'a> {

@@ -11,7 +11,7 @@ use crate::suite::{
 
 /// What computes both products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum With {
+pub(in super::super) enum With {
     /// Threads with one element of a gradient each.
     Elements,
     /// Tiles in workgroup memory.
@@ -24,12 +24,12 @@ pub(super) enum With {
 
 /// The backward pass of a convolution on a device.
 #[derive(Clone, Copy)]
-pub(super) struct Backward<'a> {
-    pub(super) conv: Conv,
-    pub(super) dtype: DType,
-    pub(super) caps: &'a Caps,
-    pub(super) bias: bool,
-    pub(super) relu: bool,
+pub(in super::super) struct Backward<'a> {
+    pub(in super::super) conv: Conv,
+    pub(in super::super) dtype: DType,
+    pub(in super::super) caps: &'a Caps,
+    pub(in super::super) bias: bool,
+    pub(in super::super) relu: bool,
 }
 
 /// Threads of a workgroup.
@@ -44,7 +44,7 @@ const FEWEST_POSITIONS: u64 = 64;
 const MOST_ELEMENTS: u64 = 1 << 25;
 
 /// Most parts that the gradient of the kernels is made in.
-pub(super) fn most_parts_of_weights(conv: &Conv) -> u64 {
+pub(in super::super) fn most_parts_of_weights(conv: &Conv) -> u64 {
     let weights: u64 = conv.w_dims().iter().product();
     (conv.pixels()[1] / FEWEST_POSITIONS).min(MOST_ELEMENTS / weights).clamp(1, 256)
 }
@@ -57,7 +57,16 @@ impl Backward<'_> {
         if self.relu {
             stages.push(self.gate());
         }
-        stages.extend(self.input(with, g));
+        stages.extend(self.products(with, g));
+        if self.bias {
+            stages.extend(self.bias(g));
+        }
+        Program { stages }
+    }
+
+    /// The gradients of the input and of the kernels, for a gradient of the result before ReLU.
+    pub(in super::super) fn products(&self, with: With, g: &'static str) -> Vec<Stage> {
+        let mut stages = self.input(with, g);
         match with {
             With::Elements => stages.push(self.weights_directly(g)),
             With::Tiles => stages.extend(self.weights(g)),
@@ -67,10 +76,7 @@ impl Backward<'_> {
                 stages.push(weights.called("dw").costing(Cost::new(self.conv.flops(), x + out, w)));
             }
         }
-        if self.bias {
-            stages.extend(self.bias(g));
-        }
-        Program { stages }
+        stages
     }
 
     /// The gradient of the input.
@@ -103,7 +109,7 @@ impl Backward<'_> {
     }
 
     /// The gradient before ReLU.
-    fn gate(&self) -> Stage {
+    pub(in super::super) fn gate(&self) -> Stage {
         let elements: u64 = self.conv.out_dims().iter().product();
         let (width, [.., out]) = (width(elements, self.dtype, self.caps), self.bytes());
         let texts = ["conv2d/gate", "conv2d/gate1", "conv2d/gate4"];

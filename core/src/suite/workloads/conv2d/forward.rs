@@ -114,7 +114,7 @@ fn cost(p: &Problem) -> Cost {
 }
 
 /// Of a sum of so many products of normal numbers.
-pub(super) fn of_terms(p: &Problem, terms: u64) -> Tolerance {
+pub(in super::super) fn of_terms(p: &Problem, terms: u64) -> Tolerance {
     let k = terms as f64;
     // Sum of the magnitudes of k products of normal draws: below their number by a third, with room for luck.
     let magnitudes = k + 12.0 * k.sqrt();

@@ -14,7 +14,7 @@ use crate::suite::conv::Conv;
 use crate::suite::{Axis, DType, Preset, Workload};
 
 pub(super) mod backward;
-mod backward_stages;
+pub(super) mod backward_stages;
 pub(super) mod forward;
 pub(super) mod stages;
 mod wgmma;

@@ -1,8 +1,10 @@
 //! How far results may be off, and the inputs that are hard.
 
+use super::super::conv2d::forward::of_terms;
+use super::backward::{DBETA, DGAMMA, DW, DX};
 use super::inference;
 use crate::suite::conv::Conv;
-use crate::suite::hard::{any, exact, smallest_normal, zero};
+use crate::suite::hard::{any, exact, one, smallest_normal, zero};
 use crate::suite::{DType, Hard, Problem, Tolerance};
 
 /// Which of its numbers an output holds.
@@ -111,6 +113,72 @@ pub(super) fn hard_sets() -> Vec<Hard> {
             applies: |p| p.dtype == DType::F32 && !inference(p),
             fills: |_| vec![("bias", |_, draw| FAR + 0.25 * draw.normal())],
             tolerance: |p, output| of_size(p, output, FAR),
+        },
+    ]
+}
+
+/// Above gamma over the deviation, for variances of a half at least.
+const SCALED: f64 = 3.1;
+
+/// Of the gradients.
+pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
+    let (conv, u, f32u) = (Conv::of(&p.shape), p.dtype.unit_roundoff(), 2f64.powi(-24));
+    let n = conv.pixels()[1] as f64;
+    // Sums over positions: strips, then their sums, some dozens at a time.
+    let chain = 8.0 * f32u * (64.0 + n / 32.0).sqrt();
+    // Of so many normal numbers, half of them zero: below their number, with room for luck where there are few.
+    let magnitudes = n + 12.0 * n.sqrt();
+    let reason = "f32 sums in parts: 8·√l·u times the sum of magnitudes holds for sums of l terms each but with probability e^-32 \
+                  (Higham and Mary 2019); the result is rounded once to the element type";
+    let numbers = |size: f64| Tolerance { abs: size * chain * magnitudes, rel: 2.0 * u + 8.0 * f32u, reason };
+    let products = |k: u64| {
+        let of_sums = of_terms(p, k);
+        // Each value's own error, and what all of a channel share: errors of the two sums over their number, the second of which
+        // has terms three times as large.
+        let (own, common) = (u + 8.0 * f32u, 5.0 * chain * magnitudes / n);
+        Tolerance {
+            abs: SCALED * (of_sums.abs + 8.0 * (k as f64).sqrt() * (own * FARTHEST + common)) + smallest_normal(p),
+            rel: of_sums.rel,
+            reason: "as of the convolution, whose gradient here is up to 3.1 times as large, is rounded to the element type where it is \
+                     stored, and is off by what the sums that were taken from it are off by: independent of what it is multiplied with, \
+                     so that errors add up by squares",
+        }
+    };
+    match output {
+        DX => products(conv.of_group()[1] * conv.taps()),
+        DW => products(conv.pixels()[1]),
+        DGAMMA => numbers(3.0),
+        DBETA => numbers(1.0),
+        _ => numbers(SCALED),
+    }
+}
+
+/// Of gradients, in their deviations: the root of the mean square of what is rounded, with room for shapes of few elements.
+const FARTHEST: f64 = 4.0;
+
+pub(super) fn backward_hard_sets() -> Vec<Hard> {
+    vec![
+        Hard {
+            name: "zeros",
+            about: "no gradient: every result is zero",
+            applies: any,
+            fills: |_| vec![("dout", zero)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "closed",
+            about: "ReLU let nothing through: every result is zero",
+            applies: any,
+            fills: |_| vec![("out", zero)],
+            tolerance: exact,
+        },
+        Hard {
+            name: "equal",
+            about: "the same gradient everywhere, which normalisation takes away but for what chance left in the values",
+            // Their sum is their number, of which f16 cannot hold many.
+            applies: |p| Conv::of(&p.shape).pixels()[1] < 60_000,
+            fills: |_| vec![("dout", one), ("out", one)],
+            tolerance: backward_tolerance,
         },
     ]
 }

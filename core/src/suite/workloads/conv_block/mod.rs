@@ -18,6 +18,9 @@ use crate::suite::{
 };
 
 mod accuracy;
+mod backward;
+mod backward_stages;
+mod gradients;
 mod reference;
 mod stages;
 
@@ -62,7 +65,7 @@ pub fn workload() -> Workload {
             // Threads that take several pieces step past the end.
             indexable(conv.out_dims().iter().product::<u64>().saturating_mul(2))
         },
-        forms: vec![forward()],
+        forms: vec![forward(), backward::form()],
     }
 }
 

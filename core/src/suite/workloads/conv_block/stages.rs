@@ -8,12 +8,12 @@ use crate::suite::conv::Conv;
 use crate::suite::{Caps, Cost, Elem, Problem, Program, Stage, spread, text_for, width};
 
 /// What the profile sums up by.
-const CONVOLUTION: &str = "convolution";
+pub(super) const CONVOLUTION: &str = "convolution";
 const BIAS: &str = "bias";
-const NORMALISATION: &str = "normalisation";
-const RELU: &str = "ReLU";
+pub(super) const NORMALISATION: &str = "normalisation";
+pub(super) const RELU: &str = "ReLU";
 const CONVOLUTION_AND_SUMS: &str = "convolution, bias and sums";
-const NORMALISATION_AND_RELU: &str = "normalisation and ReLU";
+pub(super) const NORMALISATION_AND_RELU: &str = "normalisation and ReLU";
 const EVERYTHING: &str = "convolution, bias, normalisation and ReLU";
 
 /// What multiplies.
@@ -29,31 +29,33 @@ enum By {
 pub(super) const SHORTEST_STRIP: u64 = 64;
 const MMA_STRIP: u64 = 128;
 /// Elements of a channel whose statistics a workgroup makes, where channels are not last.
-const STRIP: u64 = 4096;
+pub(super) const STRIP: u64 = 4096;
+/// Positions whose gradients a thread sums, where channels are last.
+pub(super) const GRADIENT_STRIP: u64 = 32;
 /// Threads of a workgroup.
-const THREADS: u64 = 256;
+pub(super) const THREADS: u64 = 256;
 /// Pieces of a thread that are of the same channels.
 const EACH: u64 = 8;
 
 /// The block on a device.
-struct Block<'a> {
-    p: &'a Problem,
-    caps: &'a Caps,
-    conv: Conv,
+pub(super) struct Block<'a> {
+    pub(super) p: &'a Problem,
+    pub(super) caps: &'a Caps,
+    pub(super) conv: Conv,
 }
 
 impl Block<'_> {
-    fn of<'a>(p: &'a Problem, caps: &'a Caps) -> Block<'a> {
+    pub(super) fn of<'a>(p: &'a Problem, caps: &'a Caps) -> Block<'a> {
         Block { p, caps, conv: Conv::of(&p.shape) }
     }
 
     /// Bytes of so many elements.
-    fn bytes(&self, elements: u64) -> u64 {
+    pub(super) fn bytes(&self, elements: u64) -> u64 {
         elements * Elem::Real.storage(self.p.dtype).bytes()
     }
 
     /// Elements of the result.
-    fn elements(&self) -> u64 {
+    pub(super) fn elements(&self) -> u64 {
         self.conv.out_dims().iter().product()
     }
 
@@ -130,10 +132,19 @@ impl Block<'_> {
             stages.truncate(2);
             return stages;
         }
+        let left = 8 * self.conv.channels[1] * self.conv.pixels()[1].div_ceil(STRIP);
+        let strips = self
+            .strips("conv_block_planes", ["conv_block/planes", "conv_block/planes1", "conv_block/planes4"])
+            .args([("given", from, Read), ("parts", "parts", Write)])
+            .costing(Cost::new(4 * self.elements(), self.bytes(self.elements()), left));
+        vec![strips, self.merged(STRIP)]
+    }
+
+    /// A stage with a workgroup for each strip of a channel's elements, where channels are not last.
+    pub(super) fn strips(&self, entry: &'static str, texts: [&'static str; 3]) -> Stage {
         let ([_, m], [_, positions]) = (self.conv.channels, self.conv.pixels());
         let (plane, parts) = (positions / self.conv.images, positions.div_ceil(STRIP));
         let width = width(plane, self.p.dtype, self.caps);
-        let texts = ["conv_block/planes", "conv_block/planes1", "conv_block/planes4"];
         let consts = [
             ("CHANNELS", m),
             ("PLANE", plane),
@@ -143,14 +154,11 @@ impl Block<'_> {
             ("WIDTH", width),
             ("ROW_THREADS", THREADS),
         ];
-        let strips = Stage::kernel("conv_block_planes", text_for(width, self.caps, texts), "conv_block_planes")
+        Stage::kernel(entry, text_for(width, self.caps, texts), entry)
             .consts(&consts.map(|(name, value)| (name, value as u32)))
             .threads([THREADS as u32, 1, 1])
             .grid(spread(m * parts))
             .shared(4 * THREADS as u32)
-            .args([("given", from, Read), ("parts", "parts", Write)])
-            .costing(Cost::new(4 * self.elements(), self.bytes(self.elements()), 8 * m * parts));
-        vec![strips, self.merged(STRIP)]
     }
 
     /// Statistics of channels from those of strips of so many positions.
@@ -159,8 +167,8 @@ impl Block<'_> {
         standard_scaler::merged([self.conv.pixels()[1], self.conv.channels[1]], strip, threads)
     }
 
-    /// A stage of the text that applies numbers of channels to images: so many operations an element, with ReLU behind them or not.
-    fn of_channels(&self, entry: &'static str, [from, to]: [&'static str; 2], operations: u64, relu: bool) -> Stage {
+    /// A stage whose threads take several pieces of images, each thread of the same channels.
+    pub(super) fn placed(&self, entry: &'static str, texts: [&'static str; 3]) -> Stage {
         let ([_, m], [_, positions], elements) = (self.conv.channels, self.conv.pixels(), self.elements());
         let plane = positions / self.conv.images;
         let width = width(if self.conv.last { m } else { plane }, self.p.dtype, self.caps);
@@ -177,14 +185,19 @@ impl Block<'_> {
             ("WIDTH", width),
             ("THREADS", THREADS),
         ];
-        let texts = ["conv_block/channels", "conv_block/channels1", "conv_block/channels4"];
-        let bytes = self.bytes(elements);
         Stage::kernel(entry, text_for(width, self.caps, texts), entry)
             .consts(&consts.map(|(name, value)| (name, value as u32)))
-            .consts(&[("LAST", self.conv.last), ("RELU", relu)])
+            .consts(&[("LAST", self.conv.last)])
             .consts(&[("EPS", EPS as f32)])
             .threads([THREADS as u32, 1, 1])
             .grid(spread((lines * together).div_ceil(THREADS)))
+    }
+
+    /// A stage of the text that applies numbers of channels to images: so many operations an element, with ReLU behind them or not.
+    fn of_channels(&self, entry: &'static str, [from, to]: [&'static str; 2], operations: u64, relu: bool) -> Stage {
+        let (elements, bytes) = (self.elements(), self.bytes(self.elements()));
+        self.placed(entry, ["conv_block/channels", "conv_block/channels1", "conv_block/channels4"])
+            .consts(&[("RELU", relu)])
             .args([("given", from, Read), ("made", to, Write)])
             .costing(Cost::new(operations * elements, bytes, bytes))
     }

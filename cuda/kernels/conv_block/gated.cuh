@@ -1,0 +1,12 @@
+// The gradient of what ReLU was given. With GATED it is that of the result, of which nothing is left where the result is not above zero;
+// otherwise this has been done.
+
+#include "lib/pieces.cuh"
+
+__device__ __forceinline__ piece gated(piece gradient, const piece& result) {
+#pragma unroll
+    for (unsigned i = 0; i < WIDTH; i++) {
+        if (!(result.at[i] > 0.0f)) gradient.at[i] = 0.0f;
+    }
+    return gradient;
+}

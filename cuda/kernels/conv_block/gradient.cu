@@ -1,0 +1,41 @@
+// The gradient of what was normalised. With INFERENCE the statistics were given; otherwise they were made of the same values, which
+// takes away the gradient's mean, and its mean product with what was normalised times that. The definition is in
+// core/src/suite/workloads/conv_block.
+
+#include "conv_block/gated.cuh"
+#include "conv_block/place.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    conv_block_gradient(const elem* __restrict__ gradient, const elem* __restrict__ given, const float* __restrict__ mean,
+                        elem* __restrict__ made, const float* __restrict__ variance, const elem* __restrict__ gamma,
+                        const float* __restrict__ totals
+#when GATED                         , const elem* __restrict__ result
+    ) {
+    const Place place = place_of_thread();
+    if (place.begin >= place.end) return;
+    const piece middle = of_floats(mean, place.channel), spread = of_floats(variance, place.channel);
+    piece factor = of_channels(gamma, place.channel), lift = of_floats(totals, place.channel);
+    piece slope = of_floats(totals + CHANNELS, place.channel);
+#pragma unroll
+    for (unsigned i = 0; i < WIDTH; i++) {
+        const float wide = spread.at[i] + EPS;
+        factor.at[i] /= sqrtf(wide);
+        lift.at[i] /= (float)ROWS;
+        slope.at[i] /= (float)ROWS * wide;
+    }
+#pragma unroll 4
+    for (unsigned at = place.begin; at < place.end; at += TOGETHER) {
+#when GATED         piece value = gated(load_piece(gradient, at), load_piece(result, at));
+#when !GATED         piece value = load_piece(gradient, at);
+        if (!INFERENCE) {
+            const piece own = load_piece(given, at);
+#pragma unroll
+            for (unsigned i = 0; i < WIDTH; i++) {
+                value.at[i] -= fmaf(own.at[i] - middle.at[i], slope.at[i], lift.at[i]);
+            }
+        }
+#pragma unroll
+        for (unsigned i = 0; i < WIDTH; i++) value.at[i] *= factor.at[i];
+        store_piece(made, at, value);
+    }
+}

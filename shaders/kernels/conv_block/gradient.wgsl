@@ -1,0 +1,50 @@
+// The gradient of what was normalised. With INFERENCE the statistics were given; otherwise they were made of the same values, which
+// takes away the gradient's mean, and its mean product with what was normalised times that. The definition is in
+// core/src/suite/workloads/conv_block.
+
+#import conv_block/gated
+#import conv_block/place
+#import lib/launch
+
+@group(0) @binding(3) var<storage, read_write> made: array<stored>;
+#when LAST @group(0) @binding(2) var<storage, read> mean: array<piece>;
+#when LAST @group(0) @binding(4) var<storage, read> variance: array<piece>;
+#when LAST @group(0) @binding(5) var<storage, read> gamma: array<stored>;
+#when LAST @group(0) @binding(6) var<storage, read> totals: array<piece>;
+#when !LAST @group(0) @binding(2) var<storage, read> mean: array<f32>;
+#when !LAST @group(0) @binding(4) var<storage, read> variance: array<f32>;
+#when !LAST @group(0) @binding(5) var<storage, read> gamma: array<elem>;
+#when !LAST @group(0) @binding(6) var<storage, read> totals: array<f32>;
+#when GATED @group(0) @binding(7) var<storage, read> result: array<stored>;
+
+// From the totals of the gradient to those of its products.
+const TOTALS: u32 = select(CHANNELS, CHANNEL_PIECES, LAST);
+
+fn gamma_at(channel: u32) -> piece {
+#when LAST     return piece(gamma[channel]);
+#when !LAST     return piece(f32(gamma[channel]));
+}
+
+@compute @workgroup_size(THREADS)
+fn conv_block_gradient(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let place = place_of(flat_group(group, groups) * THREADS + lane);
+    if place.begin >= place.end {
+        return;
+    }
+    let wide = piece(variance[place.channel]) + piece(EPS);
+    let factor = gamma_at(place.channel) / sqrt(wide);
+    let middle = piece(mean[place.channel]);
+    let lift = piece(totals[place.channel]) / piece(f32(ROWS));
+    let slope = piece(totals[place.channel + TOTALS]) / (piece(f32(ROWS)) * wide);
+    for (var at = place.begin; at < place.end; at += TOGETHER) {
+        var value = gradient_at(at);
+        if !INFERENCE {
+            value -= lift + (piece(given[at]) - middle) * slope;
+        }
+        made[at] = stored(value * factor);
+    }
+}
