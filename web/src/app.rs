@@ -18,6 +18,7 @@ use wasm_bindgen_futures::spawn_local;
 use crate::activity::{Activity, Stage};
 use crate::desk::Desk;
 use crate::environment::ScreenLock;
+use crate::live::Live;
 use crate::progress::Progress;
 use crate::query::Request;
 use crate::remarks::Remarks;
@@ -42,6 +43,8 @@ struct App {
     progress: RefCell<Option<Progress>>,
     /// What the run in progress is doing.
     activity: RefCell<Option<Activity>>,
+    /// What was last shown of its samples.
+    live: RefCell<Live>,
     screen: RefCell<Option<ScreenLock>>,
     /// Where runs are kept, if they are.
     shelf: Option<Shelf>,
@@ -138,6 +141,7 @@ pub async fn start(request: Request) {
         run: RefCell::default(),
         progress: RefCell::default(),
         activity: RefCell::default(),
+        live: RefCell::default(),
         screen: RefCell::default(),
         shelf,
         linked: RefCell::new(linked),
@@ -190,7 +194,10 @@ impl App {
         let app = self.clone();
         self.view.on_visibility(move || app.notice_visibility());
         let app = self.clone();
-        self.view.on_tick(move || app.draw_progress());
+        self.view.on_tick(move || {
+            app.draw_progress();
+            app.draw_samples();
+        });
         self.listen_to_sharing();
     }
 
@@ -335,6 +342,7 @@ impl App {
             let mode = self.mode;
             let known = self.run.borrow().as_ref().is_some_and(|run| run.baseline.is_some());
             *self.activity.borrow_mut() = Some(Activity::new(mode, spec.ceilings && !known));
+            *self.live.borrow_mut() = Live::default();
             self.draw_progress();
             match runner::run(&plan, &spec, mode, &mut profiler, &so_far, |event| self.on_event(event, &never)).await {
                 RunEnd::Complete => break None,
@@ -472,6 +480,15 @@ impl App {
         if let (Some(progress), Some(activity)) = (&*self.progress.borrow(), &*self.activity.borrow()) {
             let now = environment::seconds();
             self.view.progress(progress.fraction(now), &rough(progress.left(now)), &activity.words());
+        }
+    }
+
+    /// What samples say so far, in the rows of their cases.
+    fn draw_samples(&self) {
+        if let (true, Some(run)) = (self.running.get(), &*self.run.borrow()) {
+            for glimpse in self.live.borrow_mut().news(run, environment::seconds()) {
+                self.view.case_so_far(&glimpse);
+            }
         }
     }
 

@@ -9,6 +9,7 @@ mod compare;
 mod desk;
 mod environment;
 mod link;
+mod live;
 mod progress;
 mod query;
 mod reading;
