@@ -8,6 +8,7 @@ mod app;
 mod compare;
 mod desk;
 mod environment;
+mod expected;
 mod link;
 mod live;
 mod progress;
