@@ -652,11 +652,10 @@ const tests = {
     // Workloads beside each other, and the cases of each for who asks.
     const families = page.locator("#compare-result .families > .wide");
     assert.match(await families.locator("thead").innerText(), /cuda ÷ browser\s+cases/);
-    assert.ok((await families.locator("tbody tr").count()) > 5);
+    assert.ok((await families.locator("tbody tr").count()) >= 5);
     const matmul = page.locator("#compare-result .families details", { hasText: "matmul: " }).first();
     await matmul.locator("summary").click();
     for (const row of await matmul.locator("tbody tr").allInnerTexts()) assert.match(row, /^matmul\//);
-    assert.match(await page.innerText("#compare-result .calls thead"), /one call/);
     await standsAlone(page, "[data-export=svg]", "[data-export=png]", /browser-over-cuda/);
     const bar = page.locator("#compare-result .costs .row").first();
     await bar.focus();
@@ -774,7 +773,7 @@ const tests = {
       await page.waitForTimeout(100);
     }
     await enabledRun(page);
-    assert.doesNotMatch(await page.innerText("#device"), /not isolated/);
+    assert.doesNotMatch(await page.textContent("#device"), /not isolated/);
     await page.context().close();
     plain.close();
   },

@@ -85,7 +85,7 @@ impl App {
             .run
             .borrow()
             .as_ref()
-            .and_then(|run| Some((format!("{}-roofline.{ending}", run.file_stem()), html::roofline_picture(run)?)))
+            .and_then(|run| Some((format!("{}-roofline.{ending}", run.file_stem()), html::roofline_alone(run)?)))
         else {
             return self.view.share_line("No case of this run does arithmetic, so there is no roofline.");
         };

@@ -84,11 +84,25 @@ fn split(case: &str) -> (&str, &str) {
     case.rsplit_once('/').unwrap_or((case, ""))
 }
 
+/// The workload of a problem.
+fn workload(problem: &str) -> &str {
+    problem.split('/').next().unwrap_or_default()
+}
+
 impl Table {
     fn group(&mut self, problem: &str) -> &mut Group {
-        let at = self.groups.iter().position(|g| g.problem == problem).unwrap_or_else(|| {
-            self.groups.push(Group::new(problem));
-            self.groups.len() - 1
+        let known = self.groups.iter().position(|g| g.problem == problem);
+        let at = known.unwrap_or_else(|| {
+            // Problems come in a random order; those of a workload stand together.
+            let kin = self.groups.iter().rposition(|g| workload(&g.problem) == workload(problem));
+            let group = Group::new(problem);
+            let at = kin.map_or(self.groups.len(), |kin| kin + 1);
+            match kin {
+                Some(kin) => drop(self.groups[kin].body.after_with_node_1(&group.body)),
+                None => fill(&id("results"), [&group.body]),
+            }
+            self.groups.insert(at, group);
+            at
         });
         &mut self.groups[at]
     }
@@ -114,7 +128,6 @@ impl Group {
         fill(&cell, [&make("b", "", workload), &make("span", "case quiet", rest)]);
         fill(&head, [&cell]);
         fill(&body, [&head]);
-        fill(&id("results"), [&body]);
         id("results-section").set_hidden(false);
         Group { problem: problem.to_owned(), body, lines: Vec::new() }
     }

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::drift::drift as drift_of;
-use super::{Palette, compared, cost_figure, cost_picture, roofline_of, strip, table};
+use super::{Palette, compared, cost_figure, cost_picture, roofline_of, roofline_picture, strip, table};
 use crate::compare::identity::same_device;
 use crate::compare::tax::{Pairing, tax};
 use crate::compare::{Comparison, Cost};
@@ -35,6 +35,11 @@ pub fn samples_so_far(record: &Record, run: &Run) -> String {
 /// The summary in a link as a table, beside a run by name.
 pub fn linked(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String {
     table(&report::linked_table(linked, ours)).into_string()
+}
+
+/// The roofline of a run alone, as a picture that stands alone; `None` where no case does arithmetic.
+pub fn roofline_alone(run: &Run) -> Option<String> {
+    roofline_picture(run, &Palette::of([run]))
 }
 
 /// What each target costs as a picture that stands alone, under the names of its two runs.
@@ -109,4 +114,29 @@ pub(crate) fn one_call(runs: &[(String, Run)]) -> Option<Markup> {
     }
     let most = gpus.into_iter().max_by_key(Vec::len).filter(|gpu| gpu.len() > 1)?;
     Some(table(&report::tax_table(&tax(&most, None, false, Pairing::Same).ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::OneCall;
+    use crate::testing::fixtures::{self, measured, spread};
+
+    const CASE: &str = "copy/fwd/n64/f32/vec4";
+
+    fn called(target: &str, device: &str) -> (String, Run) {
+        let mut run = fixtures::run(target, device, &[(CASE, spread(100.0, 0.01, 40))]);
+        let call = OneCall { done: vec![900.0; 8], result: vec![1200.0; 8] };
+        measured(&mut run, CASE).call = Some(call);
+        (format!("{target} on {device}"), run)
+    }
+
+    #[test]
+    fn one_call_is_taken_apart_on_the_gpu_that_most_runs_saw() {
+        let mut runs = vec![called("cuda", "X"), called("browser", "Y"), called("cuda", "Y"), called("browser", "Y")];
+        let shown = one_call(&runs).expect("two targets of Y").into_string();
+        assert!(shown.contains("one call") && shown.contains("cuda on Y") && !shown.contains("on X"), "{shown}");
+        measured(&mut runs[2].1, CASE).call = None;
+        assert!(one_call(&runs).is_none(), "one target alone says nothing");
+    }
 }
