@@ -458,7 +458,7 @@ const tests = {
         let last = "";
         new MutationObserver(() => {
           const rows = [...table.querySelectorAll("tr.busy")].filter((row) => row.querySelector(".preliminary"));
-          const now = rows.map((row) => row.innerText.replaceAll(/\s+/g, " ")).join(" | ");
+          const now = rows.map((row) => row.querySelector(".tally").textContent).join(" | ");
           if (now !== last) window.seen.push({ at: performance.now(), rows: rows.length, text: (last = now), high: table.offsetHeight, wide: rows[0]?.offsetWidth });
         }).observe(table, { childList: true, characterData: true, subtree: true });
         new PerformanceObserver((list) => {
