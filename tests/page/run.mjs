@@ -65,6 +65,37 @@ async function download(page, button) {
   return { name, data: JSON.parse(text) };
 }
 
+/// A picture as SVG that draws itself in an empty page, with nothing from elsewhere, and its PNG.
+async function standsAlone(page, svg, png, name) {
+  const picture = await save(page, svg);
+  assert.match(picture.name, new RegExp(`${name.source}.*\\.svg$`));
+  const alone = await page.context().newPage();
+  const asked = [];
+  alone.on("request", (request) => request.url().startsWith("http") && asked.push(request.url()));
+  await alone.goto(`data:image/svg+xml;charset=utf-8,${encodeURIComponent(picture.text)}`);
+  assert.equal(await alone.evaluate(() => document.documentElement.tagName), "svg", "it is XML");
+  assert.ok((await alone.locator("circle.point").count()) > 0);
+  assert.deepEqual(asked, []);
+  await alone.screenshot({ path: join(artefacts, `${picture.name.replace(/.*?-(?=roofline|browser)/, "")}.png`) });
+  await alone.close();
+  const [file] = await Promise.all([page.waitForEvent("download"), page.click(png)]);
+  const bytes = await readFile(await file.path());
+  assert.equal(bytes.subarray(1, 4).toString(), "PNG");
+  assert.ok(bytes.readUInt32BE(16) > 600 && bytes.length > 10_000, `${bytes.readUInt32BE(16)} px, ${bytes.length} bytes`);
+}
+
+/// Every letter of the plots in sight is large enough to read.
+async function readable(page) {
+  const small = await page.evaluate(() =>
+    [...document.querySelectorAll("svg.plot text")].flatMap((text) => {
+      const box = text.ownerSVGElement.getBoundingClientRect();
+      const size = (parseFloat(getComputedStyle(text).fontSize) * box.width) / text.ownerSVGElement.viewBox.baseVal.width;
+      return box.width > 0 && size < 11 ? [`${size.toFixed(1)} px: ${text.textContent}`] : [];
+    }),
+  );
+  assert.deepEqual(small.slice(0, 5), []);
+}
+
 /// What the progress line says, each saying once, from now on.
 function hearProgress(page) {
   return page.evaluate(() => {
@@ -95,6 +126,7 @@ async function narrowAndWide(page, name) {
     await page.setViewportSize({ width, height });
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(overflow <= 0, `${name} at ${width} is ${overflow} px too wide`);
+    await readable(page);
     await page.screenshot({ path: join(artefacts, `${name}-${width}.png`), fullPage: true });
   }
 }
@@ -163,6 +195,20 @@ const tests = {
     assert.equal(await page.locator("tr.busy").count(), 0);
     assert.equal(await page.locator("#roofline svg circle.point").count(), 3);
     assert.ok((await page.locator("#drift svg circle.point").count()) > 0);
+    await narrowAndWide(page, "done");
+    // What pointing at a case tells, the keyboard tells, too; and a table tells all of it.
+    const spot = page.locator("#roofline .spot").first();
+    assert.equal(await spot.locator(".said:visible").count(), 0);
+    await spot.focus();
+    const said = (await spot.locator(".said tspan").allTextContents()).join("");
+    assert.ok(CASES.some((name) => said.startsWith(name)) && /FLOP\/s, .* FLOP\/B/.test(said), said);
+    assert.equal(await spot.locator(".said:visible").count(), 1);
+    await page.screenshot({ path: join(artefacts, "spot.png") });
+    await page.click("#roofline .twin summary");
+    assert.equal(await page.locator("#roofline .twin tbody tr").count(), 3);
+    await page.locator("#roofline .past").focus();
+    await page.keyboard.press("Enter");
+    assert.ok(await page.evaluate(() => document.activeElement.matches("#roofline .legend")), "the points can be skipped");
     await pictures(page, "after");
 
     const run = await download(page, "#download-json");
@@ -188,6 +234,8 @@ const tests = {
     assert.match(report.text, /^<!DOCTYPE html>/);
     assert.ok(report.text.includes("<svg") && CASES.every((c) => report.text.includes(c)));
     assert.ok(!report.text.includes("<script"));
+
+    await standsAlone(page, "#download-svg", "#download-png", /-roofline/);
 
     const trace = await download(page, "#download-trace");
     assert.match(trace.name, /\.trace\.json$/);
@@ -401,6 +449,76 @@ const tests = {
     assert.deepEqual(page.problems, []);
   },
 
+  async "shows what samples say from the first round on, and nothing moves"() {
+    const page = await open(TINY.replace("budget=2", "budget=6"), () => {
+      window.seen = [];
+      window.shifted = 0;
+      addEventListener("DOMContentLoaded", () => {
+        const table = document.getElementById("results");
+        let last = "";
+        new MutationObserver(() => {
+          const rows = [...table.querySelectorAll("tr.busy")].filter((row) => row.querySelector(".preliminary"));
+          const now = rows.map((row) => row.querySelector(".tally").textContent).join(" | ");
+          if (now !== last) window.seen.push({ at: performance.now(), rows: rows.length, text: (last = now), high: table.offsetHeight, wide: rows[0]?.offsetWidth });
+        }).observe(table, { childList: true, characterData: true, subtree: true });
+        new PerformanceObserver((list) => {
+          const measuring = table.querySelectorAll("tr.busy .preliminary").length === 3;
+          for (const entry of list.getEntries()) if (measuring && !entry.hadRecentInput) window.shifted += entry.value;
+        }).observe({ type: "layout-shift" });
+      });
+    });
+    await enabledRun(page);
+    await page.click("#run");
+    await page.locator("tr.busy .preliminary").nth(2).waitFor({ timeout: RUN_TIMEOUT });
+    assert.match(await page.locator("tr.busy .preliminary").first().innerText(), /^≈ [\d.]+ [nµm]?s$/);
+    await page.locator("tr.busy .strip svg path").first().waitFor();
+    await narrowAndWide(page, "live");
+    await page.emulateMedia({ reducedMotion: "reduce" });
+    assert.equal(await page.locator("tr.busy .strip svg:visible").count(), 0, "who wants no motion gets figures alone");
+    await page.emulateMedia({ reducedMotion: "no-preference" });
+    await finished(page);
+    const { seen, shifted } = await page.evaluate(() => ({ seen: window.seen, shifted: window.shifted }));
+    const live = seen.filter(({ rows }) => rows === CASES.length);
+    assert.ok(live.length > 2, `${live.length} times`);
+    assert.ok(/\d samples so far/.test(live.at(-1).text), live.at(-1).text);
+    // The rows of one look come as several changes.
+    const looks = live.filter(({ at }, i) => i === 0 || at - live[i - 1].at > 100);
+    assert.ok(looks.slice(1).every(({ at }, i) => at - looks[i].at > 300), "a few times a second at most");
+    assert.ok(shifted < 0.02, `rows move by ${shifted}`);
+    assert.equal(await page.locator(".preliminary").count(), 0);
+    assert.equal(await page.locator("#results [aria-live], [aria-live] #results").count(), 0, "nothing is read out twice a second");
+    assert.deepEqual(page.problems, []);
+  },
+
+  async "says how long a run will take, and learns from the last one"() {
+    const page = await open(TINY);
+    await enabledRun(page);
+    const told = async () => {
+      const line = await page.innerText("#plan-line");
+      const [, low, lowUnit, high, unit] = line.match(/^3 cases, (?:about )?(?:([\d.]+)(?: (s))? to )?([\d.]+) (s|min)\./) ?? assert.fail(line);
+      const seconds = (value, of) => Number(value) * (of === "min" ? 60 : 1);
+      return { line, low: seconds(low ?? high, lowUnit ?? unit), high: seconds(high, unit) };
+    };
+    const before = await told();
+    assert.ok(before.low < before.high, before.line);
+    await page.click("#run");
+    const began = Date.now();
+    await finished(page);
+    const took = (Date.now() - began) / 1e3;
+    console.log(`    told ${before.line} took ${took.toFixed(0)} s`);
+    for (let tries = 0; (await told()).line === before.line && tries < 50; tries += 1) await page.waitForTimeout(100);
+    const after = await told();
+    assert.ok(after.low <= took + 1 && took - 1 <= after.high, `${after.line} after ${took} s`);
+    assert.ok(after.high - after.low < before.high - before.low, `${after.line} after ${before.line}`);
+    // A reload forgets nothing, and a larger plan takes longer.
+    await page.reload();
+    await page.waitForFunction((line) => document.getElementById("plan-line").textContent === line, after.line);
+    await page.fill("[data-setting=budget], #fields input[type=number]", "60");
+    await page.waitForFunction((line) => document.getElementById("plan-line").textContent !== line, after.line);
+    assert.ok((await told()).high > after.high);
+    assert.deepEqual(page.problems, []);
+  },
+
   async "explains a bad address, and reports it in remote mode"() {
     server.events.length = 0;
     const page = await open("?presett=quick&report=/api/events");
@@ -517,7 +635,7 @@ const tests = {
     assert.equal(refused.length, broken.length);
     assert.equal(await page.locator("#compare-refused img").count(), 0);
 
-    const rows = () => page.locator("#compare-result .wide:not(details .wide)").first().locator("tbody tr").allInnerTexts();
+    const rows = () => page.locator("#compare-result section:has(> h2:text-is('Verdicts')) .wide tbody tr").allInnerTexts();
     const whole = await rows();
     assert.ok(whole.length > 20 && whole.every((row) => /\d×.* (faster|slower|same|undecided)/.test(row)), whole.join("\n"));
     assert.match(await page.innerText("#compare-result"), /Time in browser over time in cuda/);
@@ -530,6 +648,19 @@ const tests = {
     await page.check("#compare-sort");
     const ratios = (await rows()).map((row) => Number(row.match(/([\d.]+)×/)[1]));
     assert.deepEqual(ratios, [...ratios].sort((a, b) => b - a));
+
+    // Workloads beside each other, and the cases of each for who asks.
+    const families = page.locator("#compare-result .families > .wide");
+    assert.match(await families.locator("thead").innerText(), /cuda ÷ browser\s+cases/);
+    assert.ok((await families.locator("tbody tr").count()) >= 5);
+    const matmul = page.locator("#compare-result .families details", { hasText: "matmul: " }).first();
+    await matmul.locator("summary").click();
+    for (const row of await matmul.locator("tbody tr").allInnerTexts()) assert.match(row, /^matmul\//);
+    await standsAlone(page, "[data-export=svg]", "[data-export=png]", /browser-over-cuda/);
+    const bar = page.locator("#compare-result .costs .row").first();
+    await bar.focus();
+    assert.match(await bar.locator(".said").innerText(), /the same kernel|the best of each/);
+    assert.equal(await bar.locator(".said:visible").count(), 1);
 
     const markdown = await save(page, "[data-export=md]");
     assert.match(markdown.text, /^\| case \| browser \| cuda \|/);
@@ -642,7 +773,7 @@ const tests = {
       await page.waitForTimeout(100);
     }
     await enabledRun(page);
-    assert.doesNotMatch(await page.innerText("#device"), /not isolated/);
+    assert.doesNotMatch(await page.textContent("#device"), /not isolated/);
     await page.context().close();
     plain.close();
   },

@@ -9,6 +9,7 @@ const TYPES = {
   ".js": "text/javascript; charset=utf-8",
   ".wasm": "application/wasm",
   ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
 };
 
 /// Resolves to { address, events, close }; `events` collects what the page posts. Plain file servers isolate nothing; `runs` is

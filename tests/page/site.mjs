@@ -55,7 +55,7 @@ const tests = {
         const small = await page.evaluate(() =>
           [...document.querySelectorAll("svg text")].filter((text) => {
             const box = text.ownerSVGElement.getBoundingClientRect();
-            return box.width > 0 && (parseFloat(getComputedStyle(text).fontSize) * box.width) / 360 < 8.5;
+            return box.width > 0 && (parseFloat(getComputedStyle(text).fontSize) * box.width) / 360 < 11;
           }).length,
         );
         assert.equal(small, 0, `${path} at ${width}: letters too small to read`);
@@ -107,6 +107,35 @@ const tests = {
     }
     console.log(`      the front weighs ${sum} bytes`);
     assert.ok(sum <= BUDGET, `${sum} bytes`);
+  },
+
+  async "hands out its pictures, and leads to the view that compares its files with one's own"() {
+    const pictures = files.filter((path) => path.endsWith(".svg") && path.startsWith("runs/"));
+    assert.ok(pictures.some((path) => path.endsWith(".cost.svg")) && pictures.some((path) => path.endsWith(".roofline.svg")), `${pictures}`);
+    const page = await open("", 1280, "light");
+    for (const picture of pictures) {
+      await page.goto(server.address + picture);
+      assert.ok((await page.locator("circle.point").count()) > 0, picture);
+      await page.screenshot({ path: join(artefacts, `site-${picture.split("/").pop()}.png`) });
+    }
+    await page.goto(`${server.address}compare/`);
+    await page.locator(".cards h3 a").first().click();
+    await page.getByRole("link", { name: "Compare these files with your own" }).click();
+    await page.locator("#compare-result .families").waitFor({ timeout: 60_000 });
+    assert.ok((await page.locator("#compare-chips li").count()) > 1);
+    await page.context().close();
+  },
+
+  async "tells by keyboard what pointing at a picture tells"() {
+    const page = await open("", 360, "light");
+    for (const [point, said] of [[".costs .row", /the best of each/], [".spot", /FLOP\/s/]]) {
+      const spot = page.locator(point).first();
+      await spot.focus();
+      assert.match(await spot.locator(".said").textContent(), said);
+      assert.equal(await spot.locator(".said:visible").count(), 1, point);
+      await page.screenshot({ path: join(artefacts, `site-said${point.replaceAll(/\W+/g, "-")}.png`) });
+    }
+    await page.context().close();
   },
 
   async "hands out the run files that it was made from"() {

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind, Profiler};
+use parallax_core::device::{ClockInfo, DeviceInfo, Profiler};
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{PRECISION_PAGE, Plan, PlanError, Spec};
@@ -18,13 +18,15 @@ use wasm_bindgen_futures::spawn_local;
 use crate::activity::{Activity, Stage};
 use crate::desk::Desk;
 use crate::environment::ScreenLock;
+use crate::expected::{Expected, Past};
+use crate::live::Live;
 use crate::progress::Progress;
 use crate::query::Request;
 use crate::remarks::Remarks;
 use crate::remote::Remote;
-use crate::shelf::Shelf;
+use crate::shelf::{Shelf, Spine};
 use crate::view::{Tone, View, Wish};
-use crate::words::{moment, rough};
+use crate::words::{between, moment, rough};
 use crate::{environment, query};
 
 /// Everything that outlives one event of the page.
@@ -42,9 +44,13 @@ struct App {
     progress: RefCell<Option<Progress>>,
     /// What the run in progress is doing.
     activity: RefCell<Option<Activity>>,
+    /// What was last shown of its samples.
+    live: RefCell<Live>,
     screen: RefCell<Option<ScreenLock>>,
     /// Where runs are kept, if they are.
     shelf: Option<Shelf>,
+    /// What is told of them.
+    kept: RefCell<Vec<Spine>>,
     /// What came with the page's link.
     linked: RefCell<Option<RunSummary>>,
     running: Cell<bool>,
@@ -57,15 +63,6 @@ struct App {
 const PATIENCE: i32 = 10_000;
 const MUTE: &str = "It was asked for a GPU and has said neither yes nor no; the page goes on as soon as it does. Its GPU \
                     process may hang: close other tabs that use the GPU, restart the browser, or look at chrome://gpu.";
-
-/// Seconds that the self-test of the clocks takes, roughly.
-const SELF_TEST: f64 = 1.0;
-/// Seconds that it takes together with the ceilings.
-const BASELINE: f64 = 5.0;
-/// The same on an emulated device.
-const BASELINE_IN_SOFTWARE: f64 = 12.0;
-/// Seconds for each case besides its samples.
-const PER_CASE: f64 = 0.5;
 
 /// What wrote the results.
 pub fn suite() -> Suite {
@@ -138,8 +135,10 @@ pub async fn start(request: Request) {
         run: RefCell::default(),
         progress: RefCell::default(),
         activity: RefCell::default(),
+        live: RefCell::default(),
         screen: RefCell::default(),
         shelf,
+        kept: RefCell::default(),
         linked: RefCell::new(linked),
         running: Cell::new(false),
         stop: Cell::new(false),
@@ -190,7 +189,10 @@ impl App {
         let app = self.clone();
         self.view.on_visibility(move || app.notice_visibility());
         let app = self.clone();
-        self.view.on_tick(move || app.draw_progress());
+        self.view.on_tick(move || {
+            app.draw_progress();
+            app.draw_samples();
+        });
         self.listen_to_sharing();
     }
 
@@ -227,6 +229,8 @@ impl App {
         let Some(shelf) = &self.shelf else { return };
         let spines = shelf.spines().await.unwrap_or_default();
         self.view.history(&spines);
+        *self.kept.borrow_mut() = spines.clone();
+        self.tell_time();
         match Shelf::left(&spines).first() {
             Some(left) if !self.running.get() => self.view.left(left),
             _ => self.view.clear_notice("left"),
@@ -286,16 +290,31 @@ impl App {
             Ok(plan) => (plan, Ok(())),
             Err(nothing) => (Plan::default(), Err(nothing)),
         };
-        let time = match self.mode {
-            Mode::Measure | Mode::TakeApart => {
-                Some(rough(seconds_expected(&spec, plan.cases.len(), profiler.device().kind)))
-            }
-            Mode::Verify => None,
-        };
-        self.view.plan(&plan, time.as_deref());
+        self.view.plan(&plan);
+        self.view.plan_line(&plan, self.time(&spec, &plan, profiler.device()).as_deref());
         self.view.allow_run(!plan.cases.is_empty());
         *self.plan.borrow_mut() = Some(plan);
         planned
+    }
+
+    /// How long a run of the plan will take.
+    fn expected(&self, spec: &Spec, plan: &Plan, device: &DeviceInfo) -> Expected {
+        let past = Past::of(&self.kept.borrow(), &device.name);
+        Expected::of_run(spec, plan.cases.len(), device.kind.is_emulated(), &past)
+    }
+
+    /// The same in words; checks alone have no budget that would tell.
+    fn time(&self, spec: &Spec, plan: &Plan, device: &DeviceInfo) -> Option<String> {
+        let Expected { low, high } = self.expected(spec, plan, device);
+        (self.mode != Mode::Verify).then(|| between(low, high))
+    }
+
+    /// Tell anew how long the plan will take, from what is kept by now.
+    fn tell_time(&self) {
+        let (spec, plan, profiler) = (self.spec.borrow(), self.plan.borrow(), self.profiler.borrow());
+        if let (Some(plan), Some(profiler)) = (&*plan, &*profiler) {
+            self.view.plan_line(plan, self.time(&spec, plan, profiler.device()).as_deref());
+        }
     }
 
     /// Run on request of the user, after a last look at the controls.
@@ -317,12 +336,12 @@ impl App {
             remote.tell(&Event::Begin { run: Box::new(header.clone()) });
         }
         if let Some(shelf) = &self.shelf {
-            shelf.begin(&header, &asked);
+            shelf.begin(&header, query::write(&asked, self.mode));
         }
         *self.run.borrow_mut() = Some(header);
         let began = environment::seconds();
-        let expected = seconds_expected(&spec, plan.cases.len(), profiler.device().kind);
-        *self.progress.borrow_mut() = Some(Progress::new(expected, began));
+        let expected = self.expected(&asked, &plan, profiler.device());
+        *self.progress.borrow_mut() = Some(Progress::new(expected.middle(), began));
         self.stop.set(false);
         self.was_hidden.set(environment::hidden());
         self.running.set(true);
@@ -335,6 +354,7 @@ impl App {
             let mode = self.mode;
             let known = self.run.borrow().as_ref().is_some_and(|run| run.baseline.is_some());
             *self.activity.borrow_mut() = Some(Activity::new(mode, spec.ceilings && !known));
+            *self.live.borrow_mut() = Live::default();
             self.draw_progress();
             match runner::run(&plan, &spec, mode, &mut profiler, &so_far, |event| self.on_event(event, &never)).await {
                 RunEnd::Complete => break None,
@@ -475,6 +495,15 @@ impl App {
         }
     }
 
+    /// What samples say so far, in the rows of their cases.
+    fn draw_samples(&self) {
+        if let (true, Some(run)) = (self.running.get(), &*self.run.borrow()) {
+            for glimpse in self.live.borrow_mut().news(run, environment::seconds()) {
+                self.view.case_so_far(&glimpse);
+            }
+        }
+    }
+
     /// Hold the screen lock while the run lasts. Browsers take it back when the tab is hidden.
     fn keep_screen_on(self: &Rc<Self>) {
         let app = self.clone();
@@ -508,15 +537,4 @@ fn header(profiler: &Wgpu, spec: &Spec, plan: &Plan) -> Run {
         environment: environment::describe(),
         ..Run::begin("browser", suite(), profiler, spec, plan)
     }
-}
-
-/// The budget is for sampling; the self-test, the ceilings, and for each case compiling, uploading and checking come on
-/// top.
-fn seconds_expected(spec: &Spec, cases: usize, kind: DeviceKind) -> f64 {
-    let baseline = match (spec.ceilings, kind.is_emulated()) {
-        (false, _) => SELF_TEST,
-        (true, true) => BASELINE_IN_SOFTWARE,
-        (true, false) => BASELINE,
-    };
-    baseline + spec.budget + PER_CASE * cases as f64
 }

@@ -287,6 +287,7 @@ impl Comparing {
         });
         let tables: Vec<(String, String)> = tables.collect();
         self.view.compared(markup.as_deref(), &tables);
+        self.view.offer_picture(held.is_some_and(|held| !held.costs.is_empty()));
         self.view.compare_line(match runs.len() + links.len() {
             0 => "Choose two or more run files: what was downloaded here, or written by the command line.",
             1 => "One more is needed to compare.",
@@ -298,6 +299,7 @@ impl Comparing {
     fn export(&self, export: Export) {
         let Some(held) = self.held.borrow().clone() else { return };
         let (kind, text) = match export {
+            Export::Svg | Export::Png => return self.export_pictures(&held, export),
             Export::Markdown => {
                 let tables =
                     std::iter::once(comparison_table(&held.comparison)).chain(compared_scores(&held.comparison));
@@ -310,10 +312,18 @@ impl Comparing {
             }
         };
         let name = format!("parallax-comparison.{}", export.ending());
-        self.view.compare_line(&match share::download(&name, kind, &text) {
-            Ok(()) => format!("Saved as {name}."),
-            Err(_) => "The browser did not allow the download.".to_owned(),
-        });
+        self.view.compare_line(&share::told(&name, share::download(&name, kind, &text).is_ok()));
+    }
+
+    /// What each target costs, as a picture of its own.
+    fn export_pictures(&self, held: &Held, export: Export) {
+        for (stem, picture) in html::cost_pictures(&held.runs, &held.costs) {
+            let (view, name) = (self.view.clone(), format!("parallax-{stem}.{}", export.ending()));
+            spawn_local(async move {
+                let saved = share::download_picture(&name, &picture, export == Export::Png).await;
+                view.compare_line(&share::told(&name, saved.is_ok()));
+            });
+        }
     }
 }
 

@@ -18,6 +18,12 @@ extern "C" {
     async fn hand_over(bytes: &Uint8Array, title: &str) -> Result<JsValue, JsValue>;
 }
 
+#[wasm_bindgen(module = "/src/picture.js")]
+extern "C" {
+    #[wasm_bindgen(js_name = toPng, catch)]
+    async fn to_png(svg: &str) -> Result<JsValue, JsValue>;
+}
+
 /// The run as the JSON file that every part of Parallax reads.
 pub fn json(run: &Run) -> String {
     serde_json::to_string(run).expect("a run is JSON")
@@ -37,8 +43,21 @@ pub fn report(run: &Run) -> String {
 pub fn download(name: &str, kind: &str, text: &str) -> Result<(), JsValue> {
     let options = BlobPropertyBag::new();
     options.set_type(kind);
-    let blob = Blob::new_with_str_sequence_and_options(&Array::of1(&text.into()), &options)?;
-    let url = Url::create_object_url_with_blob(&blob)?;
+    save(name, &Blob::new_with_str_sequence_and_options(&Array::of1(&text.into()), &options)?)
+}
+
+/// What came of saving a file, as a sentence.
+pub fn told(name: &str, saved: bool) -> String {
+    if saved { format!("Saved as {name}.") } else { "The browser did not allow the download.".to_owned() }
+}
+
+/// Save a picture as it is, or as pixels.
+pub async fn download_picture(name: &str, svg: &str, as_pixels: bool) -> Result<(), JsValue> {
+    if as_pixels { save(name, &to_png(svg).await?.dyn_into()?) } else { download(name, "image/svg+xml", svg) }
+}
+
+fn save(name: &str, blob: &Blob) -> Result<(), JsValue> {
+    let url = Url::create_object_url_with_blob(blob)?;
     let document = window().document().ok_or("no document")?;
     let link: HtmlAnchorElement = document.create_element("a")?.dyn_into()?;
     link.set_href(&url);

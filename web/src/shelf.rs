@@ -9,7 +9,6 @@ use std::cell::RefCell;
 use idb::builder::{DatabaseBuilder, ObjectStoreBuilder};
 use idb::{Database, Error, KeyRange, Query, TransactionMode};
 use js_sys::Array;
-use parallax_core::plan::Spec;
 use parallax_core::record::{Event, Run, UNFINISHED};
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::JsValue;
@@ -42,6 +41,9 @@ pub struct Spine {
     pub cases: usize,
     /// Cases that were planned.
     pub planned: usize,
+    /// Of those that ended, the ones that ran.
+    #[serde(default)]
+    pub measured: usize,
     /// Whether it came to an end.
     pub ended: bool,
     /// When something was last heard of it, in milliseconds since 1970.
@@ -51,13 +53,16 @@ pub struct Spine {
 impl Spine {
     fn of(id: f64, run: &Run, asked: String) -> Spine {
         let device = run.device().name.clone();
-        Spine { id, device, asked, cases: 0, planned: run.planned.len(), ended: false, heard: id }
+        Spine { id, device, asked, cases: 0, planned: run.planned.len(), measured: 0, ended: false, heard: id }
     }
 
     fn take(&mut self, event: &Event, now: f64) {
         self.heard = now;
         match event {
-            Event::Record { .. } => self.cases += 1,
+            Event::Record { record } => {
+                self.cases += 1;
+                self.measured += usize::from(record.verdict() != "skipped");
+            }
             Event::End { .. } => self.ended = true,
             _ => {}
         }
@@ -94,11 +99,10 @@ impl Shelf {
         Some(Shelf { database, writing: RefCell::default() })
     }
 
-    /// A run begins.
-    pub fn begin(&self, run: &Run, asked: &Spec) {
+    /// A run begins that was asked for in these words of an address.
+    pub fn begin(&self, run: &Run, asked: String) {
         let id = milliseconds();
         of_this_tab(|storage| storage.set_item(RUNNING, &id.to_string()));
-        let asked = parallax_core::plan::query::write(&asked.to_pairs());
         *self.writing.borrow_mut() =
             Some(Writing { spine: Spine::of(id, run, asked), number: 0, untold: String::new() });
         self.tell(&Event::Begin { run: Box::new(run.clone()) });
@@ -209,6 +213,7 @@ mod tests {
             asked: String::new(),
             cases: 1,
             planned: 3,
+            measured: 1,
             ended: false,
             heard: 1e6,
         };

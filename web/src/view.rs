@@ -1,5 +1,5 @@
 //! The only code that touches the document. Text goes in as text, never as markup; the exceptions are parts of the
-//! core's HTML report: plots in [`run`], tables in [`linked`] and [`compare`].
+//! core's HTML report: plots in [`run`], samples in [`results`], tables in [`linked`] and [`compare`].
 
 mod compare;
 mod controls;

@@ -1,4 +1,4 @@
-//! What a target costs by workload: the geometric mean of the ratios of its problems.
+//! Runs against each other by workload: the geometric mean of the ratios of its problems.
 //!
 //! There is no score over all workloads: which of them matter is for the reader to say.
 
@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use crate::compare::cost::{Against, Cost, ProblemCost};
 use crate::compare::verdict::Ratio;
+use crate::compare::{Comparison, Pair, timed};
+use crate::record::Run;
 use crate::record::stats::geometric_mean;
 
 /// The problems of one workload together.
@@ -68,11 +70,48 @@ impl Cost {
     }
 }
 
+/// A workload in the runs of a comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FamilyRow {
+    /// The workload's name.
+    pub workload: String,
+    /// Against the base, for each run; absent for the base itself, and where a run has nothing that counts.
+    pub means: Vec<Option<MeanRatio>>,
+}
+
+impl Comparison {
+    /// The workloads of these runs, which the comparison is of, by name. Cases count that were measured to their end and found
+    /// correct on both sides; what an emulated device takes says nothing of a GPU, so it has no figure.
+    pub fn families(&self, runs: &[(String, Run)]) -> Vec<FamilyRow> {
+        let counts = |run: usize, case: &str| {
+            let (_, run) = &runs[run];
+            !run.device().kind.is_emulated() && timed(run, case).is_some_and(|record| !record.cut_off())
+        };
+        let mut members: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
+        for pair in self.pairs.iter().filter(|pair| counts(self.base, &pair.case)) {
+            members.entry(pair.case.split('/').next().unwrap_or_default()).or_default().push(pair);
+        }
+        let mean = |run: usize, pairs: &[&Pair]| {
+            let ratios =
+                pairs.iter().filter(|pair| counts(run, &pair.case)).filter_map(|pair| pair.ratios[run].as_ref());
+            MeanRatio::of(ratios)
+        };
+        let row = |(workload, pairs): (&str, Vec<&Pair>)| {
+            let means: Vec<Option<MeanRatio>> = (0..runs.len()).map(|run| mean(run, &pairs)).collect();
+            means.iter().any(Option::is_some).then(|| FamilyRow { workload: workload.to_owned(), means })
+        };
+        members.into_iter().filter_map(row).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::compare::cost::cost;
-    use crate::testing::fixtures::{run, spread};
+    use crate::compare::{Options, compare};
+    use crate::device::DeviceKind;
+    use crate::record::StopReason;
+    use crate::testing::fixtures::{measured, run, spread};
 
     #[test]
     fn a_workloads_problems_make_one_figure_with_an_interval() {
@@ -95,6 +134,34 @@ mod tests {
         let (least, most) = copy.interval.expect("of one ratio, as it is");
         assert!((least / low - 1.0).abs() < 1e-9 && (most / high - 1.0).abs() < 1e-9, "{least} {most}");
         assert!((width(matmul) * 2f64.sqrt() / width(copy) - 1.0).abs() < 0.1, "two are √2 times as sure as one");
+    }
+
+    #[test]
+    fn devices_stand_beside_each_other_by_workload() {
+        const CASES: [&str; 3] =
+            ["copy/fwd/n64/f32/vec4", "matmul/fwd/m8,n8,k8/f32/tiled", "matmul/fwd/m8,n8,k8/f16/tiled"];
+        let of = |device: &str, times: [f64; 3]| {
+            let cases: Vec<_> = CASES.into_iter().zip(times.map(|time| spread(time, 0.01, 40))).collect();
+            (device.to_owned(), run("browser", device, &cases))
+        };
+        let held = |runs: &[(String, Run)]| compare(runs, &Options::default()).expect("pairs").families(runs);
+        let mut runs = vec![of("X", [10.0; 3]), of("Y", [5.0, 20.0, 80.0]), of("Z", [10.0; 3])];
+        let rows = held(&runs);
+        assert_eq!(rows.iter().map(|row| row.workload.as_str()).collect::<Vec<_>>(), ["copy", "matmul"]);
+        assert_eq!(rows[0].means[0], None, "the base itself");
+        let matmul = rows[1].means[1].expect("two");
+        assert!((matmul.value - 4.0).abs() < 0.05 && matmul.problems == 2 && matmul.interval.is_some(), "{matmul:?}");
+        // What was cut off does not count, whichever side it is on.
+        measured(&mut runs[1].1, CASES[2]).timing.as_mut().expect("timed").stopped = StopReason::Killed;
+        measured(&mut runs[0].1, CASES[0]).timing.as_mut().expect("timed").stopped = StopReason::Killed;
+        let rows = held(&runs);
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!([1, 2].map(|run| rows[0].means[run].expect("some").problems), [1, 2]);
+        // Nor what is emulated.
+        runs[1].1.devices[0].kind = DeviceKind::Software;
+        assert_eq!(held(&runs)[0].means[1], None);
+        runs[0].1.devices[0].kind = DeviceKind::Software;
+        assert_eq!(held(&runs), []);
     }
 
     #[test]

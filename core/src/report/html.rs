@@ -7,6 +7,7 @@ mod cost;
 mod document;
 mod drift;
 mod embedded;
+mod picture;
 mod plot;
 mod plots;
 mod ratios;
@@ -17,7 +18,9 @@ use maud::{Markup, PreEscaped, html};
 
 pub(super) use self::cost::{figure as cost_figure, short};
 pub(super) use self::document::document;
+pub(super) use self::embedded::one_call;
 pub use self::embedded::*;
+pub(super) use self::picture::{cost_picture, roofline_picture};
 pub(super) use self::plot::Palette;
 pub(super) use self::plots::{of_device, plots};
 pub(super) use self::roofline::roofline as roofline_of;
@@ -29,8 +32,12 @@ use crate::report;
 use crate::report::{Remark, Table, Tone};
 use crate::units::percent;
 
-const STYLE: &str =
-    concat!(include_str!("html/style.css"), include_str!("html/parts.css"), include_str!("html/plot.css"));
+const STYLE: &str = concat!(
+    include_str!("html/style.css"),
+    include_str!("html/parts.css"),
+    include_str!("html/plot.css"),
+    include_str!("html/dark.css")
+);
 
 /// A page about one or more named runs; about how they compare and the portability tax, where those are given.
 pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option<&Tax>) -> String {

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use parallax_core::record::{Run, RunSummary};
+use parallax_core::report::html;
 use wasm_bindgen_futures::spawn_local;
 
 use super::App;
@@ -34,6 +35,10 @@ impl App {
         self.view.on_download_report(move || app.download("html", "text/html", share::report));
         let app = self.clone();
         self.view.on_download_trace(move || app.download("trace.json", "application/json", share::chrome_trace));
+        for (ending, as_pixels) in [("svg", false), ("png", true)] {
+            let app = self.clone();
+            self.view.on_download_roofline(ending, move || app.download_roofline(ending, as_pixels));
+        }
         let app = self.clone();
         self.view.on_open_trace(move || {
             if let Some(run) = &*app.run.borrow() {
@@ -58,6 +63,10 @@ impl App {
         self.view.on_run_linked(move || spawn_local(app.clone().run_as_linked()));
         let app = self.clone();
         self.view.on_new_link(move || {
+            // A place on the page is no other link.
+            if link::payload(&app.view.fragment()).is_none() {
+                return;
+            }
             *app.linked.borrow_mut() = came_with_the_page(&app.view);
             app.offer_to_run_as_linked();
         });
@@ -67,9 +76,23 @@ impl App {
     fn download(&self, ending: &str, kind: &str, text: fn(&Run) -> String) {
         let Some(run) = &*self.run.borrow() else { return };
         let name = format!("{}.{ending}", run.file_stem());
-        self.view.share_line(&match share::download(&name, kind, &text(run)) {
-            Ok(()) => format!("Saved as {name}."),
-            Err(_) => "The browser did not allow the download.".to_owned(),
+        self.view.share_line(&share::told(&name, share::download(&name, kind, &text(run)).is_ok()));
+    }
+
+    /// The roofline as a picture of its own.
+    fn download_roofline(&self, ending: &str, as_pixels: bool) {
+        let Some((name, picture)) = self
+            .run
+            .borrow()
+            .as_ref()
+            .and_then(|run| Some((format!("{}-roofline.{ending}", run.file_stem()), html::roofline_alone(run)?)))
+        else {
+            return self.view.share_line("No case of this run does arithmetic, so there is no roofline.");
+        };
+        let view = self.view.clone();
+        spawn_local(async move {
+            let saved = share::download_picture(&name, &picture, as_pixels).await;
+            view.share_line(&share::told(&name, saved.is_ok()));
         });
     }
 

@@ -1,7 +1,7 @@
 //! The view that holds run files against each other.
 
 use wasm_bindgen::JsCast;
-use web_sys::{DragEvent, Element, File, FileList, HtmlInputElement};
+use web_sys::{DragEvent, Element, File, FileList, HtmlElement, HtmlInputElement};
 
 use super::View;
 use super::dom::{attribute, empty, fill, id, listen, make, set_title, typed};
@@ -39,10 +39,20 @@ pub enum Export {
     Csv,
     /// For programs.
     Json,
+    /// The picture of what a target costs.
+    Svg,
+    /// The same in pixels.
+    Png,
 }
 
 impl Export {
-    const ALL: [(Export, &'static str); 3] = [(Export::Markdown, "md"), (Export::Csv, "csv"), (Export::Json, "json")];
+    const ALL: [(Export, &'static str); 5] = [
+        (Export::Markdown, "md"),
+        (Export::Csv, "csv"),
+        (Export::Json, "json"),
+        (Export::Svg, "svg"),
+        (Export::Png, "png"),
+    ];
 
     /// The ending of its files.
     pub fn ending(self) -> &'static str {
@@ -204,6 +214,14 @@ impl View {
     /// What is still to be done, or happens right now.
     pub fn compare_line(&self, line: &str) {
         id("compare-line").set_text_content(Some(line));
+    }
+
+    /// Whether there is a picture to export.
+    pub fn offer_picture(&self, yes: bool) {
+        let Ok(buttons) = id("compare-tools").query_selector_all("[data-picture]") else { return };
+        for button in (0..buttons.length()).filter_map(|i| buttons.get(i)?.dyn_into::<HtmlElement>().ok()) {
+            button.set_hidden(!yes);
+        }
     }
 
     /// The comparison, and a table for each link under its name. They are markup of the core's report, in which every text is

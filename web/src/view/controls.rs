@@ -56,6 +56,11 @@ impl View {
         on_click("download-trace", f);
     }
 
+    /// Call when the roofline is asked for as a file with this ending.
+    pub fn on_download_roofline(&self, ending: &str, f: impl Fn() + 'static) {
+        on_click(&format!("download-{ending}"), f);
+    }
+
     /// Call when the trace is to be opened.
     pub fn on_open_trace(&self, f: impl Fn() + 'static) {
         on_click("open-trace", f);

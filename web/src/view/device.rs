@@ -24,7 +24,7 @@ impl View {
     pub fn device(&self, device: &DeviceInfo, clock: &ClockInfo, isolated: bool, baseline: Option<&Baseline>) {
         let card = id("device");
         empty(&card);
-        fill(&card, [&title(device), &told(device, clock, isolated)]);
+        fill(&card, [&title(device), &folded("What the browser says of it", &told(device, clock, isolated))]);
         if !device.caps.dtypes.contains(&DType::F16) {
             let note = "This browser offers no half precision on this device (shader-f16), so f16 cases do not run; the \
                         plan lists them. A newer browser or graphics driver may offer it.";
@@ -60,6 +60,13 @@ fn title(device: &DeviceInfo) -> Element {
     let name = if device.name.is_empty() { "A GPU that the browser does not name" } else { &device.name };
     fill(&title, [&make("span", "", name), &make("span", class, kind)]);
     title
+}
+
+/// What is there for who asks.
+fn folded(name: &str, content: &Element) -> Element {
+    let details = make("details", "", "");
+    fill(&details, [&make("summary", "", name), content]);
+    details
 }
 
 /// What is known without measuring anything.

@@ -12,18 +12,21 @@ use super::dom::{attribute, empty, fill, id, make};
 use crate::words::count;
 
 impl View {
-    /// The plan: cases by workload, and what will not run, by reason.
-    pub fn plan(&self, plan: &Plan, time: Option<&str>) {
-        let cases = plan.cases.len();
-        let time = time.map(|t| format!(", about {t}")).unwrap_or_default();
+    /// The plan in a line: how many cases, and how long they will take.
+    pub fn plan_line(&self, plan: &Plan, time: Option<&str>) {
         let skips = match plan.skips.len() {
             0 => String::new(),
             n => format!(" {n} cannot run here."),
         };
-        let line =
-            if cases == 0 { format!("Nothing to run.{skips}") } else { format!("{}{time}.{skips}", count(cases)) };
+        let line = match plan.cases.len() {
+            0 => format!("Nothing to run.{skips}"),
+            cases => format!("{}{}.{skips}", count(cases), time.map(|t| format!(", {t}")).unwrap_or_default()),
+        };
         id("plan-line").set_text_content(Some(&line));
+    }
 
+    /// The plan: cases by workload, and what will not run, by reason.
+    pub fn plan(&self, plan: &Plan) {
         let holder = id("plan");
         empty(&holder);
         for workload in suite::all() {
@@ -46,7 +49,10 @@ impl View {
                 }
                 fill(&item, [&chip(planned)]);
             }
-            fill(&holder, [&foldable(workload.name, workload.about, &count(of_this.len()), &list, cases <= 12)]);
+            fill(
+                &holder,
+                [&foldable(workload.name, workload.about, &count(of_this.len()), &list, plan.cases.len() <= 12)],
+            );
         }
         let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for skip in &plan.skips {

@@ -8,6 +8,7 @@ use web_sys::Element;
 use super::View;
 use super::dom::{attribute, empty, fill, id, make, property, prose};
 use crate::activity::Stage;
+use crate::live::Glimpse;
 use crate::remarks::Remarks;
 
 /// Columns of the table in index.html.
@@ -36,10 +37,46 @@ struct Line {
 }
 
 enum State {
-    /// On its way; the cell says where.
-    Busy(Element),
+    /// On its way; its cells say where.
+    Busy(Busy),
     /// Ended, with a time and the cell that compares it if there is one.
     Ended(Option<(Nanos, Element)>),
+}
+
+/// Cells of a case on its way. They have their room from the beginning, so that nothing moves when they fill.
+struct Busy {
+    median: Element,
+    stage: Element,
+    strip: Element,
+    tally: Element,
+}
+
+impl Busy {
+    fn new(row: &Element, variant: &str) -> Busy {
+        let (median, state) = (make("td", "num median", "…"), make("td", "state", ""));
+        attribute(&state, "colspan", "6");
+        let [stage, strip, tally] = ["stage", "strip", "tally"].map(|class| make("span", class, ""));
+        fill(&state, [&stage, &strip, &tally]);
+        fill(row, [&make("td", "variant", variant), &median, &state]);
+        Busy { median, stage, strip, tally }
+    }
+
+    /// Samples are there; a figure so early is marked as such.
+    fn show(&self, glimpse: &Glimpse) {
+        self.median.set_class_name("num median preliminary");
+        self.median.set_text_content(Some(&format!("≈ {}", glimpse.median)));
+        // Markup of the core's report, which has no text in it.
+        self.strip.set_inner_html(&glimpse.strip);
+        self.tally.set_text_content(Some(&glimpse.tally));
+    }
+
+    /// It has to begin again.
+    fn wait(&self) {
+        self.median.set_text_content(Some("…"));
+        self.stage.set_text_content(Some("waiting"));
+        empty(&self.strip);
+        empty(&self.tally);
+    }
 }
 
 /// Problem and variant of a canonical case string.
@@ -47,18 +84,34 @@ fn split(case: &str) -> (&str, &str) {
     case.rsplit_once('/').unwrap_or((case, ""))
 }
 
+/// The workload of a problem.
+fn workload(problem: &str) -> &str {
+    problem.split('/').next().unwrap_or_default()
+}
+
 impl Table {
     fn group(&mut self, problem: &str) -> &mut Group {
-        let at = self.groups.iter().position(|g| g.problem == problem).unwrap_or_else(|| {
-            self.groups.push(Group::new(problem));
-            self.groups.len() - 1
+        let known = self.groups.iter().position(|g| g.problem == problem);
+        let at = known.unwrap_or_else(|| {
+            // Problems come in a random order; those of a workload stand together.
+            let kin = self.groups.iter().rposition(|g| workload(&g.problem) == workload(problem));
+            let group = Group::new(problem);
+            let at = kin.map_or(self.groups.len(), |kin| kin + 1);
+            match kin {
+                Some(kin) => drop(self.groups[kin].body.after_with_node_1(&group.body)),
+                None => fill(&id("results"), [&group.body]),
+            }
+            self.groups.insert(at, group);
+            at
         });
         &mut self.groups[at]
     }
 
-    fn busy(&self) -> impl Iterator<Item = &Element> {
-        self.groups.iter().flat_map(|g| &g.lines).filter_map(|line| match &line.state {
-            State::Busy(cell) => Some(cell),
+    /// Lines on their way, with their problems.
+    fn busy(&self) -> impl Iterator<Item = (&str, &Line, &Busy)> {
+        let lines = self.groups.iter().flat_map(|group| group.lines.iter().map(|line| (group.problem.as_str(), line)));
+        lines.filter_map(|(problem, line)| match &line.state {
+            State::Busy(cells) => Some((problem, line, cells)),
             State::Ended(_) => None,
         })
     }
@@ -75,7 +128,6 @@ impl Group {
         fill(&cell, [&make("b", "", workload), &make("span", "case quiet", rest)]);
         fill(&head, [&cell]);
         fill(&body, [&head]);
-        fill(&id("results"), [&body]);
         id("results-section").set_hidden(false);
         Group { problem: problem.to_owned(), body, lines: Vec::new() }
     }
@@ -83,11 +135,8 @@ impl Group {
     fn line(&mut self, variant: &str) -> &mut Line {
         let at = self.lines.iter().position(|l| l.variant == variant).unwrap_or_else(|| {
             let row = make("tr", "busy", "");
-            let state = make("td", "state", "");
-            attribute(&state, "colspan", "6");
-            fill(&row, [&make("td", "variant", variant), &make("td", "num median", "…"), &state]);
+            let state = State::Busy(Busy::new(&row, variant));
             fill(&self.body, [&row]);
-            let state = State::Busy(state);
             self.lines.push(Line { variant: variant.to_owned(), row, remarks: None, state });
             self.lines.len() - 1
         });
@@ -168,22 +217,30 @@ impl View {
     /// A case is worked on.
     pub fn case_started(&self, case: &str, stage: Stage) {
         let (problem, variant) = split(case);
-        if let State::Busy(cell) = &self.table.borrow_mut().group(problem).line(variant).state {
-            cell.set_text_content(Some(stage.word()));
+        if let State::Busy(cells) = &self.table.borrow_mut().group(problem).line(variant).state {
+            cells.stage.set_text_content(Some(stage.word()));
         }
     }
 
     /// Every case that is on its way is at this stage.
     pub fn cases_at(&self, stage: Stage) {
-        for cell in self.table.borrow().busy() {
-            cell.set_text_content(Some(stage.word()));
+        for (.., cells) in self.table.borrow().busy() {
+            cells.stage.set_text_content(Some(stage.word()));
         }
     }
 
     /// The cases on their way have to begin again.
     pub fn cases_wait(&self) {
-        for cell in self.table.borrow().busy() {
-            cell.set_text_content(Some("waiting"));
+        self.table.borrow().busy().for_each(|(.., cells)| cells.wait());
+    }
+
+    /// What the samples of a case on its way say so far.
+    pub fn case_so_far(&self, glimpse: &Glimpse) {
+        let (problem, variant) = split(&glimpse.case);
+        let table = self.table.borrow();
+        let mut busy = table.busy();
+        if let Some((.., cells)) = busy.find(|(of, line, _)| *of == problem && line.variant == variant) {
+            cells.show(glimpse);
         }
     }
 

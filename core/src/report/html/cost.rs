@@ -2,16 +2,16 @@
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, svg};
+use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, row, svg, twin};
 use super::table;
 use crate::compare::verdict::Ratio;
-use crate::compare::{Against, Cost, MeanRatio, ProblemCost};
-use crate::report::{Cell, Column, Rank, Table};
+use crate::compare::{Against, Cost, ProblemCost};
+use crate::report::{Cell, Column, Rank, Table, cost_by_workload, escape};
 
 /// Height of one row.
 const ROW: f64 = 16.0;
 /// Height of the axis above and below them.
-const AXIS: f64 = 15.0;
+const AXIS: f64 = 18.0;
 
 /// The dots, worst on top, under what the base and the other are called; what is beyond the first rows is folded.
 pub(crate) fn figure(
@@ -31,49 +31,50 @@ pub(crate) fn figure(
             }
             (rows(cost, 0, shown, palette))
             @if more > 0 { details { summary { (more) " more" } (rows(cost, shown, more, palette)) } }
-            details { summary { "By workload" } (by_workload(cost)) }
+            details { summary { "By workload" } (table(&cost_by_workload(cost))) }
+            (twin(&problems(cost)))
             (below)
         }
     }
 }
 
-/// The means of each workload's problems.
-fn by_workload(cost: &Cost) -> Markup {
-    let bare = |ratio: f64| short(ratio).trim_end_matches('×').to_owned();
-    let cells = |mean: Option<MeanRatio>| -> [Cell; 2] {
-        let Some(MeanRatio { value, interval, problems }) = mean else { return ["–".into(), "0".into()] };
-        let interval = interval.map(|(low, high)| format!(" [{}, {}]", bare(low), bare(high))).unwrap_or_default();
-        [format!("{}{interval}", short(value)).into(), problems.to_string().into()]
+/// Every problem with both of its ratios.
+fn problems(cost: &Cost) -> Table {
+    let cells = |against: &Option<Against>| -> [Cell; 2] {
+        match against {
+            None => ["–".into(), "".into()],
+            Some(of) if of.base == of.other => [of.ratio.to_string().into(), of.base.as_str().into()],
+            Some(of) => [of.ratio.to_string().into(), format!("{}, {}", of.base, of.other).into()],
+        }
     };
-    let figure = |title| Column::figure(title, Rank::Essential);
-    table(&Table {
+    let (base, other) = (&cost.base.name, &cost.other.name);
+    Table {
         columns: vec![
-            Column::text("workload"),
-            figure("the same kernel"),
-            figure("problems"),
-            figure("the best of each"),
-            figure("problems"),
+            Column::text("problem"),
+            Column::figure("the same kernel", Rank::Essential),
+            Column::label("which"),
+            Column::figure("the best of each", Rank::Essential),
+            Column::label("which"),
         ],
         rows: cost
-            .families()
-            .into_iter()
-            .map(|family| {
-                std::iter::once(family.workload.as_str().into())
-                    .chain(cells(family.same))
-                    .chain(cells(family.best))
+            .problems
+            .iter()
+            .map(|problem| {
+                std::iter::once(problem.problem.as_str().into())
+                    .chain(cells(&problem.same))
+                    .chain(cells(&problem.best))
                     .collect()
             })
             .collect(),
-        notes: vec![
-            "geometric means of ratios of medians, with what measuring leaves open; other problems may differ more"
-                .to_owned(),
-        ],
+        notes: vec![format!(
+            "time in {other} over time in {base}, with an interval; of two kernels, the first is that of {base}"
+        )],
         ..Table::default()
-    })
+    }
 }
 
-/// The rows from `from` on, at most `most` of them, all on the axis of the whole.
-fn rows(cost: &Cost, from: usize, most: usize, palette: &Palette<'_>) -> Markup {
+/// The axis that holds every ratio, its ticks and their labels.
+fn axis(cost: &Cost) -> (Axis, Vec<f64>, Vec<String>) {
     let ratios = cost.problems.iter().flat_map(|problem| [&problem.same, &problem.best]).flatten();
     let ends = ratios.flat_map(|against| {
         let Ratio { value, low, high, resolution, .. } = &against.ratio;
@@ -85,17 +86,48 @@ fn rows(cost: &Cost, from: usize, most: usize, palette: &Palette<'_>) -> Markup 
     let axis = Axis::log(low, high, 4.0, WIDTH - 4.0);
     let ticks = axis.ticks(6);
     let labels: Vec<String> = number_labels(&ticks).into_iter().map(|label| label + "×").collect();
+    (axis, ticks, labels)
+}
+
+/// The rows from `from` on, at most `most` of them, all on the axis of the whole.
+fn rows(cost: &Cost, from: usize, most: usize, palette: &Palette<'_>) -> Markup {
+    let (axis, ticks, labels) = axis(cost);
     let rows = cost.problems.iter().skip(from).take(most);
     html! {
         div.ratios.costs {
             @for problem in rows {
                 div.name.(palette.of_case(&problem.problem)) { i {} (breakable(&problem.problem)) }
                 div.verdict { (figures(problem)) }
-                (svg(ROW, &in_words(problem, cost), row(&axis, &ticks, problem)))
+                (row(ROW, &in_words(problem, cost), dots(&axis, &ticks, problem)))
             }
             div.scale { (svg(AXIS, "times over the base's time", across(&axis, &ticks, &labels, 0.0, 2.0))) }
         }
     }
+}
+
+/// Width of the rows where they are a picture alone: names, figures, dots.
+pub(super) const WHOLE: f64 = 760.0;
+const FIGURES: f64 = 392.0;
+
+/// All rows as one picture, and how high it is.
+pub(super) fn drawing(cost: &Cost, palette: &Palette<'_>) -> (f64, Markup) {
+    let (axis, ticks, labels) = axis(cost);
+    let figure = |against: &Option<Against>| against.as_ref().map_or_else(|| "–".to_owned(), |a| short(a.ratio.value));
+    let below = cost.problems.len() as f64 * ROW;
+    let left = WHOLE - WIDTH;
+    let inside = html! {
+        @for (i, problem) in cost.problems.iter().enumerate() {
+            @let y = i as f64 * ROW;
+            @let text = px(y + 11.5);
+            g class=(palette.of_case(&problem.problem)) { circle.swatch cx="4" cy=(px(y + 8.0)) r="3" {} }
+            text x="12" y=(text) { (escape(&problem.problem)) }
+            text.near.end x=(px(FIGURES - 48.0)) y=(text) { (figure(&problem.same)) }
+            text.far.end x=(px(FIGURES)) y=(text) { (figure(&problem.best)) }
+            g transform=(format!("translate({} {})", px(left), px(y))) { (dots(&axis, &ticks, problem)) }
+        }
+        g transform=(format!("translate({} {})", px(left), px(below))) { (across(&axis, &ticks, &labels, 0.0, 2.0)) }
+    };
+    (below + AXIS, inside)
 }
 
 /// A case with room for a line to end behind its parts.
@@ -130,22 +162,22 @@ fn in_words(problem: &ProblemCost, cost: &Cost) -> String {
     format!("{}: {}", problem.problem, both.join("; "))
 }
 
-fn row(axis: &Axis, ticks: &[f64], problem: &ProblemCost) -> Markup {
+fn dots(axis: &Axis, ticks: &[f64], problem: &ProblemCost) -> Markup {
     let y = px(ROW / 2.0);
-    let dots: Vec<(&str, &Ratio)> = [("hollow", &problem.same), ("point", &problem.best)]
+    let both: Vec<(&str, &Ratio)> = [("hollow", &problem.same), ("point", &problem.best)]
         .into_iter()
         .filter_map(|(class, against)| Some((class, &against.as_ref()?.ratio)))
         .collect();
-    let edge = 1.0 + dots.iter().map(|(_, ratio)| ratio.resolution.value).fold(0.0, f64::max);
+    let edge = 1.0 + both.iter().map(|(_, ratio)| ratio.resolution.value).fold(0.0, f64::max);
     let (from, to) = (axis.at(1.0 / edge), axis.at(edge));
-    let ends = dots.iter().map(|(_, ratio)| axis.at(ratio.value));
+    let ends = both.iter().map(|(_, ratio)| axis.at(ratio.value));
     let (left, right) = ends.fold((WIDTH, 0.0f64), |(a, b), x| (a.min(x), b.max(x)));
     html! {
         @for tick in ticks { line.grid x1=(px(axis.at(*tick))) x2=(px(axis.at(*tick))) y1="0" y2=(px(ROW)) {} }
         rect.band x=(px(from)) y="3" width=(px((to - from).max(0.5))) height=(px(ROW - 6.0)) {}
         line.one x1=(px(axis.at(1.0))) x2=(px(axis.at(1.0))) y1="0" y2=(px(ROW)) {}
         @if right > left { line.joined x1=(px(left)) x2=(px(right)) y1=(y) y2=(y) {} }
-        @for (class, ratio) in &dots {
+        @for (class, ratio) in &both {
             g class=(ratio.verdict.name()) {
                 @if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
                     line.whisker x1=(px(axis.at(low))) x2=(px(axis.at(high))) y1=(y) y2=(y) {}

@@ -2,15 +2,16 @@
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, WIDTH, across, number_labels, px, svg};
+use super::plot::{Axis, LINE, WIDTH, across, number_labels, px, svg, twin};
 use crate::compare::verdict::{drift_within, resolution_on};
 use crate::record::stats::Summary;
 use crate::record::{Drift, Run};
+use crate::report::{Cell, Column, Rank, Table};
 use crate::units::{Nanos, percent, three_digits};
 
-const TOP: f64 = 6.0;
+const TOP: f64 = 8.0;
 const BOTTOM: f64 = 104.0;
-const LEFT: f64 = 40.0;
+const LEFT: f64 = 48.0;
 
 /// The curve of a run, and what its sensors said; nothing where there was no reference kernel.
 pub(crate) fn drift(run: &Run) -> Markup {
@@ -32,7 +33,7 @@ pub(crate) fn drift(run: &Run) -> Markup {
         (across(&x, &across_ticks, &labels, TOP, BOTTOM))
         @for (tick, label) in up_ticks.iter().zip(number_labels(&up_ticks)) {
             line.grid x1=(px(LEFT)) x2=(px(WIDTH - 6.0)) y1=(px(y.at(*tick))) y2=(px(y.at(*tick))) {}
-            text.tick.end x=(px(LEFT - 4.0)) y=(px(y.at(*tick) + 3.0)) { (label) " %" }
+            text.tick.end x=(px(LEFT - 4.0)) y=(px(y.at(*tick) + 4.0)) { (label) " %" }
         }
         g.device {
             polyline.curve points=(points.join(" ")) {}
@@ -45,9 +46,34 @@ pub(crate) fn drift(run: &Run) -> Markup {
         }
     };
     html! {
-        (svg(BOTTOM + 15.0, "time of the reference kernel over the run", inside))
+        (svg(BOTTOM + LINE + 3.0, "time of the reference kernel over the run", inside))
         p.soft { "reference kernel: " (summary.median) " in the median of " (summary.n) " readings" (sensors(readings)) }
         @if let Some(caution) = caution(run) { p { (caution) } }
+        (twin(&figures(readings, &seconds, &apart)))
+    }
+}
+
+/// The readings as a table.
+fn figures(readings: &[Drift], seconds: &dyn Fn(&Drift) -> f64, apart: &dyn Fn(&Drift) -> f64) -> Table {
+    let row = |d: &Drift| {
+        let held = condition(d);
+        let cells = [
+            format!("{:.1} s", seconds(d)),
+            d.reference_kernel.to_string(),
+            format!("{:+.1} %", apart(d)),
+            held.trim_start_matches(": ").to_owned(),
+        ];
+        cells.map(Cell::from).into()
+    };
+    Table {
+        columns: vec![
+            Column::figure("after", Rank::Essential),
+            Column::figure("reference kernel", Rank::Essential),
+            Column::figure("off its median", Rank::Essential),
+            Column::label("held back by"),
+        ],
+        rows: readings.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 

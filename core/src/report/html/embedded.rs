@@ -1,12 +1,15 @@
 //! Parts of a report as markup for another page, which has the style sheets `parts.css` and `plot.css`. Everything that comes
 //! from a run or a link is escaped.
 
-use maud::html;
+use maud::{Markup, html};
 
 use super::drift::drift as drift_of;
-use super::{Palette, compared, cost_figure, roofline_of, table};
+use super::{Palette, compared, cost_figure, cost_picture, roofline_of, roofline_picture, strip, table};
+use crate::compare::identity::same_device;
+use crate::compare::tax::{Pairing, tax};
 use crate::compare::{Comparison, Cost};
-use crate::record::{Run, RunSummary};
+use crate::record::stats::Summary;
+use crate::record::{Record, Run, RunSummary};
 use crate::report;
 
 /// Rows of a cost that are shown at once.
@@ -22,9 +25,31 @@ pub fn drift(run: &Run) -> String {
     drift_of(run).into_string()
 }
 
+/// The samples of a case on its way, in the colour of its workload among those of a run; empty where it has none.
+pub fn samples_so_far(record: &Record, run: &Run) -> String {
+    let Some(timing) = record.timing() else { return String::new() };
+    let Some(summary) = Summary::of(&timing.samples) else { return String::new() };
+    strip::small(&timing.samples, summary.median.0, Palette::of([run]).of_case(&record.case)).into_string()
+}
+
 /// The summary in a link as a table, beside a run by name.
 pub fn linked(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String {
     table(&report::linked_table(linked, ours)).into_string()
+}
+
+/// The roofline of a run alone, as a picture that stands alone; `None` where no case does arithmetic.
+pub fn roofline_alone(run: &Run) -> Option<String> {
+    roofline_picture(run, &Palette::of([run]))
+}
+
+/// What each target costs as a picture that stands alone, under the names of its two runs.
+pub fn cost_pictures(runs: &[(String, Run)], costs: &[Cost]) -> Vec<(String, String)> {
+    let palette = &Palette::of(runs.iter().map(|(_, run)| run));
+    let picture = |cost: &Cost| {
+        let (base, other) = (cost.base.name.as_str(), cost.other.name.as_str());
+        (format!("{other}-over-{base}"), cost_picture(cost, (base, other), palette))
+    };
+    costs.iter().map(picture).collect()
 }
 
 /// A comparison: what else the runs differ in, what targets cost on one GPU, verdicts and ratios.
@@ -33,6 +58,7 @@ pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost
     let markup = html! {
         p { (comparison.tally()) }
         @for note in report::compared_runs(runs).notes { p.soft { (note) } }
+        (by_workload(runs, comparison))
         @if !costs.is_empty() {
             section {
                 h2 { "What a target costs on one GPU" }
@@ -41,7 +67,76 @@ pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost
                 }
             }
         }
+        @if let Some(calls) = one_call(runs) { section.calls { h2 { "Where one call goes" } (calls) } }
         (compared(comparison, palette))
     };
     markup.into_string()
+}
+
+/// Runs beside each other by workload, and the cases of each for who asks; nothing where none counts.
+fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
+    let families = comparison.families(runs);
+    let cases = |workload: &str| {
+        let of_this = |case: &str| case.split('/').next() == Some(workload);
+        let mut some = comparison.clone();
+        some.pairs.retain(|pair| of_this(&pair.case));
+        some.unpaired.retain(|alone| of_this(&alone.case));
+        some
+    };
+    html! {
+        @if !families.is_empty() {
+            section.families {
+                h2 { "By workload" }
+                (table(&report::compared_by_workload(comparison, &families)))
+                @for family in &families {
+                    @let cases = cases(&family.workload);
+                    details {
+                        summary { (family.workload) ": " (cases.pairs.len()) @if cases.pairs.len() == 1 { " case" } @else { " cases" } }
+                        (table(&report::comparison_table(&cases)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One call taken apart, on the GPU that most of the runs saw; nothing where fewer than two of them timed single calls.
+pub(crate) fn one_call(runs: &[(String, Run)]) -> Option<Markup> {
+    let called = |run: &Run| run.records.iter().any(|record| record.measured().is_some_and(|m| m.call.is_some()));
+    let mut gpus: Vec<Vec<(String, Run)>> = Vec::new();
+    for named in runs.iter().filter(|(_, run)| called(run)) {
+        // A target of a GPU counts once: with the first of its runs.
+        match gpus.iter_mut().find(|gpu| same_device(&gpu[0].1, &named.1)) {
+            Some(gpu) if gpu.iter().any(|(_, run)| run.target == named.1.target) => {}
+            Some(gpu) => gpu.push(named.clone()),
+            None => gpus.push(vec![named.clone()]),
+        }
+    }
+    let most = gpus.into_iter().max_by_key(Vec::len).filter(|gpu| gpu.len() > 1)?;
+    Some(table(&report::tax_table(&tax(&most, None, false, Pairing::Same).ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::OneCall;
+    use crate::testing::fixtures::{self, measured, spread};
+
+    const CASE: &str = "copy/fwd/n64/f32/vec4";
+
+    fn called(target: &str, device: &str) -> (String, Run) {
+        let mut run = fixtures::run(target, device, &[(CASE, spread(100.0, 0.01, 40))]);
+        let call = OneCall { done: vec![900.0; 8], result: vec![1200.0; 8] };
+        measured(&mut run, CASE).call = Some(call);
+        (format!("{target} on {device}"), run)
+    }
+
+    #[test]
+    fn one_call_is_taken_apart_on_the_gpu_that_most_runs_saw() {
+        let mut runs = vec![called("cuda", "X"), called("browser", "Y"), called("cuda", "Y"), called("browser", "Y")];
+        let shown = one_call(&runs).expect("two targets of Y").into_string();
+        assert!(shown.contains("one call") && shown.contains("cuda on Y") && !shown.contains("on X"), "{shown}");
+        measured(&mut runs[2].1, CASE).call = None;
+        assert!(one_call(&runs).is_none(), "one target alone says nothing");
+    }
 }

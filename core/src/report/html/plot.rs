@@ -1,8 +1,13 @@
 //! Axes, ticks and coordinates, for every plot of the page.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use maud::{Markup, html};
 
+use super::table;
 use crate::record::Run;
+use crate::report::Table;
+use crate::suite;
 use crate::units::Nanos;
 
 /// Width of every plot, in units of its view box. A phone shows about one unit per pixel.
@@ -19,34 +24,46 @@ fn held(end: f64, least: f64) -> f64 {
     if end.is_nan() { least } else { end.clamp(least, FAR) }
 }
 
-/// The colours of workloads: one a workload in every plot of a page. Only a page with more workloads than colours uses
-/// one again.
+/// The colours of workloads: the same in every plot of a page, and as far as those of the page allow it, on every page. Only a
+/// page with more workloads than colours uses one twice.
 pub(crate) struct Palette<'a> {
-    workloads: Vec<&'a str>,
+    classes: BTreeMap<&'a str, &'static str>,
 }
 
 /// Classes of the colours, in `plot.css`.
 const SERIES: [&str; 12] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11"];
 
 impl<'a> Palette<'a> {
-    /// Of what has a time in these runs.
+    /// Of what was planned in these runs, or has a record: a workload keeps its colour from the plan to the last figure.
     pub fn of(runs: impl IntoIterator<Item = &'a Run>) -> Palette<'a> {
-        let timed = runs.into_iter().flat_map(|run| &run.records).filter(|record| record.timing().is_some());
-        let mut workloads: Vec<&str> = timed.map(|record| record.parts.workload.as_str()).collect();
-        workloads.sort_unstable();
-        workloads.dedup();
-        Palette { workloads }
+        let cases =
+            runs.into_iter().flat_map(|run| run.planned.iter().chain(run.records.iter().map(|record| &record.case)));
+        let workloads: BTreeSet<&str> = cases.map(|case| workload_of(case)).collect();
+        let mut taken = BTreeSet::new();
+        let mut classes = BTreeMap::new();
+        for workload in workloads {
+            let own = suite::all().iter().position(|known| known.name == workload).unwrap_or_default();
+            let free = (own..own + SERIES.len()).map(|i| i % SERIES.len()).find(|i| !taken.contains(i));
+            let colour = free.unwrap_or(own % SERIES.len());
+            taken.insert(colour);
+            classes.insert(workload, SERIES[colour]);
+        }
+        Palette { classes }
     }
 
     /// The class of a workload.
     pub fn class(&self, workload: &str) -> &'static str {
-        SERIES[self.workloads.iter().position(|known| *known == workload).unwrap_or(0) % SERIES.len()]
+        self.classes.get(workload).copied().unwrap_or(SERIES[0])
     }
 
     /// The class of a case's workload.
     pub fn of_case(&self, case: &str) -> &'static str {
-        self.class(case.split('/').next().unwrap_or_default())
+        self.class(workload_of(case))
     }
+}
+
+fn workload_of(case: &str) -> &str {
+    case.split('/').next().unwrap_or_default()
 }
 
 /// A coordinate, short enough to keep the file small.
@@ -165,24 +182,97 @@ fn digits(ticks: &[f64], scale: f64) -> usize {
     if step.is_finite() && step > 0.0 { (-(step * 1.001).log10().floor()).clamp(0.0, 9.0) as usize } else { 2 }
 }
 
+/// Widest letter of a plot on the narrowest phone, in units of its view box: text is as large there as `plot.css` makes it.
+pub(super) const LETTER: f64 = 8.0;
+/// Height of a line of text there.
+pub(super) const LINE: f64 = 15.0;
+
 /// Vertical lines and labels of a horizontal axis; `top` and `bottom` bound the lines, labels go below.
 pub(super) fn across(axis: &Axis, ticks: &[f64], labels: &[String], top: f64, bottom: f64) -> Markup {
+    let places: Vec<(f64, f64)> = ticks.iter().zip(labels).map(|(tick, label)| place(axis.at(*tick), label)).collect();
+    let shown = apart(&places);
     html! {
-        @for (tick, label) in ticks.iter().zip(labels) {
-            @let x = axis.at(*tick);
-            line.grid x1=(px(x)) x2=(px(x)) y1=(px(top)) y2=(px(bottom)) {}
-            // Labels at the rims are pulled in, so that nothing is cut off.
-            @let half = (label.chars().count() as f64 * 2.6).min(WIDTH / 2.0);
-            text.tick.middle x=(px(x.clamp(half, WIDTH - half))) y=(px(bottom + 11.0)) { (label) }
+        @for (tick, ((x, _), (label, shown))) in ticks.iter().zip(places.iter().zip(labels.iter().zip(shown))) {
+            @let line = px(axis.at(*tick));
+            line.grid x1=(line) x2=(line) y1=(px(top)) y2=(px(bottom)) {}
+            @if shown { text.tick.middle x=(px(*x)) y=(px(bottom + LINE - 2.0)) { (label) } }
         }
     }
+}
+
+/// The middle of a label and half its width; at the rims it is pulled in, so that nothing is cut off.
+fn place(x: f64, label: &str) -> (f64, f64) {
+    let half = (label.chars().count() as f64 * LETTER / 2.0).min(WIDTH / 2.0);
+    (x.clamp(half, WIDTH - half), half)
+}
+
+/// Which labels are shown, of those in a line: each that does not meet the one shown before it.
+fn apart(places: &[(f64, f64)]) -> Vec<bool> {
+    let mut free = f64::NEG_INFINITY;
+    let shown = |(x, half): &(f64, f64)| {
+        let room = x - half >= free;
+        if room {
+            free = x + half + LETTER / 2.0;
+        }
+        room
+    };
+    places.iter().map(shown).collect()
 }
 
 /// A plot of this height, with words for those who cannot see it.
 pub(super) fn svg(height: f64, about: &str, inside: Markup) -> Markup {
     html! {
-        svg viewBox=(format!("0 0 {} {}", px(WIDTH), px(height))) role="img" aria-label=(about) { (inside) }
+        svg.plot viewBox=(format!("0 0 {} {}", px(WIDTH), px(height))) role="img" aria-label=(about) { (inside) }
     }
+}
+
+/// A plot of points that can be pointed at and reached by keyboard, one by one: see [`spot`].
+pub(super) fn svg_of_spots(height: f64, about: &str, inside: Markup) -> Markup {
+    html! {
+        svg.plot viewBox=(format!("0 0 {} {}", px(WIDTH), px(height))) role="group" aria-label=(about) { (inside) }
+    }
+}
+
+/// A point that says something when it is pointed at or reached: `lines` appear one below the other from `top` on.
+pub(super) fn spot(about: &str, lines: &[String], top: f64, point: &Markup) -> Markup {
+    html! {
+        g.spot tabindex="0" role="img" aria-label=(about) {
+            (point)
+            text.said aria-hidden="true" {
+                @for (i, line) in lines.iter().enumerate() { tspan x="2" y=(px(top + i as f64 * LINE)) { (line) } }
+            }
+        }
+    }
+}
+
+/// A row of a plot that can be reached by keyboard, and says what it is about then and when it is pointed at.
+pub(super) fn row(height: f64, about: &str, inside: Markup) -> Markup {
+    html! {
+        div.row tabindex="0" role="img" aria-label=(about) {
+            svg.plot viewBox=(format!("0 0 {} {}", px(WIDTH), px(height))) { (inside) }
+            span.said { (about) }
+        }
+    }
+}
+
+/// The figures of a picture as a table, for whoever reads better than they see.
+pub(super) fn twin(figures: &Table) -> Markup {
+    html! { details.twin { summary { "The figures as a table" } (table(figures)) } }
+}
+
+/// A case in lines that a plot has room for, broken behind its parts.
+pub(super) fn in_lines(case: &str) -> Vec<String> {
+    let most = (WIDTH / LETTER) as usize;
+    let mut lines = vec![String::new()];
+    for part in case.split_inclusive(['/', ',']) {
+        let line = lines.last_mut().expect("there is one");
+        if line.is_empty() || line.chars().count() + part.chars().count() <= most {
+            line.push_str(part);
+        } else {
+            lines.push(part.to_owned());
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -210,8 +300,14 @@ mod tests {
         };
         let (one, two) = (cases(&["copy", "read"]), cases(&["attention", "read"]));
         let palette = Palette::of([&one, &two]);
-        assert_eq!(["attention", "copy", "read"].map(|name| palette.class(name)), ["s0", "s1", "s2"]);
-        assert_eq!(palette.of_case("read/fwd/n1/f32/x"), "s2");
+        let colours: BTreeSet<&str> = ["attention", "copy", "read"].map(|name| palette.class(name)).into();
+        assert_eq!(colours.len(), 3, "no two have one");
+        assert_eq!(palette.of_case("read/fwd/n1/f32/x"), palette.class("read"));
+        for (run, name) in [(&one, "copy"), (&two, "attention")] {
+            assert_eq!(Palette::of([run]).class(name), palette.class(name), "and on another page it has the same");
+        }
+        let planned = Run { planned: vec!["copy/fwd/n1/f32/x".to_owned()], records: Vec::new(), ..one.clone() };
+        assert_eq!(Palette::of([&planned]).class("copy"), palette.class("copy"), "from the plan on");
     }
 
     #[test]
@@ -227,6 +323,27 @@ mod tests {
                 across(&axis, &ticks, &time_labels(&ticks), 0.0, 10.0);
             }
         }
+    }
+
+    #[test]
+    fn labels_of_an_axis_do_not_meet() {
+        let axis = Axis::log(0.9, 300.0, 4.0, WIDTH - 4.0);
+        for about in 1..40 {
+            let ticks: Vec<f64> = (0..about).map(|i| 300f64.powf(i as f64 / about as f64)).collect();
+            let labels: Vec<String> = ticks.iter().map(|tick| format!("{tick:.2}×")).collect();
+            let places: Vec<_> = ticks.iter().zip(&labels).map(|(tick, label)| place(axis.at(*tick), label)).collect();
+            let shown: Vec<_> = places.iter().zip(apart(&places)).filter(|(_, shown)| *shown).map(|(p, _)| p).collect();
+            assert!(!shown.is_empty() && shown.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0 - w[1].1), "{about}");
+        }
+    }
+
+    #[test]
+    fn long_cases_are_broken_behind_their_parts() {
+        let case = "separable_conv3d/fwd/n1,ci32,co64,d16,h32,w32,k3,p1,ncdhw/f16/fused_tiled";
+        let lines = in_lines(case);
+        assert_eq!(lines.concat(), case);
+        assert!(lines.len() == 2 && lines.iter().all(|line| line.len() <= 45), "{lines:?}");
+        assert_eq!(in_lines("a/b"), ["a/b"]);
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, svg};
+use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, row, svg};
 use crate::compare::Comparison;
 use crate::compare::verdict::{Ratio, digits};
 
 /// Height of one bar.
 const ROW: f64 = 16.0;
 /// Height of the axis below them all.
-const AXIS: f64 = 15.0;
+const AXIS: f64 = 18.0;
 
 /// The bars of one run. Names and figures are text beside the plot, which breaks where a phone has no room.
 pub(super) fn ratios(comparison: &Comparison, run: usize, palette: &Palette<'_>) -> Markup {
@@ -28,21 +28,20 @@ pub(super) fn ratios(comparison: &Comparison, run: usize, palette: &Palette<'_>)
             @for (case, ratio) in &rows {
                 div.name.(palette.of_case(case)) { i {} (case) }
                 div.verdict.(ratio.verdict.name()) title=(ratio) { (digits(ratio.value)) "× " (ratio.verdict.name()) }
-                (svg(ROW, &format!("{case}: {ratio}"), one(&axis, &ticks, case, ratio)))
+                (row(ROW, &format!("{case}: {ratio}"), one(&axis, &ticks, ratio)))
             }
             div.scale { (svg(AXIS, "times over the base's time", across(&axis, &ticks, &number_labels(&ticks), 0.0, 2.0))) }
         }
     }
 }
 
-fn one(axis: &Axis, ticks: &[f64], case: &str, ratio: &Ratio) -> Markup {
+fn one(axis: &Axis, ticks: &[f64], ratio: &Ratio) -> Markup {
     let edge = 1.0 + ratio.resolution.value;
     let (from, to) = (axis.at(1.0 / edge), axis.at(edge));
     let y = px(ROW / 2.0);
     html! {
         @for tick in ticks { line.grid x1=(px(axis.at(*tick))) x2=(px(axis.at(*tick))) y1="0" y2=(px(ROW)) {} }
         g class=(ratio.verdict.name()) {
-            title { (case) ": " (ratio) }
             rect.band x=(px(from)) y="3" width=(px((to - from).max(0.5))) height=(px(ROW - 6.0)) {}
             line.one x1=(px(axis.at(1.0))) x2=(px(axis.at(1.0))) y1="0" y2=(px(ROW)) {}
             @if let (Some(low), Some(high)) = (ratio.low, ratio.high) {

@@ -2,17 +2,24 @@
 //!
 //! Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 
-use super::plot::{Axis, Palette, WIDTH, px, svg};
+use super::plot::{Axis, LETTER, LINE, Palette, WIDTH, in_lines, px, spot, svg_of_spots, twin};
 use crate::record::roofline::Ceilings;
 use crate::record::{Record, Run};
+use crate::report::{Cell, Column, Rank, Table};
 use crate::units::{percent, scaled, three_digits};
 
-const TOP: f64 = 14.0;
+const TOP: f64 = LINE + 4.0;
 const BOTTOM: f64 = 236.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = WIDTH - 6.0;
+/// Where the words of the point stand that is pointed at, below the axis and its name.
+const SAID: f64 = BOTTOM + 4.0 * LINE;
+/// Lines of them: a case takes two, its figures one.
+const SAID_LINES: f64 = 3.0;
 
 /// A case as a point: operations per byte, operations per second.
 struct Point<'a> {
@@ -30,48 +37,96 @@ impl<'a> Point<'a> {
         let drawable = |v: f64| v.is_finite() && v > 0.0;
         (drawable(intensity) && drawable(rate)).then_some(Point { record, intensity, rate })
     }
+
+    /// The share of the ceiling that binds it.
+    fn used(&self) -> Option<String> {
+        let analysis = self.record.measured()?.analysis.as_ref()?;
+        Some(percent(analysis.utilisation))
+    }
+
+    /// Its figures in a line.
+    fn said(&self) -> String {
+        let used = self.used().map_or_else(String::new, |used| format!(", {used} of its ceiling"));
+        format!("{}, {} FLOP/B{used}", scaled(self.rate, "FLOP/s"), three_digits(self.intensity))
+    }
+
+    /// What stands below the plot when it is pointed at.
+    fn lines(&self) -> Vec<String> {
+        let mut lines = in_lines(&self.record.case);
+        lines.push(self.said());
+        lines
+    }
 }
 
-/// The roofline of a run, with a legend of its workloads. Nothing where no case does arithmetic.
-pub(crate) fn roofline(run: &Run, palette: &Palette<'_>) -> Markup {
-    let points: Vec<Point> = run.records.iter().filter_map(Point::of).collect();
-    if points.is_empty() {
-        return html! {};
-    }
-    let mut workloads: Vec<&str> = points.iter().map(|p| p.record.parts.workload.as_str()).collect();
-    workloads.sort_unstable();
-    workloads.dedup();
-    let left_out = run.records.iter().filter(|r| r.timing().is_some()).count() - points.len();
+/// What can be drawn of a run.
+fn points(run: &Run) -> Vec<Point<'_>> {
+    run.records.iter().filter_map(Point::of).collect()
+}
+
+/// The workloads that are drawn.
+pub(super) fn workloads(run: &Run) -> Vec<&str> {
+    let names: BTreeSet<&str> = points(run).iter().map(|point| point.record.parts.workload.as_str()).collect();
+    names.into_iter().collect()
+}
+
+/// Axes, ceilings and points, and how high they are; `None` where no case does arithmetic.
+pub(super) fn drawing(run: &Run, palette: &Palette<'_>) -> Option<(f64, Markup)> {
+    let points = points(run);
     let none = Ceilings::default();
     let ceilings = run.baseline.as_ref().map_or(&none, |b| &b.ceilings);
     let (x, y) = axes(&points, ceilings);
     let inside = html! {
         (grid(&x, &y))
         (roofs(&x, &y, ceilings))
+        text.tick.hint x="2" y=(px(SAID)) { "Point at a case, or reach it by Tab." }
         @for point in &points {
             g class=(palette.class(&point.record.parts.workload)) {
-                circle.point cx=(px(x.at(point.intensity))) cy=(px(y.at(point.rate))) r="3.6" {
-                    title { (about(point)) }
-                }
+                @let circle = html! { circle.point cx=(px(x.at(point.intensity))) cy=(px(y.at(point.rate))) r="3.6" {} };
+                (spot(&format!("{}: {}", point.record.case, point.said()), &point.lines(), SAID, &circle))
             }
         }
     };
+    (!points.is_empty()).then_some((BOTTOM + 2.0 * LINE, inside))
+}
+
+/// The roofline of a run, with a legend of its workloads. Nothing where no case does arithmetic.
+pub(crate) fn roofline(run: &Run, palette: &Palette<'_>) -> Markup {
+    let Some((_, inside)) = drawing(run, palette) else { return html! {} };
+    let points = points(run);
+    let left_out = run.records.iter().filter(|r| r.timing().is_some()).count() - points.len();
+    let past = past(run);
     html! {
-        (svg(BOTTOM + 28.0, &format!("roofline of {}", run.device().name), inside))
-        div.legend {
-            @for workload in &workloads { span class=(palette.class(workload)) { i {} (workload) } }
+        a.past href=(format!("#{past}")) { "Skip " (points.len()) " points" }
+        (svg_of_spots(SAID + SAID_LINES * LINE, &format!("roofline of {}", run.device().name), inside))
+        div.legend id=(past) tabindex="-1" {
+            @for workload in workloads(run) { span class=(palette.class(workload)) { i {} (workload) } }
         }
         @if run.baseline.is_none() { p.soft { "The ceilings of this device were not measured." } }
         @if left_out > 0 { p.soft { (left_out) " without arithmetic are not drawn." } }
+        (twin(&figures(&points)))
     }
 }
 
-fn about(point: &Point) -> String {
-    let record = point.record;
-    let at = format!("{}: {} at {} FLOP/B", record.case, scaled(point.rate, "FLOP/s"), three_digits(point.intensity));
-    match record.measured().and_then(|m| m.analysis.as_ref()) {
-        Some(analysis) => format!("{at}, {} of the ceiling that binds it", percent(analysis.utilisation)),
-        None => at,
+/// A name for what comes behind the points, so that nobody has to go through all of them by keyboard.
+fn past(run: &Run) -> String {
+    let target: String = run.target.chars().filter(char::is_ascii_alphanumeric).collect();
+    format!("past-{target}-{}", run.started)
+}
+
+/// The points as a table.
+fn figures(points: &[Point]) -> Table {
+    let columns = [("FLOP/s", Rank::Essential), ("FLOP/B", Rank::Essential), ("of its ceiling", Rank::Essential)];
+    let row = |point: &Point| {
+        let used = point.used().unwrap_or_else(|| "–".to_owned());
+        let cells = [point.record.case.clone(), scaled(point.rate, "FLOP/s"), three_digits(point.intensity), used];
+        cells.map(Cell::from).into()
+    };
+    Table {
+        columns: std::iter::once(Column::text("case"))
+            .chain(columns.map(|(title, rank)| Column::figure(title, rank)))
+            .collect(),
+        rows: points.iter().map(row).collect(),
+        ..Table::default()
     }
 }
 
@@ -96,15 +151,15 @@ fn grid(x: &Axis, y: &Axis) -> Markup {
         @for tick in x.ticks(5) {
             @let at = x.at(tick);
             line.grid x1=(px(at)) x2=(px(at)) y1=(px(TOP)) y2=(px(BOTTOM)) {}
-            text.tick.middle x=(px(at.min(WIDTH - 12.0))) y=(px(BOTTOM + 11.0)) { (plain(tick)) }
+            text.tick.middle x=(px(at.min(WIDTH - 2.0 * LETTER))) y=(px(BOTTOM + LINE - 2.0)) { (plain(tick)) }
         }
         @for tick in y.ticks(5) {
             @let at = y.at(tick);
             line.grid x1=(px(LEFT)) x2=(px(RIGHT)) y1=(px(at)) y2=(px(at)) {}
-            text.tick.end x=(px(LEFT - 4.0)) y=(px(at + 3.0)) { (scaled(tick, "").trim_end().replace(".00", "").replace(".0 ", " ")) }
+            text.tick.end x=(px(LEFT - 4.0)) y=(px(at + 4.0)) { (scaled(tick, "").trim_end().replace(".00", "").replace(".0 ", " ")) }
         }
-        text.tick x="2" y="9" { "FLOP/s" }
-        text.tick.end x=(px(RIGHT)) y=(px(BOTTOM + 23.0)) { "FLOP per byte that must move" }
+        text.tick x="2" y=(px(LINE - 3.0)) { "FLOP/s" }
+        text.tick.end x=(px(RIGHT)) y=(px(BOTTOM + 2.0 * LINE)) { "FLOP per byte that must move" }
     }
 }
 
@@ -135,8 +190,11 @@ fn roofs(x: &Axis, y: &Axis, ceilings: &Ceilings) -> Markup {
                 line.roof x1=(px(x1)) y1=(px(y1)) x2=(px(x2)) y2=(px(y2)) { title { (label) ", by " (bandwidth.probe) } }
                 // Above the upper line, below the lower, so that two that are near do not meet.
                 @let below = slopes.len() > 1 && bandwidth.rate < steepest;
-                text.tick transform=(format!("translate({} {}) rotate({})", px(x1), px(y1), px(angle)))
-                    x="6" y=(if below { "10" } else { "-4" }) { (label) }
+                // A line that is shorter than its label would lead it into others; the list of ceilings has its figure.
+                @if (x2 - x1).hypot(y2 - y1) > (label.chars().count() + 1) as f64 * LETTER {
+                    text.tick transform=(format!("translate({} {}) rotate({})", px(x1), px(y1), px(angle)))
+                        x="6" y=(px(if below { LINE - 1.0 } else { -5.0 })) { (label) }
+                }
             }
         }
         @for (i, arithmetic) in ceilings.arithmetic.iter().enumerate() {
@@ -155,9 +213,9 @@ fn roofs(x: &Axis, y: &Axis, ceilings: &Ceilings) -> Markup {
 fn label_heights(roofs: &[f64]) -> Vec<Option<f64>> {
     let mut taken: Vec<f64> = Vec::new();
     let place = |at: &f64| {
-        let in_the_way = roofs.iter().any(|other| (at - 12.0..*at).contains(other));
-        let label = if in_the_way { at + 10.0 } else { at - 3.0 };
-        let free = !taken.iter().any(|other| (other - label).abs() < 9.0);
+        let in_the_way = roofs.iter().any(|other| (at - LINE..*at).contains(other));
+        let label = if in_the_way { at + LINE - 2.0 } else { at - 3.0 };
+        let free = !taken.iter().any(|other| (other - label).abs() < LINE - 2.0);
         free.then(|| {
             taken.push(label);
             label

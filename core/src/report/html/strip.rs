@@ -5,17 +5,17 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, WIDTH, across, px, svg, time_labels};
+use super::plot::{Axis, LETTER, LINE, WIDTH, across, px, svg, time_labels};
 use crate::compare::timed;
 use crate::record::{Run, Timing};
 use crate::units::percent;
 
-/// Height of one run's label and strip.
-const ROW: f64 = 40.0;
+/// Height of one run's name, figures and strip.
+const ROW: f64 = 2.0 * LINE + STRIP + 6.0;
 /// Height of the strip in it.
 const STRIP: f64 = 18.0;
 /// Height of the labels of an axis.
-const AXIS: f64 = 15.0;
+const AXIS: f64 = LINE + 3.0;
 /// Runs share an axis while all of them together are at most so many times as wide as the widest of them.
 const FAR: f64 = 6.0;
 
@@ -54,6 +54,21 @@ pub(super) fn strip(case: &str, runs: &[(String, Run)], colour: &str) -> Markup 
     svg(height, &format!("samples of {case}"), inside)
 }
 
+/// Samples without words, for a line of text that has them: every one, and the median of all.
+pub(super) fn small(samples: &[f64], median: f64, colour: &str) -> Markup {
+    const WIDTH: f64 = 120.0;
+    let drawn = || samples.iter().copied().filter(|time| time.is_finite());
+    let (low, high) = drawn().fold((f64::INFINITY, 0.0f64), |(a, b), time| (a.min(time), b.max(time)));
+    let axis = Axis::fitting(low, high, 2.0, WIDTH - 2.0);
+    let middle = px(axis.at(median));
+    html! {
+        svg.(colour) viewBox=(format!("0 0 {WIDTH} {STRIP}")) aria-hidden="true" {
+            path.dots d=(dots(&axis, 0.0, STRIP, samples)) {}
+            line.median x1=(middle) x2=(middle) y1="0" y2=(STRIP) {}
+        }
+    }
+}
+
 /// The smallest and the largest sample, those discarded included.
 fn range(timing: &Timing) -> Option<(f64, f64)> {
     let all = timing.samples.iter().copied().chain(timing.discarded.iter().map(|s| s.time));
@@ -84,13 +99,14 @@ fn one(axis: &Axis, top: f64, name: &str, timing: &Timing) -> Markup {
             (name) ": " (summary.median) (interval) "; all samples within " (summary.min) " and " (summary.max)
             (outside.unwrap_or_default())
         }
-        circle.swatch cx="8" cy=(px(top + 9.0)) r="3.5" {}
-        text x="15" y=(px(top + 12.5)) { (name) }
-        text.tick.end x=(px(WIDTH - 4.0)) y=(px(top + 12.5)) {
+        circle.swatch cx="8" cy=(px(top + LINE - 5.0)) r="3.5" {}
+        // A line each: on a phone both together would meet.
+        text x="15" y=(px(top + LINE - 1.0)) { (name.chars().take(((WIDTH - 15.0) / LETTER) as usize).collect::<String>()) }
+        text.tick x="15" y=(px(top + 2.0 * LINE - 2.0)) {
             (summary.median) (interval) ", n = " (summary.n) (aside)
         }
         rect.bar x=(px(from)) y=(px(strip)) width=(px((to - from).max(1.0))) height=(px(STRIP)) {}
-        path.dots d=(dots(axis, strip, &timing.samples)) {}
+        path.dots d=(dots(axis, strip, STRIP, &timing.samples)) {}
         line.median x1=(px(middle)) x2=(px(middle)) y1=(px(strip)) y2=(px(strip + STRIP)) {}
         @if !timing.discarded.is_empty() {
             path.aside d=(crosses(axis, strip, timing)) {}
@@ -100,14 +116,14 @@ fn one(axis: &Axis, top: f64, name: &str, timing: &Timing) -> Markup {
 
 /// Every sample as a dot, as one path. Heights follow from the sample's number, so that dots do not pile up; those that
 /// fall on the same spot are drawn once.
-fn dots(axis: &Axis, top: f64, samples: &[f64]) -> String {
+fn dots(axis: &Axis, top: f64, height: f64, samples: &[f64]) -> String {
     let mut seen = BTreeSet::new();
     let mut path = String::new();
     for (i, sample) in samples.iter().enumerate() {
         // Multiples of the golden ratio fill an interval evenly (Weyl's sequence).
-        let height = (i as f64 * 0.618_033_988_749_895).fract();
+        let part = (i as f64 * 0.618_033_988_749_895).fract();
         let (x, y) =
-            ((axis.at(*sample) * 2.0).round() as i64, ((top + 3.0 + height * (STRIP - 6.0)) * 2.0).round() as i64);
+            ((axis.at(*sample) * 2.0).round() as i64, ((top + 3.0 + part * (height - 6.0)) * 2.0).round() as i64);
         if seen.insert((x, y)) {
             let _ = write!(path, "M{} {}h0", px(x as f64 / 2.0), px(y as f64 / 2.0));
         }

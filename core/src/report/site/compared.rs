@@ -1,12 +1,13 @@
 //! Comparisons: the targets of each device, and each target across devices.
 
-use maud::html;
+use maud::{Markup, html};
 
 use super::Site;
 use super::devices::{Devices, Kept, slug, unused};
 use super::frame::{Head, page as whole, target_name};
 use crate::compare::verdict::usual_resolution;
 use crate::compare::{Comparison, Options, compare};
+use crate::plan::query;
 use crate::record::Run;
 use crate::report::html::{Palette, compared};
 
@@ -15,6 +16,8 @@ struct Held {
     path: String,
     title: String,
     runs: Vec<(String, Run)>,
+    /// Where their files lie.
+    files: Vec<String>,
     comparison: Comparison,
 }
 
@@ -23,7 +26,8 @@ fn all(devices: &Devices<'_>) -> Vec<Held> {
     let mut found = Vec::new();
     let mut taken = Vec::new();
     for device in devices.all() {
-        let runs = device.views().iter().map(|kept| kept.named.clone()).collect();
+        let views = device.views();
+        let runs = views.iter().map(|kept| (kept.named.clone(), kept.path()));
         found.extend(held(format!("compare/on-{}", device.slug), format!("Every way to {}", device.name), runs));
     }
     let mut targets: Vec<&str> =
@@ -35,7 +39,7 @@ fn all(devices: &Devices<'_>) -> Vec<Held> {
             .all()
             .iter()
             .filter_map(|of| Some((of, of.views().into_iter().find(|kept| kept.run.target == target)?)));
-        let runs = views.map(|(of, kept): (_, &Kept<'_>)| (of.name.clone(), kept.run.clone())).collect();
+        let runs = views.map(|(of, kept): (_, &Kept<'_>)| ((of.name.clone(), kept.run.clone()), kept.path()));
         found.extend(held(
             // A target is whatever a file says.
             format!("compare/all-{}", unused(&slug(target), &mut taken)),
@@ -46,10 +50,24 @@ fn all(devices: &Devices<'_>) -> Vec<Held> {
     found
 }
 
-fn held(path: String, title: String, runs: Vec<(String, Run)>) -> Option<Held> {
+fn held(path: String, title: String, runs: impl Iterator<Item = ((String, Run), String)>) -> Option<Held> {
+    let (runs, files): (Vec<(String, Run)>, Vec<String>) = runs.unzip();
     let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
     let comparison = compare(&runs, &Options { base: 0, resolution }).ok()?;
-    Some(Held { path, title, runs, comparison })
+    Some(Held { path, title, runs, files, comparison })
+}
+
+/// A way to hold run files against each other in the page that measures, where the site has it: there they can be filtered and
+/// sorted, and others can join them.
+pub(super) fn in_the_page(head: &Head<'_>, site: Site, files: impl Iterator<Item = String>) -> Markup {
+    let run = |(i, file): (usize, String)| (if i == 0 { "a" } else { "b" }, format!("../{file}"));
+    let runs: Vec<(&str, String)> =
+        std::iter::once(("view", "compare".to_owned())).chain(files.enumerate().map(run)).collect();
+    html! {
+        @if site.measures && runs.len() > 2 {
+            a href=(head.to(&format!("run/?{}", query::write(&runs)))) { "Compare these files with your own" } "."
+        }
+    }
 }
 
 /// `/compare/`.
@@ -92,6 +110,7 @@ pub(super) fn pages(devices: &Devices<'_>, site: Site) -> Vec<(String, String)> 
         let main = html! {
             h1 { (held.title) }
             p.lead { (held.comparison.tally()) }
+            p { (in_the_page(head, site, held.files.iter().cloned())) }
             (compared(&held.comparison, palette))
         };
         (held.path.clone(), whole(head, site, &main))

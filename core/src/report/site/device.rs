@@ -2,14 +2,14 @@
 
 use maud::{Markup, html};
 
-use super::Site;
+use super::compared::in_the_page;
 use super::devices::{Devices, Kept, OnDevice};
 use super::frame::{Head, page as whole, target_name};
 use super::front::{names, picture};
-use crate::compare::tax::{Pairing, tax};
+use super::{Site, pictures};
 use crate::record::Run;
-use crate::report::html::{Palette, head as facts, of_device, plots, table};
-use crate::report::{Table, skipped, table as cases_of, tax_table};
+use crate::report::html::{Palette, head as facts, of_device, one_call as taken_apart, plots, table};
+use crate::report::{Table, skipped, table as cases_of};
 
 /// Rows of each picture that are shown at once.
 const SHOWN: usize = 20;
@@ -24,10 +24,11 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
         h1 { (device.name) }
         p.lead {
             "Seen from " (views.iter().map(|kept| target_name(&kept.run.target)).collect::<Vec<_>>().join(", ")) ". "
-            @if devices.all().len() > 1 { a href=(head.to("compare/")) { "Compare it with others" } "." }
+            @if devices.all().len() > 1 { a href=(head.to("compare/")) { "Compare it with others" } ". " }
+            (in_the_page(head, site, views.iter().map(|kept| kept.path())))
         }
         @for (cost, (base, other)) in costs.iter().rev().map(|cost| (cost, names(cost))) {
-            section { h2 { "What " (other) " costs against " (base) } (picture(cost, device, SHOWN)) }
+            section { h2 { "What " (other) " costs against " (base) } (picture(head, cost, device, SHOWN)) }
         }
         (one_call(head, &views))
         (speeds(head, device, &views))
@@ -39,17 +40,12 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
 /// One call taken apart, where several targets have one.
 fn one_call(head: &Head<'_>, views: &[&Kept<'_>]) -> Markup {
     let runs: Vec<(String, Run)> = views.iter().map(|kept| kept.named.clone()).collect();
-    let called = runs
-        .iter()
-        .filter(|(_, run)| run.records.iter().any(|r| r.measured().is_some_and(|m| m.call.is_some())))
-        .count();
-    let found = (called > 1).then(|| tax(&runs, None, false, Pairing::Same).ok()).flatten();
     html! {
-        @if let Some(found) = found {
+        @if let Some(calls) = taken_apart(&runs) {
             section {
                 h2 { "Where one call goes" }
                 p.soft { a href=(head.to("explain/tax/")) { "What these columns mean" } }
-                (table(&tax_table(&found)))
+                (calls)
             }
         }
     }
@@ -59,7 +55,11 @@ fn one_call(head: &Head<'_>, views: &[&Kept<'_>]) -> Markup {
 fn speeds(head: &Head<'_>, device: &OnDevice<'_>, views: &[&Kept<'_>]) -> Markup {
     let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
     let title = html! { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " and drift" };
-    plots(&title, views.iter().flat_map(|kept| of_device(target_name(&kept.run.target), kept.run, palette)))
+    let of_view = |kept: &&Kept<'_>| {
+        let [(name, _), drift] = of_device(target_name(&kept.run.target), kept.run, palette);
+        [(name, pictures::roofline(head, kept, palette)), drift]
+    };
+    plots(&title, views.iter().flat_map(of_view))
 }
 
 /// A run: its facts, its cases, what was skipped and why, and its file.

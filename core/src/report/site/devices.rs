@@ -34,6 +34,11 @@ impl Kept<'_> {
     pub fn path(&self) -> String {
         self.path.clone()
     }
+
+    /// Where a picture of it lies.
+    pub fn picture(&self, of: &str) -> String {
+        format!("{}.{of}.svg", self.path.trim_end_matches(".json"))
+    }
 }
 
 impl<'r> Devices<'r> {
@@ -85,6 +90,11 @@ impl<'r> OnDevice<'r> {
             }
         }
         views
+    }
+
+    /// The view through a target.
+    pub fn view(&self, target: &str) -> Option<&Kept<'r>> {
+        self.views().into_iter().find(|kept| kept.run.target == target)
     }
 
     /// What a target costs on it, against the nearest to the hardware: each run of it against that run there with which it has most

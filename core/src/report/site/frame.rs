@@ -14,6 +14,7 @@ pub(super) const STYLE: &str = concat!(
     include_str!("../html/style.css"),
     include_str!("../html/parts.css"),
     include_str!("../html/plot.css"),
+    include_str!("../html/dark.css"),
     include_str!("site.css")
 );
 

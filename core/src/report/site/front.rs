@@ -4,10 +4,10 @@ use maud::{Markup, html};
 
 use super::devices::{Devices, OnDevice};
 use super::frame::{Head, page as whole, target_name};
-use super::{Site, desk, explain};
+use super::{Site, desk, explain, pictures};
 use crate::compare::Cost;
 use crate::record::Run;
-use crate::report::html::{Palette, cost_figure, date, plots, roofline_of, short};
+use crate::report::html::{Palette, cost_figure, date, plots, short};
 use crate::report::{ceilings, tally};
 
 /// Rows of the picture that are shown at once.
@@ -47,7 +47,7 @@ fn answer(head: &Head<'_>, device: &OnDevice<'_>, cost: &Cost, site: Site) -> Ma
     html! {
         p.lead { (sentence(device, cost, "./")) }
         div.answer {
-            (picture(cost, device, SHOWN))
+            (picture(head, cost, device, SHOWN))
             (measure(head, Some(device), site))
         }
     }
@@ -78,9 +78,15 @@ pub(super) fn names(cost: &Cost) -> (&str, &str) {
 }
 
 /// The dots, and which runs they are of.
-pub(super) fn picture(cost: &Cost, device: &OnDevice<'_>, shown: usize) -> Markup {
+pub(super) fn picture(head: &Head<'_>, cost: &Cost, device: &OnDevice<'_>, shown: usize) -> Markup {
     let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
-    cost_figure(cost, names(cost), shown, palette, &html! { p.soft { (origin(device, cost)) } })
+    let below = html! {
+        p.soft {
+            (origin(device, cost))
+            @if let Some(kept) = device.view(&cost.other.target) { " " (pictures::link(head, kept, "cost")) }
+        }
+    };
+    cost_figure(cost, names(cost), shown, palette, &below)
 }
 
 /// Which runs a picture is of: kernels change, and a figure is of its day.
@@ -167,5 +173,5 @@ fn roofline(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     let ends = [views.first(), views.last()].into_iter().flatten();
     let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
     let title = html! { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " of " (device.name) };
-    plots(&title, ends.map(|kept| (target_name(&kept.run.target).to_owned(), roofline_of(kept.run, palette))))
+    plots(&title, ends.map(|kept| (target_name(&kept.run.target).to_owned(), pictures::roofline(head, kept, palette))))
 }

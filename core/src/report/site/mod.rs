@@ -8,6 +8,7 @@ mod devices;
 mod explain;
 mod frame;
 mod front;
+mod pictures;
 
 pub use self::desk::Desk;
 use self::devices::Devices;
@@ -44,6 +45,8 @@ pub fn files(runs: &[(String, Run)], site: Site) -> Vec<File> {
     files.extend(devices.all().iter().map(|of| page(of.path(), device::page(of, &devices, site))));
     files.extend(explain::pages(&devices, site).into_iter().map(|(path, text)| page(path, text)));
     files.extend(compared::pages(&devices, site).into_iter().map(|(path, text)| page(path, text)));
+    let pictures = devices.all().iter().flat_map(pictures::files);
+    files.extend(pictures.map(|(path, text)| File { path, text }));
     for kept in devices.all().iter().flat_map(|of| &of.runs) {
         let text = serde_json::to_string(kept.run).expect("a run is JSON") + "\n";
         files.push(File { path: kept.path(), text });
@@ -78,7 +81,7 @@ mod tests {
     fn led(from: &str, link: &str) -> String {
         let mut place: Vec<&str> = from.split('/').collect();
         place.pop();
-        for part in link.split('#').next().unwrap_or_default().split('/') {
+        for part in link.split(['#', '?']).next().unwrap_or_default().split('/') {
             match part {
                 "." | "" => {}
                 ".." => assert!(place.pop().is_some(), "{from}: {link} leaves the site"),
@@ -101,6 +104,10 @@ mod tests {
                     let to = led(&file.path, link).trim_start_matches('/').to_owned();
                     let measuring = measures && to == "run/index.html";
                     assert!(measuring || link.starts_with('#') || paths.contains(to.as_str()), "{}: {link}", file.path);
+                    // The files that a link gives the page that measures are there, too.
+                    for given in link.split(['?', '&']).filter_map(|pair| pair.split_once("=../")) {
+                        assert!(paths.contains(given.1), "{}: {link}", file.path);
+                    }
                     links += 1;
                 }
                 assert_eq!(file.text.contains("run/\""), measures, "{}", file.path);

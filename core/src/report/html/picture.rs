@@ -1,0 +1,138 @@
+//! Pictures that stand alone: SVG files with their style inside, for slides and papers, and for whatever makes pixels of them.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::plot::{Palette, WIDTH, px};
+use super::{cost, roofline};
+use crate::compare::Cost;
+use crate::record::Run;
+use crate::report::escape;
+
+const STYLE: &str = concat!(include_str!("plot.css"), include_str!("picture.css"));
+
+/// Around everything.
+const MARGIN: f64 = 12.0;
+/// Height of a line of text.
+const LINE: f64 = 14.0;
+/// Widest letter of such text.
+const LETTER: f64 = 6.0;
+
+/// Part of a picture: how high it is, and what is in it.
+pub(super) type Part = (f64, Markup);
+
+/// The roofline of a run; `None` where no case does arithmetic.
+pub(crate) fn roofline_picture(run: &Run, palette: &Palette<'_>) -> Option<String> {
+    let (height, drawing) = roofline::drawing(run, palette)?;
+    let (legend_height, legend) = legend(&roofline::workloads(run), palette);
+    let title = format!("Roofline of {}, {}", escape(&run.device().name), escape(&run.target));
+    let inside = html! {
+        g transform=(format!("translate(0 {})", px(LINE))) { (drawing) }
+        g transform=(format!("translate(0 {})", px(LINE + height + 4.0))) { (legend) }
+    };
+    Some(alone(WIDTH, LINE + height + legend_height, &title, &inside))
+}
+
+/// What a target costs, problem by problem, under what the base and the other are called.
+pub(crate) fn cost_picture(cost: &Cost, (base, other): (&str, &str), palette: &Palette<'_>) -> String {
+    let title = format!("Time in {} over time in {}", escape(other), escape(base));
+    let (height, drawing) = cost::drawing(cost, palette);
+    let mean = |(value, problems): (f64, usize)| format!("{} (geometric mean of {problems})", cost::short(value));
+    let keys = [("hollow", "the same kernel", cost.same()), ("point", "the best of each", cost.best())];
+    let inside = html! {
+        @for (i, (class, what, of)) in keys.into_iter().enumerate() {
+            @let y = LINE * (i as f64 + 2.0);
+            circle class=(class) cx="4" cy=(px(y - 3.5)) r="3.5" {}
+            text x="14" y=(px(y)) { (what) @if let Some(of) = of { ": " (mean(of)) } }
+        }
+        g transform=(format!("translate(0 {})", px(LINE * 4.0))) { (drawing) }
+    };
+    alone(cost::WHOLE, LINE * 4.0 + height, &title, &html! { g.costs { (inside) } })
+}
+
+/// Workloads in their colours, in as many lines as they take.
+fn legend(workloads: &[&str], palette: &Palette<'_>) -> Part {
+    let (mut x, mut y) = (0.0, 10.0);
+    let mut places = Vec::new();
+    for workload in workloads {
+        let width = (workload.chars().count() + 3) as f64 * LETTER;
+        if x > 0.0 && x + width > WIDTH {
+            (x, y) = (0.0, y + LINE);
+        }
+        places.push((x, y, *workload));
+        x += width;
+    }
+    let markup = html! {
+        @for (x, y, workload) in places {
+            g class=(palette.class(workload)) {
+                circle.swatch cx=(px(x + 4.0)) cy=(px(y - 3.5)) r="3.5" {}
+                text x=(px(x + 11.0)) y=(px(y)) { (escape(workload)) }
+            }
+        }
+    };
+    (y + 8.0, markup)
+}
+
+/// A document of its own, so wide and so high inside its margin.
+fn alone(width: f64, height: f64, title: &str, inside: &Markup) -> String {
+    let (outer, high) = (px(width + 2.0 * MARGIN), px(height + 2.0 * MARGIN));
+    let markup = html! {
+        svg.plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {outer} {high}")) width=(outer) height=(high) {
+            title { (title) }
+            style { (PreEscaped(STYLE)) }
+            rect.paper width=(outer) height=(high) {}
+            g transform=(format!("translate({MARGIN} {MARGIN})")) {
+                text.title x="0" y="10" { (title) }
+                (inside)
+            }
+        }
+    };
+    markup.into_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::costs;
+    use crate::testing::fixtures::{run, spread};
+
+    const CASES: [&str; 2] = ["matmul/fwd/m8,n8,k8/f32/tiled", "copy/fwd/n64/f32/vec4"];
+
+    fn named(target: &str, device: &str, median: f64) -> (String, Run) {
+        let cases: Vec<_> = CASES.iter().map(|case| (*case, spread(median, 0.01, 40))).collect();
+        (target.to_owned(), run(target, device, &cases))
+    }
+
+    /// What every such file must be: one element, closed, with its style inside and nothing from elsewhere.
+    fn stands_alone(svg: &str) {
+        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"), "{svg}");
+        assert!(svg.contains("xmlns=\"http://www.w3.org/2000/svg\"") && svg.contains("<style>"));
+        for forbidden in ["<script", "url(", "@import", "href", "prefers-color-scheme", "NaN", "\u{1}"] {
+            assert!(!svg.contains(forbidden), "{forbidden} in {svg}");
+        }
+        // What is opened is closed, also where HTML would not ask for it.
+        let opened = svg.matches('<').count() - svg.matches("</").count();
+        assert_eq!(opened, svg.matches("</").count());
+    }
+
+    #[test]
+    fn a_roofline_stands_alone() {
+        let (_, run) = named("browser", "</style><script>\u{1}", 100.0);
+        let svg = roofline_picture(&run, &Palette::of([&run])).expect("matmul does arithmetic");
+        stands_alone(&svg);
+        assert!(svg.contains("matmul") && svg.contains("FLOP/s") && svg.contains("browser"));
+        let none = Run { records: Vec::new(), ..run };
+        assert_eq!(roofline_picture(&none, &Palette::of([&none])), None);
+    }
+
+    #[test]
+    fn a_cost_stands_alone() {
+        let runs = [named("cuda", "NVIDIA H200", 100.0), named("browser", "H200", 150.0)];
+        let palette = &Palette::of(runs.iter().map(|(_, run)| run));
+        let svg = cost_picture(&costs(&runs)[0], ("CUDA", "the browser"), palette);
+        stands_alone(&svg);
+        for part in ["Time in the browser over time in CUDA", "1.50×", "matmul/fwd/m8,n8,k8/f32", "geometric mean of 2"]
+        {
+            assert!(svg.contains(part), "{part} in {svg}");
+        }
+    }
+}
