@@ -32,7 +32,8 @@ const server = await serve(dist, { runs: join(RECORDED, "frame") });
 const browser = await launch();
 await mkdir(artefacts, { recursive: true });
 
-/// A fresh page at a query, after an optional script that runs before the page's own. Collects what goes wrong in it.
+/// A fresh page at a query, after an optional script that runs before the page's own, there and in the worker beside it. Collects what
+/// goes wrong in it.
 let opened;
 async function open(query, before) {
   return openOn(server.address + query, before, { serviceWorkers: "block" });
@@ -47,7 +48,13 @@ async function openOn(address, before, told = {}) {
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(String(error)));
   page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
-  if (before) await page.addInitScript(before);
+  if (before) {
+    await page.addInitScript(before);
+    await page.route("**/measuring.js", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: `(${before})();\n${await response.text()}` });
+    });
+  }
   await page.goto(address);
   return page;
 }
@@ -146,8 +153,9 @@ const tests = {
     assert.match(baseline, /^f32\s+[\d.]+ [kMGT]?FLOP\/s/m);
     assert.match(baseline, /^upload\s+[\d.]+ [kMGT]?B\/s/m);
     const gap = await page.evaluate(() => (clearInterval(window.ticker), window.largestGap));
-    console.log(`    largest gap of a 50 ms timer: ${gap.toFixed(0)} ms`);
-    assert.ok(gap < 1000, `the page did not answer for ${gap} ms`);
+    console.log(`      largest gap of a 50 ms timer: ${gap.toFixed(0)} ms`);
+    // On a machine whose processors are busy emulating the GPU; the long tasks of a run on the page's thread were ten times that.
+    assert.ok(gap < 300, `the page did not answer for ${gap} ms`);
 
     for (const name of CASES) {
       const verdict = page.locator(`tr[data-case="${name}"] .verdict`);
@@ -170,6 +178,9 @@ const tests = {
     assert.equal(run.data.schema, "parallax.run");
     assert.equal(run.data.target, "browser");
     assert.equal(run.data.interrupted, null);
+    assert.equal(run.data.environment.measured_in, "worker");
+    // As fine as in an isolated page: 5 µs.
+    assert.ok(run.data.clock.host_step <= 5100, `steps of ${run.data.clock.host_step} ns`);
     assert.deepEqual(run.data.planned, CASES);
     // Problems are measured in a random order.
     assert.deepEqual(run.data.records.map((r) => [r.case, r.outcome]).sort(), CASES.map((c) => [c, "pass"]));
@@ -333,7 +344,7 @@ const tests = {
       GPUAdapter.prototype.requestDevice = async function (...args) {
         const device = await request.apply(this, args);
         const lost = new Promise((resolve) => {
-          window.lose = () => {
+          globalThis.lose = () => {
             resolve({ reason: "unknown", message: "lost by the test" });
             setTimeout(() => device.destroy());
           };
@@ -346,12 +357,47 @@ const tests = {
     await page.click("#run");
     await page.locator("tr.busy").first().waitFor({ timeout: RUN_TIMEOUT });
     await page.waitForTimeout(1500);
-    await page.evaluate(() => window.lose());
+    await page.workers()[0].evaluate(() => globalThis.lose());
     await page.getByText("The browser took the device away").waitFor();
     await finished(page);
     const { data } = await download(page, "#download-json");
     assert.equal(data.interrupted, null);
     assert.deepEqual(data.records.map((r) => r.outcome).sort(), ["error", "pass", "pass"]);
+  },
+
+  async "measures in the page where the browser has no WebGPU in workers"() {
+    for (const before of [
+      () => "WorkerNavigator" in globalThis && Object.defineProperty(WorkerNavigator.prototype, "gpu", { get: () => undefined }),
+      () => delete globalThis.Worker,
+    ]) {
+      const page = await open(TINY, before);
+      await enabledRun(page);
+      assert.equal(page.workers().length, 0);
+      await page.click("#run");
+      await finished(page);
+      const { data } = await download(page, "#download-json");
+      assert.equal(data.environment.measured_in, "page");
+      assert.deepEqual(data.records.map((r) => r.outcome), ["pass", "pass", "pass"]);
+      assert.deepEqual(page.problems, []);
+    }
+  },
+
+  async "keeps what is finished when measuring breaks"() {
+    const page = await open("?mode=verify&preset=awkward&filter=attention/fwd&dtype=f32");
+    await enabledRun(page);
+    await page.click("#run");
+    await page.locator("tr[data-case] .verdict").first().waitFor({ timeout: RUN_TIMEOUT });
+    // What no page says is a bug of the program.
+    await page.workers()[0].evaluate(() => dispatchEvent(new MessageEvent("message", { data: "nonsense" }))).catch(() => {});
+    await finished(page);
+    await page.getByText("Measuring stopped working.").waitFor();
+    assert.match(await page.innerText("#notices"), /the page posts orders/);
+    assert.match(await page.innerText("#summary"), /ended early.*a bug of its own/);
+    assert.ok(await page.locator("#run").isDisabled());
+    const { data } = await download(page, "#download-json");
+    const outcomes = new Set(data.records.map((r) => r.outcome));
+    assert.ok(outcomes.has("pass") && !outcomes.has("error"), [...outcomes].join());
+    assert.match(data.interrupted, /the page posts orders/);
   },
 
   async "notes a hidden tab in the page and in the file"() {
@@ -611,7 +657,7 @@ const tests = {
       };
     });
     await page.getByText("The browser does not answer.").waitFor();
-    await page.evaluate(() => globalThis.answer());
+    await page.workers()[0].evaluate(() => globalThis.answer());
     await enabledRun(page);
     assert.equal(await page.getByText("The browser does not answer.").count(), 0);
     assert.deepEqual(page.problems, []);
@@ -630,6 +676,7 @@ const tests = {
     await page.reload();
     await enabledRun(page);
     assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+    assert.equal(page.workers().length, 1);
     await page.context().close();
   },
 
@@ -643,6 +690,7 @@ const tests = {
     }
     await enabledRun(page);
     assert.doesNotMatch(await page.innerText("#device"), /not isolated/);
+    assert.equal(await page.workers()[0].evaluate(() => crossOriginIsolated), true);
     await page.context().close();
     plain.close();
   },
