@@ -38,3 +38,4 @@ mod wait;
 
 pub use device::{Adapter, Options, Unavailable, adapters, open};
 pub use profiler::Wgpu;
+pub use wait::breathe;

@@ -23,6 +23,7 @@ use crate::query::Request;
 use crate::remarks::Remarks;
 use crate::remote::Remote;
 use crate::shelf::Shelf;
+use crate::target::Target;
 use crate::view::{Tone, View, Wish};
 use crate::words::{moment, rough};
 use crate::{environment, measuring, query};
@@ -31,6 +32,7 @@ use crate::{environment, measuring, query};
 struct App {
     view: View,
     mode: Mode,
+    target: Target,
     remote: Option<Remote>,
     desk: Option<Desk>,
     spec: RefCell<Spec>,
@@ -94,8 +96,11 @@ pub async fn start(request: Request) {
             return unavailable(&mistake);
         }
     };
-    if let Some(why) = environment::webgpu_missing() {
+    let (mode, target) = (request.mode, request.target);
+    let instead = query::write(&spec, mode, target.other());
+    if let (Target::Browser, Some(why)) = (target, environment::webgpu_missing()) {
         view.notice("webgpu", Tone::Error, "No WebGPU.", why);
+        view.offer_the_processor(&instead);
         view.no_device("Without WebGPU a page cannot use the GPU.");
         return unavailable(why);
     }
@@ -108,7 +113,7 @@ pub async fn start(request: Request) {
                 mute.notice("mute", Tone::Warn, "The browser does not answer.", MUTE);
             }
         });
-        let opened = Bench::open().await;
+        let opened = Bench::open(target).await;
         answered.set(true);
         view.clear_notice("mute");
         opened
@@ -117,6 +122,7 @@ pub async fn start(request: Request) {
         Ok(bench) => bench,
         Err(why) => {
             view.notice("webgpu", Tone::Error, "No device.", &why);
+            view.offer_the_processor(&instead);
             view.no_device("The browser offers WebGPU, but no device could be opened.");
             return unavailable(&why);
         }
@@ -126,11 +132,12 @@ pub async fn start(request: Request) {
     if desk.is_some() {
         view.desk();
         // A copied address gives nobody the token; the tab remembers it.
-        view.set_query(&query::write(&spec, request.mode));
+        view.set_query(&query::write(&spec, mode, target));
     }
     let app = Rc::new(App {
         view,
-        mode: request.mode,
+        mode,
+        target,
         remote,
         desk,
         spec: RefCell::new(spec),
@@ -150,6 +157,7 @@ pub async fn start(request: Request) {
     app.view.settings(&app.spec.borrow(), app.mode);
     let planned = app.make_plan();
     app.listen();
+    app.view.other_target(target.other(), &instead);
     if let Some(remote) = &app.remote {
         app.view.remote();
         match planned {
@@ -166,7 +174,7 @@ pub async fn start(request: Request) {
 fn show_device(view: &View, device: &DeviceInfo, clock: &ClockInfo) {
     view.device(device, clock, environment::isolated(), None);
     view.clock_notice(clock, None);
-    if device.kind.is_emulated() {
+    if device.kind == DeviceKind::Software {
         view.notice(
             "software",
             Tone::Warn,
@@ -207,7 +215,8 @@ impl App {
         match read {
             Ok(spec) => {
                 self.view.clear_notice("setting");
-                self.view.set_query(&query::write(&spec, self.mode));
+                self.view.set_query(&self.query(&spec, self.target));
+                self.view.other_target(self.target.other(), &self.query(&spec, self.target.other()));
                 *self.spec.borrow_mut() = spec;
                 // That nothing matches is shown, and the Run button rests.
                 let _ = self.make_plan();
@@ -269,6 +278,11 @@ impl App {
         *self.run.borrow_mut() = Some(run);
     }
 
+    /// The address that gives a spec, on a target.
+    fn query(&self, spec: &Spec, target: Target) -> String {
+        query::write(spec, self.mode, target)
+    }
+
     /// Plan the spec for the device and show that.
     fn make_plan(&self) -> Result<(), PlanError> {
         let spec = self.spec.borrow();
@@ -312,7 +326,7 @@ impl App {
         let (Some(mut bench), Some(plan)) = (self.bench.take(), self.plan.borrow().clone()) else { return };
         let asked = self.spec.borrow().clone();
         let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked.clone() };
-        let header = header(&bench, &spec, &plan);
+        let header = header(self.target, &bench, &spec, &plan);
         if let Some(remote) = &self.remote {
             remote.tell(&Event::Begin { run: Box::new(header.clone()) });
         }
@@ -364,7 +378,8 @@ impl App {
     async fn reopen(&self, lost: Bench) -> Result<Bench, String> {
         let device = lost.device.clone();
         drop(lost);
-        let mut fresh = Bench::open().await.map_err(|why| format!("device lost, and no other to be had: {why}"))?;
+        let mut fresh =
+            Bench::open(self.target).await.map_err(|why| format!("device lost, and no other to be had: {why}"))?;
         fresh.device.caps.tuning = device.caps.tuning.clone();
         if fresh.device != device {
             return Err(format!("device lost, and the browser now offers another: {}", fresh.device.name));
@@ -509,13 +524,13 @@ impl App {
 }
 
 /// What is known of a run before its first case.
-fn header(bench: &Bench, spec: &Spec, plan: &Plan) -> Run {
+fn header(target: Target, bench: &Bench, spec: &Spec, plan: &Plan) -> Run {
     let mut environment = environment::describe();
     environment.insert("measured_in".to_owned(), bench.place().to_owned());
     Run {
         started: environment::unix_time(),
         environment,
-        ..Run::begin_on("browser", suite(), (&bench.device, &bench.clock), spec, plan)
+        ..Run::begin_on(target.name(), suite(), (&bench.device, &bench.clock), spec, plan)
     }
 }
 

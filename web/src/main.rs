@@ -19,6 +19,7 @@ mod remarks;
 mod remote;
 mod share;
 mod shelf;
+mod target;
 mod view;
 mod words;
 

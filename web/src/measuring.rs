@@ -1,5 +1,5 @@
-//! Where a run is measured: in a worker beside the page where browsers offer WebGPU there, so that neither disturbs the
-//! other; otherwise in the page. Either way the two sides say the same to each other.
+//! Where a run is measured: in a worker beside the page where browsers offer there what it takes, so that neither disturbs
+//! the other; otherwise in the page. Either way the two sides say the same to each other.
 
 mod beside;
 mod inside;
@@ -17,6 +17,7 @@ use parallax_core::record::Event;
 use parallax_core::suite::Tuning;
 
 use crate::environment;
+use crate::target::Target;
 use beside::Beside;
 pub use beside::abandon;
 pub use inside::main as in_a_worker;
@@ -62,8 +63,8 @@ pub struct Bench {
 
 impl Bench {
     /// Reach a device, or say why there is none.
-    pub async fn open() -> Result<Bench, String> {
-        let (worker, mut words, order): (_, _, Rc<dyn Fn(Order)>) = match Beside::start().await {
+    pub async fn open(target: Target) -> Result<Bench, String> {
+        let (worker, mut words, order): (_, _, Rc<dyn Fn(Order)>) = match Beside::start(target).await {
             Some((beside, words)) => {
                 let order = Rc::new(beside.orders());
                 (Some(beside), words, order)
@@ -77,7 +78,7 @@ impl Bench {
         };
         let (since, orders) = (environment::seconds(), Orders(order));
         orders.sight(environment::hidden());
-        (orders.0)(Order::Open);
+        (orders.0)(Order::Open(target));
         match words.recv().await {
             Ok(Word::Opened { device, clock }) => Ok(Bench { device: *device, clock, since, orders, words, worker }),
             Ok(Word::Unavailable(why)) => Err(why),

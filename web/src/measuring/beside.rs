@@ -9,6 +9,7 @@ use web_sys::{ErrorEvent, MessageEvent, Worker, WorkerOptions, WorkerType};
 
 use super::protocol::{Order, Word};
 use crate::environment::within;
+use crate::target::Target;
 
 #[wasm_bindgen]
 extern "C" {
@@ -35,12 +36,13 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Start one, where the browser has workers that can measure.
-    pub async fn start() -> Option<(Beside, UnboundedReceiver<Word>)> {
+    /// Start one, where the browser has workers that can measure this target.
+    pub async fn start(target: Target) -> Option<(Beside, UnboundedReceiver<Word>)> {
         let (sender, mut words) = unbounded();
         let beside = Beside::new(sender).ok()?;
         let first = within(PATIENCE, words.recv()).await;
-        matches!(first, Some(Ok(Word::Ready { webgpu: true }))).then_some((beside, words))
+        let able = matches!(first, Some(Ok(Word::Ready { webgpu })) if webgpu || target == Target::Wasm);
+        able.then_some((beside, words))
     }
 
     fn new(words: UnboundedSender<Word>) -> Result<Beside, JsValue> {

@@ -6,11 +6,36 @@ use std::rc::Rc;
 use parallax_core::device::Profiler;
 use parallax_core::measure::runner::{self, Flow};
 use parallax_core::plan;
-use parallax_shaders::Options;
+use parallax_core::units::Bytes;
+use parallax_host::{Cpu, Place};
+use parallax_shaders::{Options, Unavailable};
 use wasm_bindgen_futures::spawn_local;
 
 use super::protocol::{Job, Order, Word};
 use super::sight::{Sight, Watched};
+use crate::target::Target;
+
+async fn reach(target: Target) -> Result<Box<dyn Profiler>, Unavailable> {
+    Ok(match target {
+        Target::Browser => Box::new(parallax_shaders::open(Options::default()).await?),
+        Target::Wasm => Box::new(Cpu::open(processor())),
+    })
+}
+
+/// Addresses of 32 bits reach 4 GiB; the references and what checks them want room beside a case.
+const MEMORY: Bytes = Bytes(2 << 30);
+
+/// Browsers tell nothing of the processor but how many threads it has.
+fn processor() -> Place {
+    let features = if cfg!(target_feature = "simd128") { vec!["simd128".to_owned()] } else { Vec::new() };
+    Place {
+        name: "host processor".to_owned(),
+        api: "wasm",
+        memory: Some(MEMORY),
+        features,
+        breathe: || Box::pin(parallax_shaders::breathe()),
+    }
+}
 
 /// Measures, one run at a time.
 pub struct Lab {
@@ -31,7 +56,7 @@ impl Lab {
     /// Do as ordered.
     pub fn take(self: &Rc<Self>, order: Order) {
         match order {
-            Order::Open => spawn_local(self.clone().open()),
+            Order::Open(target) => spawn_local(self.clone().open(target)),
             Order::Run(job) => {
                 self.stop.set(false);
                 spawn_local(self.clone().run(*job));
@@ -41,11 +66,11 @@ impl Lab {
         }
     }
 
-    async fn open(self: Rc<Self>) {
-        (self.say)(match parallax_shaders::open(Options::default()).await {
-            Ok(wgpu) => {
-                let opened = Word::Opened { device: Box::new(wgpu.device().clone()), clock: wgpu.clock().clone() };
-                *self.profiler.borrow_mut() = Some(Watched { inner: Box::new(wgpu), sight: self.sight.clone() });
+    async fn open(self: Rc<Self>, target: Target) {
+        (self.say)(match reach(target).await {
+            Ok(inner) => {
+                let opened = Word::Opened { device: Box::new(inner.device().clone()), clock: inner.clock().clone() };
+                *self.profiler.borrow_mut() = Some(Watched { inner, sight: self.sight.clone() });
                 opened
             }
             Err(why) => Word::Unavailable(why.to_string()),

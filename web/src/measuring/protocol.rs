@@ -6,11 +6,13 @@ use parallax_core::plan::Spec;
 use parallax_core::record::Event;
 use serde::{Deserialize, Serialize};
 
+use crate::target::Target;
+
 /// The page's part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Order {
     /// Reach a device.
-    Open,
+    Open(Target),
     /// Measure on it.
     Run(Box<Job>),
     /// End the run soon.
