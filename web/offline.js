@@ -17,7 +17,9 @@ if ("serviceWorker" in navigator && isSecureContext && !asked.has("report")) {
       await navigator.serviceWorker.register("./worker.js");
       const { active } = await navigator.serviceWorker.ready;
       const files = performance.getEntriesByType("resource").map((entry) => entry.name);
-      active.postMessage({ keep: [location.href, ...files] });
+      // What starts measuring in a worker may come later than this.
+      const later = new URL("./measuring.js", location.href).href;
+      active.postMessage({ keep: [location.href, later, ...files] });
       if (navigator.serviceWorker.controller) isolate();
       else navigator.serviceWorker.addEventListener("controllerchange", isolate, { once: true });
     } catch {

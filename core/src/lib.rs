@@ -56,7 +56,7 @@
 //!   is a text with an element type and constants, and stages that agree in these share it ([`suite::Texts`]).
 //! - **tensor map**: a buffer as a tensor from which an NVIDIA device's copy engine fetches boxes ([`suite::TensorMap`]).
 //! - **dialect**: what a variant is written in: WGSL, CUDA, a vendor's library, or plain host code.
-//! - **target**: what runs it: `browser`, `wgpu`, `cuda`, `cpu`.
+//! - **target**: what runs it: `browser`, `wgpu`, `cuda`, `cpu`, and `wasm`: the code of `cpu`, compiled for the page.
 //! - **case**: workload / direction / shape / dtype / variant, with one canonical string ([`suite::Case`]).
 //! - **probe**: a case that is measured before the others to find a ceiling of the device.
 //! - **turn**: one short and one long batch of a case; a **round** gives every case of a group one turn, in random order.
@@ -125,7 +125,8 @@
 //! - A run's interval says how well *this run* knows its median. Two runs differ by more: memory lies elsewhere, clocks
 //!   settle elsewhere. `run --a-a` measures how much, and a comparison keeps a resolution below which it calls nothing.
 //! - The trace of one execution puts each stage in a pass of its own; the figure comes from back-to-back executions.
-//! - `cpu` is plain code, a point of reference; it is no statement about the processor.
+//! - `cpu` and `wasm` are plain code, a point of reference; they are no statement about the processor. The ratio of both is one
+//!   about the browser.
 
 pub mod compare;
 pub mod device;

@@ -124,14 +124,14 @@ impl Findings {
 
 /// What the facts mean, target by target.
 pub fn diagnose(facts: &Facts) -> Vec<Diagnosis> {
-    vec![cuda(facts), wgpu(facts), browser(facts), cpu(facts)]
+    vec![cuda(facts), wgpu(facts), browser(facts), cpu(facts), wasm(facts)]
 }
 
 /// Whether the targets that must work do; without any, whether one runs on a GPU.
 pub fn is_well(all: &[Diagnosis], wanted: &[String]) -> bool {
     let state = |name: &str| all.iter().find(|d| d.target == name).map_or(State::Missing, |d| d.state);
     match wanted {
-        [] => all.iter().any(|d| d.target != "cpu" && d.state == State::Works),
+        [] => all.iter().any(|d| !["cpu", "wasm"].contains(&d.target) && d.state == State::Works),
         wanted => wanted.iter().all(|name| state(name) != State::Missing),
     }
 }
@@ -229,7 +229,11 @@ fn wgpu(facts: &Facts) -> Diagnosis {
 /// The first Chrome with WebGPU.
 const WEBGPU_SINCE: u32 = 113;
 
-fn browser(facts: &Facts) -> Diagnosis {
+/// The first Chrome whose WebAssembly computes in vectors.
+const SIMD_SINCE: u32 = 91;
+
+/// The page, and a browser that has what it takes since a version.
+fn page_in_a_browser(facts: &Facts, (what, since): (&str, u32)) -> Findings {
     let mut found = Findings::default();
     match &facts.page {
         Ok(page) => found.ok(format!("the page {page}")),
@@ -239,8 +243,8 @@ fn browser(facts: &Facts) -> Diagnosis {
     let major = version.and_then(major);
     match &facts.browser {
         Err(why) => found.missing(why, "`sudo apt-get install chromium`, or name a browser with --browser PATH"),
-        Ok(path) if major.is_some_and(|major| major < WEBGPU_SINCE) => found.missing(
-            format!("{} is {}; WebGPU came with {WEBGPU_SINCE}", path.display(), version.unwrap_or_default()),
+        Ok(path) if major.is_some_and(|major| major < since) => found.missing(
+            format!("{} is {}; {what} came with {since}", path.display(), version.unwrap_or_default()),
             "update the browser",
         ),
         Ok(path) => {
@@ -249,6 +253,11 @@ fn browser(facts: &Facts) -> Diagnosis {
             found.ok(format!("started with {}", facts.browser_flags.join(" ")));
         }
     }
+    found
+}
+
+fn browser(facts: &Facts) -> Diagnosis {
+    let mut found = page_in_a_browser(facts, ("WebGPU", WEBGPU_SINCE));
     let mut emulated = false;
     match &facts.in_page {
         None => {}
@@ -307,6 +316,10 @@ fn cpu(facts: &Facts) -> Diagnosis {
     found.of("cpu", false)
 }
 
+fn wasm(facts: &Facts) -> Diagnosis {
+    page_in_a_browser(facts, ("SIMD in WebAssembly", SIMD_SINCE)).of("wasm", false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,7 +358,7 @@ mod tests {
     #[test]
     fn a_healthy_machine_has_nothing_to_mend() {
         let all = diagnose(&healthy());
-        assert_eq!(all.iter().map(|d| d.target).collect::<Vec<_>>(), ["cuda", "wgpu", "browser", "cpu"]);
+        assert_eq!(all.iter().map(|d| d.target).collect::<Vec<_>>(), ["cuda", "wgpu", "browser", "cpu", "wasm"]);
         for diagnosis in &all {
             assert_eq!(diagnosis.state, State::Works, "{diagnosis:?}");
             assert!(diagnosis.findings.iter().all(|f| f.grade == Grade::Ok && f.remedy.is_none()), "{diagnosis:?}");
@@ -357,7 +370,7 @@ mod tests {
 
     #[test]
     fn each_ailment_is_told_with_its_remedy_and_hurts_its_target_only() {
-        let cases: [(&str, State, Ail, &str, &str); 22] = [
+        let cases: [(&str, State, Ail, &str, &str); 23] = [
             ("cuda", State::Missing, |f| f.cuda = Err(Unavailable::NoDriver), "libcuda.so.1", "--gpus all"),
             ("cuda", State::Missing, |f| f.cuda = Err(Unavailable::OldDriver(12, 4)), "CUDA 12.4", "570"),
             (
@@ -451,6 +464,7 @@ mod tests {
                 "--enable-features=Vulkan",
             ),
             ("browser", State::Works, |f| f.fonts = Some(false), "no font", "fonts-dejavu-core"),
+            ("wasm", State::Missing, |f| f.browser = Err("no browser".to_owned()), "no browser", "--browser PATH"),
             ("cpu", State::Works, |f| f.governor = Some("powersave".to_owned()), "`powersave`", "cpupower"),
         ];
         for (target, state, ail, what, remedy) in cases {

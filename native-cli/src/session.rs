@@ -38,7 +38,7 @@ pub fn session(
 ) -> anyhow::Result<RunFile> {
     match opened {
         Opened::Here(profiler) => here(target, profiler, spec, mode, device, out),
-        Opened::Browser(options) => remote(&options, spec, mode, out),
+        Opened::Browser(options) => remote(target, &options, spec, mode, out),
     }
 }
 
@@ -174,7 +174,13 @@ fn bad_news(record: &Record) -> Option<String> {
     Some(format!("{} {}: {}", record.verdict(), escape(&record.case), escape(&why)))
 }
 
-fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> anyhow::Result<RunFile> {
+fn remote(
+    target: &'static str,
+    options: &BrowserOptions,
+    spec: &Spec,
+    mode: Mode,
+    out: &Output,
+) -> anyhow::Result<RunFile> {
     let mut file: Option<(RunFile, Progress)> = None;
     let rest = out.resumed.as_ref().map(|(_, earlier)| rest(earlier));
     let spec = rest.as_ref().unwrap_or(spec);
@@ -189,9 +195,13 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
                     errln!("{doubt}");
                     run.environment.insert("device_doubt".to_owned(), doubt.clone());
                 }
-                RunFile::begin(out, *run).map(|begun| file = Some((begun, Progress::new("browser"))))
+                if let (true, Some(name)) = (options.wasm, crate::cpu::name()) {
+                    // Browsers do not tell which processor they run on, and this one runs on ours.
+                    run.devices.iter_mut().for_each(|device| device.name = name.clone());
+                }
+                RunFile::begin(out, *run).map(|begun| file = Some((begun, Progress::new(target))))
             }
-            (Some(Event::Unavailable { reason }), _) => Err(anyhow::anyhow!("target browser: {reason}")),
+            (Some(Event::Unavailable { reason }), _) => Err(anyhow::anyhow!("target {target}: {reason}")),
             (Some(event), Some((file, progress))) => {
                 take_in(file, progress, event.later(since));
                 Ok(())
@@ -212,7 +222,7 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
     }
     let Some((mut file, _)) = file else {
         let why = result.map_or_else(|error| error.to_string(), |()| "the page ended without a word".to_owned());
-        return Err(anyhow::anyhow!("target browser: {why}"));
+        return Err(anyhow::anyhow!("target {target}: {why}"));
     };
     let run = file.run();
     // Without a word of its end it is open, all the same whether all is there.

@@ -22,16 +22,22 @@ pub struct Target {
 pub enum Opened {
     /// A device of this process.
     Here(Box<dyn Profiler>),
-    /// A page in a browser, which plans and measures by itself.
+    /// A page in a browser, which plans and measures by itself, on the GPU or on the processor.
     Browser(BrowserOptions),
 }
+
+/// The processor, by code of this program.
+pub const CPU: &str = "cpu";
+/// The processor, by the same code compiled into the page.
+pub const WASM: &str = "wasm";
 
 /// Every target, best first. Adding one takes a crate that implements `Profiler`, and a line here.
 pub const TARGETS: &[Target] = &[
     Target { name: "cuda", open: cuda },
     Target { name: "wgpu", open: wgpu },
     Target { name: "browser", open: browser },
-    Target { name: "cpu", open: |options| here(crate::cpu::Cpu::open(), &options.native) },
+    Target { name: CPU, open: |options| here(crate::cpu::open(), &options.native) },
+    Target { name: WASM, open: wasm },
 ];
 
 /// Every device of this process is seen through its sensors, and has the values of its class for what variants leave open.
@@ -81,6 +87,13 @@ fn browser(options: &Device) -> Result<Opened, String> {
     Ok(Opened::Browser(options))
 }
 
+/// The processor in a page: no GPU has a part in it.
+fn wasm(options: &Device) -> Result<Opened, String> {
+    let options = BrowserOptions { wasm: true, software: false, doubt: None, ..browser_options(options) };
+    crate::browser::ready(&options).map_err(|e| e.to_string())?;
+    Ok(Opened::Browser(options))
+}
+
 /// What a browser would be started with on this machine.
 pub fn browser_options(options: &Device) -> BrowserOptions {
     let Device { native, browser: options } = options;
@@ -98,6 +111,7 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
         doubt: steering.doubt,
         software: adapters.iter().all(|adapter| adapter.kind == DeviceKind::Software),
         rounded_clock: options.rounded_clock,
+        wasm: false,
         page: options.page.clone(),
     }
 }
@@ -150,7 +164,7 @@ pub fn choose(
 
 /// Why a command that chooses by itself finds no device of this process: each target, and what it lacks.
 pub fn no_device(options: &Device) -> Vec<String> {
-    let devices = TARGETS.iter().filter(|target| !["browser", "cpu"].contains(&target.name));
+    let devices = TARGETS.iter().filter(|target| !["browser", CPU, WASM].contains(&target.name));
     let why = |target: &Target| match (target.open)(options) {
         Ok(Opened::Here(profiler)) => match profiler.device() {
             emulated if emulated.kind.is_emulated() => Some(format!(
@@ -204,6 +218,6 @@ fn best(options: &Device) -> Result<(&'static str, Opened), TargetError> {
         Ok(Opened::Here(p)) if p.device().kind != DeviceKind::Software => Some((target.name, Opened::Here(p))),
         _ => None,
     };
-    let found = TARGETS.iter().filter(|t| t.name != "browser").find_map(real);
-    found.ok_or_else(|| TargetError::Unavailable { name: "cpu", why: "cannot be opened".to_owned() })
+    let found = TARGETS.iter().filter(|t| !["browser", WASM].contains(&t.name)).find_map(real);
+    found.ok_or_else(|| TargetError::Unavailable { name: CPU, why: "cannot be opened".to_owned() })
 }

@@ -4,8 +4,7 @@
 //! [`Profiler`](parallax_core::device::Profiler). Inside, one file per job.
 //!
 //! - Reaching a device: `device` opens and describes it, `gpu` submits and waits, `incidents` are its errors, `wait`
-//!   differs between a program and a page, `memory` counts buffers, `timing` reads timestamps, `visibility` knows
-//!   whether the page is seen.
+//!   differs between a program and a page, `memory` counts buffers, `timing` reads timestamps.
 //! - A case on it: `lower` makes kernels of work without a launch, `text` assembles WGSL, `compile` makes pipelines,
 //!   `buffers` allocates and fills, `mapped` is the host's memory among them, `poison` spoils outputs, `launch` encodes
 //!   batches, `copied` what lies between their passes, `order` keeps executions apart and `fence` copies from stamps,
@@ -35,8 +34,8 @@ pub mod text;
 mod timing;
 mod trace;
 mod transfer;
-mod visibility;
 mod wait;
 
 pub use device::{Adapter, Options, Unavailable, adapters, open};
 pub use profiler::Wgpu;
+pub use wait::breathe;

@@ -4,8 +4,7 @@ use std::rc::Rc;
 
 use async_trait::async_trait;
 use parallax_core::device::{
-    BackendError, Clock, ClockInfo, Conditions, DeviceInfo, Launching, Ledger, POISON, Prepared, Profiler, Rotation,
-    Transfer,
+    BackendError, Clock, ClockInfo, DeviceInfo, Launching, Ledger, POISON, Prepared, Profiler, Rotation, Transfer,
 };
 use parallax_core::suite::{Case, Inputs, Program, Queues, Role, Stage, Texts, Tuning};
 use parallax_core::units::Nanos;
@@ -24,7 +23,6 @@ use crate::prepared::WgpuCase;
 use crate::text::assemble_all;
 use crate::timing::Timestamps;
 use crate::transfer;
-use crate::visibility::Visibility;
 use crate::wait::breathe;
 
 /// A wgpu device as a profiler.
@@ -38,7 +36,6 @@ pub struct Wgpu {
     poison: Rc<Poison>,
     order: Order,
     fence: Fence,
-    visibility: Visibility,
 }
 
 impl Wgpu {
@@ -55,7 +52,7 @@ impl Wgpu {
         let order = Order::new(&gpu);
         let fence = Fence::new(&gpu);
         let (checked, texts) = (options.checked, options.texts.clone());
-        Wgpu { gpu, timestamps, clock, device, checked, texts, poison, order, fence, visibility: Visibility::watch() }
+        Wgpu { gpu, timestamps, clock, device, checked, texts, poison, order, fence }
     }
 
     /// The device below.
@@ -171,10 +168,6 @@ impl Profiler for Wgpu {
 
     fn now(&self) -> Nanos {
         self.gpu.now()
-    }
-
-    fn conditions(&mut self) -> Conditions {
-        Conditions { hidden: self.visibility.was_hidden(), ..Conditions::default() }
     }
 
     async fn breathe(&self) {

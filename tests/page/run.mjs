@@ -22,8 +22,8 @@ const CASES = [
 ];
 const TINY = `?${CASES.map((c) => `case=${c}`).join("&")}&budget=2`;
 const RUN_TIMEOUT = 180_000;
-/// What all files of the page may weigh, compressed.
-const BUDGET = 1_100_000;
+/// What all files of the page may weigh, compressed: the host code in it is built for speed, because it is measured.
+const BUDGET = 1_300_000;
 
 /// Run files of a GPU, as they are kept in the repository.
 const RECORDED = fileURLToPath(new URL("../../docs/results/h200/", import.meta.url));
@@ -32,7 +32,8 @@ const server = await serve(dist, { runs: join(RECORDED, "frame") });
 const browser = await launch();
 await mkdir(artefacts, { recursive: true });
 
-/// A fresh page at a query, after an optional script that runs before the page's own. Collects what goes wrong in it.
+/// A fresh page at a query, after an optional script that runs before the page's own, there and in the worker beside it. Collects what
+/// goes wrong in it.
 let opened;
 async function open(query, before) {
   return openOn(server.address + query, before, { serviceWorkers: "block" });
@@ -47,7 +48,13 @@ async function openOn(address, before, told = {}) {
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(String(error)));
   page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
-  if (before) await page.addInitScript(before);
+  if (before) {
+    await page.addInitScript(before);
+    await page.route("**/measuring.js", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: `(${before})();\n${await response.text()}` });
+    });
+  }
   await page.goto(address);
   return page;
 }
@@ -178,8 +185,9 @@ const tests = {
     assert.match(baseline, /^f32\s+[\d.]+ [kMGT]?FLOP\/s/m);
     assert.match(baseline, /^upload\s+[\d.]+ [kMGT]?B\/s/m);
     const gap = await page.evaluate(() => (clearInterval(window.ticker), window.largestGap));
-    console.log(`    largest gap of a 50 ms timer: ${gap.toFixed(0)} ms`);
-    assert.ok(gap < 1000, `the page did not answer for ${gap} ms`);
+    console.log(`      largest gap of a 50 ms timer: ${gap.toFixed(0)} ms`);
+    // On a machine whose processors are busy emulating the GPU; the long tasks of a run on the page's thread were ten times that.
+    assert.ok(gap < 300, `the page did not answer for ${gap} ms`);
 
     for (const name of CASES) {
       const verdict = page.locator(`tr[data-case="${name}"] .verdict`);
@@ -216,6 +224,9 @@ const tests = {
     assert.equal(run.data.schema, "parallax.run");
     assert.equal(run.data.target, "browser");
     assert.equal(run.data.interrupted, null);
+    assert.equal(run.data.environment.measured_in, "worker");
+    // As fine as in an isolated page: 5 µs.
+    assert.ok(run.data.clock.host_step <= 5100, `steps of ${run.data.clock.host_step} ns`);
     assert.deepEqual(run.data.planned, CASES);
     // Problems are measured in a random order.
     assert.deepEqual(run.data.records.map((r) => [r.case, r.outcome]).sort(), CASES.map((c) => [c, "pass"]));
@@ -381,7 +392,7 @@ const tests = {
       GPUAdapter.prototype.requestDevice = async function (...args) {
         const device = await request.apply(this, args);
         const lost = new Promise((resolve) => {
-          window.lose = () => {
+          globalThis.lose = () => {
             resolve({ reason: "unknown", message: "lost by the test" });
             setTimeout(() => device.destroy());
           };
@@ -394,12 +405,105 @@ const tests = {
     await page.click("#run");
     await page.locator("tr.busy").first().waitFor({ timeout: RUN_TIMEOUT });
     await page.waitForTimeout(1500);
-    await page.evaluate(() => window.lose());
+    await page.workers()[0].evaluate(() => globalThis.lose());
     await page.getByText("The browser took the device away").waitFor();
     await finished(page);
     const { data } = await download(page, "#download-json");
     assert.equal(data.interrupted, null);
     assert.deepEqual(data.records.map((r) => r.outcome).sort(), ["error", "pass", "pass"]);
+  },
+
+  async "measures in the page where the browser has no WebGPU in workers"() {
+    for (const before of [
+      () => "WorkerNavigator" in globalThis && Object.defineProperty(WorkerNavigator.prototype, "gpu", { get: () => undefined }),
+      () => delete globalThis.Worker,
+    ]) {
+      const page = await open(TINY, before);
+      await enabledRun(page);
+      assert.equal(page.workers().length, 0);
+      await page.click("#run");
+      await finished(page);
+      const { data } = await download(page, "#download-json");
+      assert.equal(data.environment.measured_in, "page");
+      assert.deepEqual(data.records.map((r) => r.outcome), ["pass", "pass", "pass"]);
+      assert.deepEqual(page.problems, []);
+    }
+  },
+
+  async "keeps what is finished when measuring breaks"() {
+    const page = await open("?mode=verify&preset=awkward&filter=attention/fwd&dtype=f32");
+    await enabledRun(page);
+    await page.click("#run");
+    await page.locator("tr[data-case] .verdict").first().waitFor({ timeout: RUN_TIMEOUT });
+    // What no page says is a bug of the program.
+    await page.workers()[0].evaluate(() => dispatchEvent(new MessageEvent("message", { data: "nonsense" }))).catch(() => {});
+    await finished(page);
+    await page.getByText("Measuring stopped working.").waitFor();
+    assert.match(await page.innerText("#notices"), /the page posts orders/);
+    assert.match(await page.innerText("#summary"), /ended early.*a bug of its own/);
+    assert.ok(await page.locator("#run").isDisabled());
+    const { data } = await download(page, "#download-json");
+    const outcomes = new Set(data.records.map((r) => r.outcome));
+    assert.ok(outcomes.has("pass") && !outcomes.has("error"), [...outcomes].join());
+    assert.match(data.interrupted, /the page posts orders/);
+  },
+
+  async "measures the processor by code compiled into the page"() {
+    const cases = CASES.map((name) => name.replace(/[^/]+$/, "host"));
+    const page = await open(`?target=wasm&${cases.map((name) => `case=${name}`).join("&")}&budget=2`);
+    await enabledRun(page);
+    assert.match(await page.innerText("#device"), /processor[^]*1 thread, simd128/);
+    assert.doesNotMatch(await page.innerText("#notices"), /software adapter/);
+    await page.evaluate(() => {
+      window.largestGap = 0;
+      let last = performance.now();
+      setInterval(() => {
+        window.largestGap = Math.max(window.largestGap, performance.now() - last);
+        last = performance.now();
+      }, 50);
+    });
+    await page.click("#run");
+    await finished(page);
+    const gap = await page.evaluate(() => window.largestGap);
+    console.log(`      largest gap of a 50 ms timer: ${gap.toFixed(0)} ms`);
+    assert.ok(gap < 300, `the page did not answer for ${gap} ms`);
+    const { name, data } = await download(page, "#download-json");
+    assert.match(name, /^parallax-wasm-host-processor-/);
+    assert.deepEqual([data.target, data.environment.measured_in, data.interrupted], ["wasm", "worker", null]);
+    assert.deepEqual(data.devices[0].features, ["1 thread", "simd128"]);
+    assert.deepEqual(data.records.map((r) => [r.case, r.outcome]).sort(), cases.map((c) => [c, "pass"]));
+    assert.ok(data.records.every((r) => r.timing.samples.length > 0 && r.analysis.utilisation > 0));
+    assert.ok(data.clock.host_step <= 5100 && data.baseline.ceilings.bandwidth.length > 0);
+    await narrowAndWide(page, "processor");
+    // And back, with the settings as they are.
+    await page.fill("#budget", "3");
+    await page.click("#other-target");
+    await page.getByText("This is a software adapter, not a GPU.").waitFor();
+    assert.match(page.url(), /budget=3/);
+    assert.doesNotMatch(page.url(), /target/);
+    assert.deepEqual(page.problems, []);
+  },
+
+  async "notes a hidden tab while the processor is measured"() {
+    const page = await open(`?target=wasm&case=${CASES[0].replace("flash", "host")}&budget=20&precision=0.000001`);
+    await enabledRun(page);
+    await page.click("#run");
+    await page.getByText(/in rounds: [1-9]/).waitFor({ timeout: RUN_TIMEOUT });
+    const show = (visible) =>
+      page.evaluate((visible) => {
+        Object.defineProperty(document, "visibilityState", { value: visible ? "visible" : "hidden", configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, visible);
+    await show(false);
+    await page.waitForTimeout(300);
+    await show(true);
+    await page.waitForTimeout(500);
+    await page.click("#stop");
+    await finished(page);
+    const { data } = await download(page, "#download-json");
+    assert.equal(data.interrupted, "stopped by the user");
+    const discarded = JSON.stringify(data.records.map((r) => r.timing?.discarded?.columns.reason));
+    assert.ok(discarded.includes("the page was out of sight"), discarded);
   },
 
   async "notes a hidden tab in the page and in the file"() {
@@ -714,6 +818,11 @@ const tests = {
     });
     await page.getByText("This browser does not offer WebGPU").waitFor();
     await pictures(page, "no-webgpu");
+    // No dead end: the processor is there all the same.
+    await page.getByRole("link", { name: "Measure the processor instead" }).click();
+    await enabledRun(page);
+    assert.match(page.url(), /\?target=wasm$/);
+    assert.match(await page.innerText("#device"), /simd128/);
     assert.deepEqual(page.problems, []);
   },
 
@@ -721,6 +830,7 @@ const tests = {
     for (const [spoil, said] of [
       [async (context) => context.route("**/*.wasm", (route) => route.abort()), "The browser said"],
       [async (context) => context.addInitScript(() => delete globalThis.WebAssembly), "blocks WebAssembly"],
+      [async (context) => context.addInitScript(() => (WebAssembly.validate = () => false)), "simd128"],
     ]) {
       const context = await browser.newContext();
       await spoil(context);
@@ -742,7 +852,7 @@ const tests = {
       };
     });
     await page.getByText("The browser does not answer.").waitFor();
-    await page.evaluate(() => globalThis.answer());
+    await page.workers()[0].evaluate(() => globalThis.answer());
     await enabledRun(page);
     assert.equal(await page.getByText("The browser does not answer.").count(), 0);
     assert.deepEqual(page.problems, []);
@@ -761,6 +871,7 @@ const tests = {
     await page.reload();
     await enabledRun(page);
     assert.equal(await page.evaluate(() => crossOriginIsolated), true);
+    assert.equal(page.workers().length, 1);
     await page.context().close();
   },
 
@@ -774,6 +885,7 @@ const tests = {
     }
     await enabledRun(page);
     assert.doesNotMatch(await page.textContent("#device"), /not isolated/);
+    assert.equal(await page.workers()[0].evaluate(() => crossOriginIsolated), true);
     await page.context().close();
     plain.close();
   },

@@ -6,13 +6,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use parallax_core::device::{ClockInfo, DeviceInfo, Profiler};
-use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
+use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind};
+use parallax_core::measure::runner::{Mode, RunEnd, SoFar};
 use parallax_core::plan::{PRECISION_PAGE, Plan, PlanError, Spec};
 use parallax_core::record::{Event, Record, Run, RunSummary, Suite};
+use parallax_core::units::Nanos;
 use parallax_core::{plan, report};
-use parallax_shaders::{Options, Wgpu};
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::{Activity, Stage};
@@ -20,24 +19,29 @@ use crate::desk::Desk;
 use crate::environment::ScreenLock;
 use crate::expected::{Expected, Past};
 use crate::live::Live;
+use crate::measuring::{Bench, Job, Orders};
 use crate::progress::Progress;
 use crate::query::Request;
 use crate::remarks::Remarks;
 use crate::remote::Remote;
 use crate::shelf::{Shelf, Spine};
+use crate::target::Target;
 use crate::view::{Tone, View, Wish};
 use crate::words::{between, moment, rough};
-use crate::{environment, query};
+use crate::{environment, measuring, query};
 
 /// Everything that outlives one event of the page.
 struct App {
     view: View,
     mode: Mode,
+    target: Target,
     remote: Option<Remote>,
     desk: Option<Desk>,
     spec: RefCell<Spec>,
     /// Taken out while a run uses it.
-    profiler: RefCell<Option<Wgpu>>,
+    bench: RefCell<Option<Bench>>,
+    /// For it, also while a run uses it.
+    orders: RefCell<Orders>,
     plan: RefCell<Option<Plan>>,
     /// The run in progress, or the last one.
     run: RefCell<Option<Run>>,
@@ -89,8 +93,11 @@ pub async fn start(request: Request) {
             return unavailable(&mistake);
         }
     };
-    if let Some(why) = environment::webgpu_missing() {
+    let (mode, target) = (request.mode, request.target);
+    let instead = query::write(&spec, mode, target.other());
+    if let (Target::Browser, Some(why)) = (target, environment::webgpu_missing()) {
         view.notice("webgpu", Tone::Error, "No WebGPU.", why);
+        view.offer_the_processor(&instead);
         view.no_device("Without WebGPU a page cannot use the GPU.");
         return unavailable(why);
     }
@@ -103,34 +110,36 @@ pub async fn start(request: Request) {
                 mute.notice("mute", Tone::Warn, "The browser does not answer.", MUTE);
             }
         });
-        let opened = parallax_shaders::open(Options::default()).await;
+        let opened = Bench::open(target).await;
         answered.set(true);
         view.clear_notice("mute");
         opened
     };
-    let profiler = match opened {
-        Ok(profiler) => profiler,
+    let bench = match opened {
+        Ok(bench) => bench,
         Err(why) => {
-            let why = why.to_string();
             view.notice("webgpu", Tone::Error, "No device.", &why);
+            view.offer_the_processor(&instead);
             view.no_device("The browser offers WebGPU, but no device could be opened.");
             return unavailable(&why);
         }
     };
-    show_device(&view, profiler.device(), profiler.clock());
+    show_device(&view, &bench.device, &bench.clock);
     let desk = Desk::of(request.desk);
     if desk.is_some() {
         view.desk();
         // A copied address gives nobody the token; the tab remembers it.
-        view.set_query(&query::write(&spec, request.mode));
+        view.set_query(&query::write(&spec, mode, target));
     }
     let app = Rc::new(App {
         view,
-        mode: request.mode,
+        mode,
+        target,
         remote,
         desk,
         spec: RefCell::new(spec),
-        profiler: RefCell::new(Some(profiler)),
+        orders: RefCell::new(bench.orders.clone()),
+        bench: RefCell::new(Some(bench)),
         plan: RefCell::default(),
         run: RefCell::default(),
         progress: RefCell::default(),
@@ -147,6 +156,7 @@ pub async fn start(request: Request) {
     app.view.settings(&app.spec.borrow(), app.mode);
     let planned = app.make_plan();
     app.listen();
+    app.view.other_target(target.other(), &instead);
     if let Some(remote) = &app.remote {
         app.view.remote();
         match planned {
@@ -163,7 +173,7 @@ pub async fn start(request: Request) {
 fn show_device(view: &View, device: &DeviceInfo, clock: &ClockInfo) {
     view.device(device, clock, environment::isolated(), None);
     view.clock_notice(clock, None);
-    if device.kind.is_emulated() {
+    if device.kind == DeviceKind::Software {
         view.notice(
             "software",
             Tone::Warn,
@@ -184,6 +194,7 @@ impl App {
         let app = self.clone();
         self.view.on_stop(move || {
             app.stop.set(true);
+            app.orders.borrow().stop();
             app.view.stopping();
         });
         let app = self.clone();
@@ -206,7 +217,8 @@ impl App {
         match read {
             Ok(spec) => {
                 self.view.clear_notice("setting");
-                self.view.set_query(&query::write(&spec, self.mode));
+                self.view.set_query(&self.query(&spec, self.target));
+                self.view.other_target(self.target.other(), &self.query(&spec, self.target.other()));
                 *self.spec.borrow_mut() = spec;
                 // That nothing matches is shown, and the Run button rests.
                 let _ = self.make_plan();
@@ -270,14 +282,18 @@ impl App {
         *self.run.borrow_mut() = Some(run);
     }
 
+    /// The address that gives a spec, on a target.
+    fn query(&self, spec: &Spec, target: Target) -> String {
+        query::write(spec, self.mode, target)
+    }
+
     /// Plan the spec for the device and show that.
     fn make_plan(&self) -> Result<(), PlanError> {
         let spec = self.spec.borrow();
-        let mut profiler = self.profiler.borrow_mut();
-        let Some(profiler) = &mut *profiler else { return Ok(()) };
-        let tuning = plan::tuning_for(profiler.device(), None, &spec.set);
-        profiler.set_tuning(tuning.expect("tests hold the shipped files against the tunables, the spec its own"));
-        let planned = plan::plan(&spec, &profiler.device().caps);
+        let mut bench = self.bench.borrow_mut();
+        let Some(Bench { device, .. }) = &mut *bench else { return Ok(()) };
+        device.caps.tuning = measuring::tuning(device, &spec);
+        let planned = plan::plan(&spec, &device.caps);
         match &planned {
             Ok(_) => self.view.clear_notice("plan"),
             Err(PlanError::NothingMatches(_)) => {
@@ -291,7 +307,7 @@ impl App {
             Err(nothing) => (Plan::default(), Err(nothing)),
         };
         self.view.plan(&plan);
-        self.view.plan_line(&plan, self.time(&spec, &plan, profiler.device()).as_deref());
+        self.view.plan_line(&plan, self.time(&spec, &plan, device).as_deref());
         self.view.allow_run(!plan.cases.is_empty());
         *self.plan.borrow_mut() = Some(plan);
         planned
@@ -311,9 +327,9 @@ impl App {
 
     /// Tell anew how long the plan will take, from what is kept by now.
     fn tell_time(&self) {
-        let (spec, plan, profiler) = (self.spec.borrow(), self.plan.borrow(), self.profiler.borrow());
-        if let (Some(plan), Some(profiler)) = (&*plan, &*profiler) {
-            self.view.plan_line(plan, self.time(&spec, plan, profiler.device()).as_deref());
+        let (spec, plan, bench) = (self.spec.borrow(), self.plan.borrow(), self.bench.borrow());
+        if let (Some(plan), Some(bench)) = (&*plan, &*bench) {
+            self.view.plan_line(plan, self.time(&spec, plan, &bench.device).as_deref());
         }
     }
 
@@ -328,19 +344,19 @@ impl App {
         if self.running.get() {
             return;
         }
-        let (Some(mut profiler), Some(plan)) = (self.profiler.take(), self.plan.borrow().clone()) else { return };
+        let (Some(mut bench), Some(plan)) = (self.bench.take(), self.plan.borrow().clone()) else { return };
         let asked = self.spec.borrow().clone();
         let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked.clone() };
-        let header = header(&profiler, &spec, &plan);
+        let header = header(self.target, &bench, &spec, &plan);
         if let Some(remote) = &self.remote {
             remote.tell(&Event::Begin { run: Box::new(header.clone()) });
         }
         if let Some(shelf) = &self.shelf {
-            shelf.begin(&header, query::write(&asked, self.mode));
+            shelf.begin(&header, query::write(&asked, self.mode, self.target));
         }
         *self.run.borrow_mut() = Some(header);
-        let began = environment::seconds();
-        let expected = self.expected(&asked, &plan, profiler.device());
+        let (began, since) = (environment::seconds(), bench.since);
+        let expected = self.expected(&asked, &plan, &bench.device);
         *self.progress.borrow_mut() = Some(Progress::new(expected.middle(), began));
         self.stop.set(false);
         self.was_hidden.set(environment::hidden());
@@ -356,42 +372,48 @@ impl App {
             *self.activity.borrow_mut() = Some(Activity::new(mode, spec.ceilings && !known));
             *self.live.borrow_mut() = Live::default();
             self.draw_progress();
-            match runner::run(&plan, &spec, mode, &mut profiler, &so_far, |event| self.on_event(event, &never)).await {
-                RunEnd::Complete => break None,
-                RunEnd::Stopped if self.stop.get() => break Some("stopped by the user".to_owned()),
-                RunEnd::Stopped => break Some("nobody receives the results any more".to_owned()),
-                RunEnd::DeviceLost(case) => {
+            let (job, later) = (Job { spec: spec.clone(), mode, so_far }, Nanos::from_secs(bench.since - since));
+            match bench.run(job, |event| self.on_event(event.later(later), &never)).await {
+                Ok(RunEnd::Complete) => break None,
+                Ok(RunEnd::Stopped) if self.stop.get() => break Some("stopped by the user".to_owned()),
+                Ok(RunEnd::Stopped) => break Some("nobody receives the results any more".to_owned()),
+                Ok(RunEnd::DeviceLost(case)) => {
                     let what = format!("It happened during {case}. The run goes on with a fresh device.");
                     self.view.notice("lost", Tone::Warn, "The browser took the device away.", &what);
                     self.view.cases_wait();
-                    match self.reopen(profiler).await {
-                        Ok(fresh) => profiler = fresh,
+                    match self.reopen(bench).await {
+                        Ok(fresh) => bench = fresh,
                         Err(why) => return self.end(None, Some(why), began),
                     }
                 }
+                Err(bug) => {
+                    let advice = format!("If it happens again, report this: {bug}");
+                    self.view.notice("crash", Tone::Error, "Measuring stopped working.", &advice);
+                    return self.end(None, Some(bug), began);
+                }
             }
         };
-        self.end(Some(profiler), interrupted, began);
+        self.end(Some(bench), interrupted, began);
     }
 
     /// A fresh device in place of a lost one; it must be the same, because the plan and the header name it.
-    async fn reopen(&self, lost: Wgpu) -> Result<Wgpu, String> {
-        let device = lost.device().clone();
+    async fn reopen(&self, lost: Bench) -> Result<Bench, String> {
+        let device = lost.device.clone();
         drop(lost);
-        let mut fresh = parallax_shaders::open(Options::default())
-            .await
-            .map_err(|why| format!("device lost, and no other to be had: {why}"))?;
-        fresh.set_tuning(device.caps.tuning.clone());
-        if *fresh.device() != device {
-            return Err(format!("device lost, and the browser now offers another: {}", fresh.device().name));
+        let mut fresh =
+            Bench::open(self.target).await.map_err(|why| format!("device lost, and no other to be had: {why}"))?;
+        fresh.device.caps.tuning = device.caps.tuning.clone();
+        if fresh.device != device {
+            return Err(format!("device lost, and the browser now offers another: {}", fresh.device.name));
         }
+        *self.orders.borrow_mut() = fresh.orders.clone();
         Ok(fresh)
     }
 
-    fn end(self: &Rc<Self>, profiler: Option<Wgpu>, interrupted: Option<String>, began: f64) {
+    fn end(self: &Rc<Self>, bench: Option<Bench>, interrupted: Option<String>, began: f64) {
         self.running.set(false);
-        let alive = profiler.is_some();
-        *self.profiler.borrow_mut() = profiler;
+        let alive = bench.is_some();
+        *self.bench.borrow_mut() = bench;
         *self.progress.borrow_mut() = None;
         *self.activity.borrow_mut() = None;
         *self.screen.borrow_mut() = None;
@@ -418,13 +440,14 @@ impl App {
     }
 
     /// `never` are the cases that the plan has skipped.
-    fn on_event(&self, event: Event, never: &BTreeSet<String>) -> Flow {
+    fn on_event(&self, event: Event, never: &BTreeSet<String>) {
         // The bar moves by the clock; only news are said at once.
         if self.take_in(event, never) {
             self.draw_progress();
         }
-        let gone = self.remote.as_ref().is_some_and(Remote::gone);
-        if self.stop.get() || gone { Flow::Stop } else { Flow::Continue }
+        if self.remote.as_ref().is_some_and(Remote::gone) {
+            self.orders.borrow().stop();
+        }
     }
 
     /// Take an event over into run, table and files. Whether the run turned to something else with it: rounds are too many
@@ -513,8 +536,9 @@ impl App {
         });
     }
 
-    /// The tab was hidden or shown. The engine leaves samples of a hidden tab out by itself; the user should know.
+    /// The tab was hidden or shown. The engine, told so, leaves samples of a hidden tab out; the user should know.
     fn notice_visibility(self: &Rc<Self>) {
+        self.orders.borrow().sight(environment::hidden());
         if !self.running.get() {
             return;
         }
@@ -531,10 +555,12 @@ impl App {
 }
 
 /// What is known of a run before its first case.
-fn header(profiler: &Wgpu, spec: &Spec, plan: &Plan) -> Run {
+fn header(target: Target, bench: &Bench, spec: &Spec, plan: &Plan) -> Run {
+    let mut environment = environment::describe();
+    environment.insert("measured_in".to_owned(), bench.place().to_owned());
     Run {
         started: environment::unix_time(),
-        environment: environment::describe(),
-        ..Run::begin("browser", suite(), profiler, spec, plan)
+        environment,
+        ..Run::begin_on(target.name(), suite(), (&bench.device, &bench.clock), spec, plan)
     }
 }

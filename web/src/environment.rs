@@ -11,9 +11,14 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::VisibilityState;
 
-/// The page's window. There always is one: the page does not run in a worker.
+/// The page's window. What runs in a worker, which has none, does without.
 pub fn window() -> web_sys::Window {
     web_sys::window().expect("a page has a window")
+}
+
+/// Whether this is the worker beside a page.
+pub fn in_a_worker() -> bool {
+    web_sys::window().is_none()
 }
 
 /// Seconds on the page's monotonic clock.

@@ -1,7 +1,9 @@
 //! The page: a thin edge around [`parallax_core`]. A URL query becomes a spec, the browser's GPU a profiler, and the
 //! runner's events a picture.
 //!
-//! [`app`] holds the flow of measuring, [`compare`] that of comparing files, [`view`] alone touches the document, and the other files each hold one idea.
+//! [`app`] holds the flow of measuring, [`compare`] that of comparing files, [`view`] alone touches the document, and the
+//! other files each hold one idea. [`measuring`] has the device: the same program runs once more in a worker, and nothing
+//! but that is done there.
 
 mod activity;
 mod app;
@@ -11,6 +13,7 @@ mod environment;
 mod expected;
 mod link;
 mod live;
+mod measuring;
 mod progress;
 mod query;
 mod reading;
@@ -18,10 +21,19 @@ mod remarks;
 mod remote;
 mod share;
 mod shelf;
+mod target;
 mod view;
 mod words;
 
 fn main() {
+    if environment::in_a_worker() {
+        measuring::in_a_worker();
+    } else {
+        page();
+    }
+}
+
+fn page() {
     let search = environment::window().location().search().unwrap_or_default();
     view::alive();
     let request = query::parse(&search, environment::at_home());
@@ -35,6 +47,7 @@ fn main() {
         }
         let what = format!("the page hit a bug of its own: {info}");
         view::crashed(&what);
+        measuring::abandon();
         if let Some(path) = &report {
             remote::last_words(path, &what);
         }

@@ -1,7 +1,9 @@
-//! The URL query: a spec in the words of the command line, plus three keys that only a page has.
+//! The URL query: a spec in the words of the command line, plus four keys that only a page has.
 
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Spec, query};
+
+use crate::target::Target;
 
 /// What a URL asks of the page.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,6 +12,8 @@ pub struct Request {
     pub spec: Result<Spec, String>,
     /// `mode`: time the cases, or only verify them.
     pub mode: Mode,
+    /// `target`: what to run it on.
+    pub target: Target,
     /// `report`: start at once and post events to this path of the same server.
     pub report: Option<String>,
     /// `desk`: what to show the server that the page came from, so that it takes results. A secret, which is never written.
@@ -19,7 +23,8 @@ pub struct Request {
 /// Read a query, with or without its question mark. `at_home`: the page comes from a server on this machine; no other page
 /// starts a run that nobody asked for with a click.
 pub fn parse(query: &str, at_home: bool) -> Request {
-    let mut request = Request { spec: Ok(Spec::default()), mode: Mode::Measure, report: None, desk: None };
+    let spec = Ok(Spec::default());
+    let mut request = Request { spec, mode: Mode::Measure, target: Target::Browser, report: None, desk: None };
     let mut pairs = Vec::new();
     let mut mistake = None;
     for (key, value) in query::read(query) {
@@ -27,6 +32,10 @@ pub fn parse(query: &str, at_home: bool) -> Request {
             ("mode", "measure") => request.mode = Mode::Measure,
             ("mode", "verify") => request.mode = Mode::Verify,
             ("mode", _) => mistake = Some(format!("unknown mode `{value}`: choose one of measure, verify")),
+            ("target", name) => match Target::ALL.into_iter().find(|target| target.name() == name) {
+                Some(target) => request.target = target,
+                None => mistake = Some(format!("unknown target `{value}`: a page is one of browser, wasm")),
+            },
             ("report", _) if !at_home => {
                 mistake =
                     Some("report: only a page that a command line on this machine serves starts by itself".to_owned());
@@ -51,9 +60,12 @@ pub fn parse(query: &str, at_home: bool) -> Request {
     request
 }
 
-/// The query that gives a spec and a mode; empty when both are the default.
-pub fn write(spec: &Spec, mode: Mode) -> String {
+/// The query that gives a spec, a mode and a target; empty when all are the default.
+pub fn write(spec: &Spec, mode: Mode, target: Target) -> String {
     let mut pairs = spec.to_pairs();
+    if target != Target::default() {
+        pairs.push(("target", target.name().to_owned()));
+    }
     if mode == Mode::Verify {
         pairs.push(("mode", "verify".to_owned()));
     }
@@ -73,10 +85,13 @@ mod tests {
             ("budget", "2.5"),
         ];
         let spec = Spec::from_pairs(pairs).expect("valid");
-        let query = write(&spec, Mode::Verify);
-        let back = parse(&format!("?{query}"), false);
-        assert_eq!(back, Request { spec: Ok(spec), mode: Mode::Verify, report: None, desk: None });
-        assert_eq!(write(&Spec::default(), Mode::Measure), "");
+        for target in Target::ALL {
+            let query = write(&spec, Mode::Verify, target);
+            let back = parse(&format!("?{query}"), false);
+            let spec = Ok(spec.clone());
+            assert_eq!(back, Request { spec, mode: Mode::Verify, target, report: None, desk: None });
+        }
+        assert_eq!(write(&Spec::default(), Mode::Measure, Target::Browser), "");
     }
 
     #[test]
@@ -93,7 +108,7 @@ mod tests {
     fn a_desk_is_named_by_a_token_that_is_not_written() {
         let request = parse("?desk=0aF&budget=2", false);
         assert_eq!(request.desk.as_deref(), Some("0aF"));
-        assert_eq!(write(&request.spec.expect("valid"), Mode::Measure), "budget=2");
+        assert_eq!(write(&request.spec.expect("valid"), Mode::Measure, request.target), "budget=2");
         for mistaken in ["", "a/b", "a%0d%0ab", "ä"] {
             let request = parse(&format!("desk={mistaken}"), true);
             assert!(request.desk.is_none() && request.spec.is_err(), "{mistaken}");
@@ -112,6 +127,7 @@ mod tests {
         let request = parse("report=/api/events&presett=quick", true);
         assert_eq!(request.report.as_deref(), Some("/api/events"));
         assert!(request.spec.expect_err("wrong key").contains("unknown setting `presett`"));
+        assert!(parse("target=cuda", true).spec.expect_err("no page").contains("browser, wasm"));
         assert!(parse("mode=fast", true).spec.expect_err("wrong mode").contains("measure, verify"));
     }
 }

@@ -219,6 +219,8 @@ mod tests {
         assert_eq!(pairs(&runs), ["browser cuda", "wgpu cuda"]);
         assert_eq!(pairs(&runs[..2]), ["browser wgpu"]);
         assert_eq!(pairs(&runs[2..]), [""; 0], "one alone on each");
+        let page = named("wasm", "a processor", &[(TILED, 1200.0)]);
+        assert_eq!(pairs(&[page, runs[3].clone()]), ["wasm cpu"], "what the browser costs the processor");
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use crate::compare::identity::{same_card, same_device};
 use crate::record::Run;
 
-/// The targets in the order of their distance from the hardware.
-const TARGETS: [&str; 3] = ["cuda", "wgpu", "browser"];
+/// The targets in the order of their distance from the hardware: those of a GPU, and those of a processor, which meet only on a
+/// device that is both, by name.
+const TARGETS: [&str; 5] = ["cuda", "wgpu", "browser", "cpu", "wasm"];
 
 /// How far a target is from the hardware; one that is none of these is farther than all of them.
 pub(crate) fn distance(target: &str) -> usize {

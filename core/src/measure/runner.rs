@@ -8,6 +8,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use crate::device::{BackendError, Profiler};
 use crate::measure::case_run::{CaseEnd, CaseRun, References};
 use crate::measure::meter::Metered;
@@ -24,7 +26,7 @@ use crate::suite::{Case, Dialect, splitmix64};
 use crate::units::{Bytes, Nanos};
 
 /// What to do with each case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// Check it once.
     Verify,
@@ -44,7 +46,7 @@ pub enum Flow {
 }
 
 /// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RunEnd {
     /// Every planned case has a record.
     Complete,
@@ -55,7 +57,7 @@ pub enum RunEnd {
 }
 
 /// What an earlier part of the same run has brought, to go on with a fresh profiler after a lost device.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SoFar {
     finished: BTreeSet<String>,
     baseline: Option<Baseline>,

@@ -182,7 +182,7 @@ fn decide(case: &Case, spec: &Spec, caps: &Caps) -> Result<Option<Actual>, Strin
     if (caps.dialect == Dialect::Cpu) != (case.variant == CPU_VARIANT) {
         return Err(match caps.dialect {
             Dialect::Cpu => format!("the host has one implementation, called `{CPU_VARIANT}`"),
-            _ => format!("`{CPU_VARIANT}` exists on the target cpu only"),
+            _ => format!("`{CPU_VARIANT}` exists on the targets cpu and wasm only"),
         });
     }
     let Some(form) = case.variant_form() else {
@@ -274,7 +274,7 @@ mod tests {
             (tile, "bytes of workgroup memory, the limit is 16384"),
             ("attention/fwd/b1,h1,s4,d300/f32/flash", "head_dim 300 > 256"),
             ("attention/fwd/b1,h1,s4,d4/bf16/flash", "does not compute with bf16"),
-            ("attention/fwd/b1,h1,s4,d4/f32/host", "exists on the target cpu only"),
+            ("attention/fwd/b1,h1,s4,d4/f32/host", "exists on the targets cpu and wasm only"),
         ] {
             let spec =
                 Spec::from_pairs([("case", case), ("case", "attention/fwd/b1,h1,s1,d1/f32/manual")]).expect("valid");

@@ -120,6 +120,17 @@ pub struct Suite {
 impl Run {
     /// A run without records, of a plan on an open device.
     pub fn begin(target: &str, suite: Suite, profiler: &dyn Profiler, spec: &Spec, plan: &Plan) -> Run {
+        Run::begin_on(target, suite, (profiler.device(), profiler.clock()), spec, plan)
+    }
+
+    /// The same, where the device is open elsewhere and only what it said of itself is here.
+    pub fn begin_on(
+        target: &str,
+        suite: Suite,
+        (device, clock): (&DeviceInfo, &ClockInfo),
+        spec: &Spec,
+        plan: &Plan,
+    ) -> Run {
         let skips = plan.skips.iter().map(|s| s.case.to_string());
         Run {
             schema: SCHEMA.to_owned(),
@@ -127,9 +138,9 @@ impl Run {
             suite,
             target: target.to_owned(),
             started: 0,
-            devices: vec![profiler.device().clone()],
+            devices: vec![device.clone()],
             environment: BTreeMap::new(),
-            clock: profiler.clock().clone(),
+            clock: clock.clone(),
             spec: spec.clone(),
             planned: skips.chain(plan.cases.iter().map(|c| c.name())).collect(),
             baseline: None,

@@ -160,7 +160,7 @@ fn table(workload: &'static Workload, seen: &HashMap<Place, Seen>) -> String {
         Some(_) => format!("{} by code of its own", form.direction.name()),
         None => format!("{} by the reference", form.direction.name()),
     });
-    let _ = writeln!(out, "\nOn `cpu`, in f32: {}.", on_the_host.collect::<Vec<_>>().join(", "));
+    let _ = writeln!(out, "\nOn `cpu` and `wasm`, in f32: {}.", on_the_host.collect::<Vec<_>>().join(", "));
     for (number, note) in (1..).zip(&notes.notes) {
         let _ = writeln!(out, "{}{number}. {note}", if number == 1 { "\n" } else { "" });
     }

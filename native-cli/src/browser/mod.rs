@@ -1,4 +1,4 @@
-//! The target `browser`: serve the page to a browser on this machine, and listen to what it measures.
+//! The targets `browser` and `wasm`: serve the page to a browser on this machine, and listen to what it measures.
 //!
 //! The page runs by itself and posts every event, so a browser that dies takes no finished record with it.
 
@@ -34,6 +34,8 @@ pub struct BrowserOptions {
     pub software: bool,
     /// Ask for nothing beyond what a visitor has, so that timestamps are rounded (unless a flag of `flags` lifts that).
     pub rounded_clock: bool,
+    /// Measure the processor, by what is compiled into the page, and not the GPU.
+    pub wasm: bool,
     /// Folder of the built page; otherwise `PARALLAX_PAGE`, otherwise the program's own, otherwise `dist` in the usual places.
     pub page: Option<PathBuf>,
 }
@@ -137,7 +139,7 @@ pub fn run(
     let executable = executable(options)?;
     let (sender, events) = mpsc::channel();
     let server = server::Server::start(page, server::At::loopback(0), |address| events::router(sender, address))?;
-    let url = format!("{}?{}", server.address.url(), query(spec, mode));
+    let url = format!("{}?{}", server.address.url(), query(options.wasm, spec, mode));
     let mut browser = launch::Browser::start(&executable, options, &url)?;
 
     let patience = patience(spec);
@@ -174,9 +176,12 @@ fn patience(spec: &Spec) -> Duration {
     PATIENCE + Duration::from_secs_f64((OVERRUN * spec.budget).clamp(0.0, 86_400.0))
 }
 
-/// The page's query: the spec in its own words, and where to report.
-fn query(spec: &Spec, mode: Mode) -> String {
+/// The page's query: what to measure, the spec in its own words, and where to report.
+fn query(wasm: bool, spec: &Spec, mode: Mode) -> String {
     let mut pairs = vec![("report", events::EVENTS.to_owned())];
+    if wasm {
+        pairs.push(("target", "wasm".to_owned()));
+    }
     if mode == Mode::Verify {
         pairs.push(("mode", "verify".to_owned()));
     }
@@ -189,13 +194,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_query_carries_spec_and_mode() {
+    fn the_query_carries_target_spec_and_mode() {
         let spec = Spec::from_pairs([("filter", "a*b&100%"), ("case", "attention/fwd/b1,h1,s1,d1/f32/flash")]);
         assert_eq!(
-            query(&spec.expect("valid"), Mode::Verify),
+            query(false, &spec.expect("valid"), Mode::Verify),
             "report=/api/events&mode=verify&filter=a*b%26100%25&case=attention/fwd/b1,h1,s1,d1/f32/flash"
         );
-        assert_eq!(query(&Spec::default(), Mode::Measure), "report=/api/events");
+        assert_eq!(query(false, &Spec::default(), Mode::Measure), "report=/api/events");
+        assert_eq!(query(true, &Spec::default(), Mode::Measure), "report=/api/events&target=wasm");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::targets::{Opened, choose};
 /// `list`.
 #[derive(Debug, Args)]
 pub struct List {
-    /// cuda, wgpu, browser, cpu or all [default: the best]
+    /// cuda, wgpu, browser, cpu, wasm or all [default: the best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
@@ -85,7 +85,7 @@ pub fn list(args: &List) -> anyhow::Result<ExitCode> {
                     Flow::Stop
                 })?;
                 if let Some(reason) = unavailable {
-                    bail!("target browser: {reason}");
+                    bail!("target {name}: {reason}");
                 }
                 (planned.into_iter().map(|case| Listed { case, actual: None, memory: None }).collect(), Vec::new())
             }

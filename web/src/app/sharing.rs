@@ -8,7 +8,7 @@ use wasm_bindgen_futures::spawn_local;
 
 use super::App;
 use crate::view::{Tone, View};
-use crate::{link, query, share};
+use crate::{link, share};
 
 /// The summary in the page's address, shown; a broken one is told.
 pub(super) fn came_with_the_page(view: &View) -> Option<RunSummary> {
@@ -50,7 +50,7 @@ impl App {
         self.view.on_send(move || spawn_local(app.clone().send_to_desk()));
         let app = self.clone();
         self.view.on_copy_link(move || {
-            let link = link::to_settings(&app.view.place(), &query::write(&app.spec.borrow(), app.mode));
+            let link = link::to_settings(&app.view.place(), &app.query(&app.spec.borrow(), app.target));
             app.copy(link, "It has the settings, not the results.");
         });
         let app = self.clone();
@@ -134,7 +134,7 @@ impl App {
         let spec = self.linked.borrow().as_ref().and_then(RunSummary::spec);
         let Some(Ok(spec)) = spec.filter(|_| !self.running.get()) else { return };
         self.view.settings(&spec, self.mode);
-        self.view.set_query(&query::write(&spec, self.mode));
+        self.view.set_query(&self.query(&spec, self.target));
         *self.spec.borrow_mut() = spec;
         if self.make_plan().is_ok() {
             self.measure().await;

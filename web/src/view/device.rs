@@ -3,13 +3,14 @@
 use parallax_core::device::{Clock, ClockInfo, DeviceInfo, DeviceKind};
 use parallax_core::record::Baseline;
 use parallax_core::report;
-use parallax_core::suite::DType;
+use parallax_core::suite::{DType, Dialect};
 use parallax_core::units::percent;
 use web_sys::Element;
 
 use super::View;
-use super::dom::{empty, facts, facts_from, fill, id, make};
+use super::dom::{attribute, empty, facts, facts_from, fill, id, make, prose};
 use super::notices::Tone;
+use crate::target::Target;
 use crate::words::sentence;
 
 impl View {
@@ -25,7 +26,11 @@ impl View {
         let card = id("device");
         empty(&card);
         fill(&card, [&title(device), &folded("What the browser says of it", &told(device, clock, isolated))]);
-        if !device.caps.dtypes.contains(&DType::F16) {
+        if device.caps.dialect == Dialect::Cpu {
+            let note = "Plain code, compiled into this page: what the browser costs the processor shows against the target \
+                        `cpu` of the command line on the same machine.";
+            fill(&card, [&prose("p", "quiet aside", note)]);
+        } else if !device.caps.dtypes.contains(&DType::F16) {
             let note = "This browser offers no half precision on this device (shader-f16), so f16 cases do not run; the \
                         plan lists them. A newer browser or graphics driver may offer it.";
             fill(&card, [&make("p", "quiet aside", note)]);
@@ -33,6 +38,18 @@ impl View {
         if let Some(baseline) = baseline {
             fill(&card, [&found(baseline)]);
         }
+    }
+
+    /// What else a page can measure, at an address of this page.
+    pub fn other_target(&self, target: Target, query: &str) {
+        let what = match target {
+            Target::Browser => "Measure the GPU instead, through WebGPU",
+            Target::Wasm => "Measure the processor instead, in WebAssembly",
+        };
+        let link = id("other-target");
+        link.set_text_content(Some(what));
+        attribute(&link, "href", &format!("?{query}"));
+        link.set_hidden(false);
     }
 
     /// What bears on how far the clock can be trusted, as a notice.
@@ -83,15 +100,19 @@ fn told(device: &DeviceInfo, clock: &ClockInfo, isolated: bool) -> Element {
         None => "not available".to_owned(),
     };
     let has_f16 = caps.dtypes.contains(&DType::F16);
+    // Words of a GPU say nothing of a processor.
+    let of_a_gpu = |fact: String| if caps.dialect == Dialect::Cpu { String::new() } else { fact };
+    let of_a_processor = if caps.dialect == Dialect::Cpu { device.features.join(", ") } else { String::new() };
     facts([
         ("Vendor", device.vendor.clone()),
         ("Interface", device.api.clone()),
         ("Driver", device.driver.clone()),
         ("Clock", format!("{clock_name}, steps of {}", clock.step)),
         ("Host clock", format!("steps of {}{}", clock.host_step, if isolated { "" } else { ", page not isolated" })),
-        ("Half precision (f16)", if has_f16 { "yes" } else { "not available" }.to_owned()),
-        ("Subgroups", subgroups),
-        ("Largest binding", caps.max_binding.to_string()),
+        ("Runs on", of_a_processor),
+        ("Half precision (f16)", of_a_gpu(if has_f16 { "yes" } else { "not available" }.to_owned())),
+        ("Subgroups", of_a_gpu(subgroups)),
+        ("Largest binding", of_a_gpu(caps.max_binding.to_string())),
     ])
 }
 

@@ -66,6 +66,15 @@ impl View {
         }
     }
 
+    /// What else can be measured where there is no WebGPU, at an address of this page.
+    pub fn offer_the_processor(&self, query: &str) {
+        if let Ok(Some(notice)) = id("notices").query_selector("[data-notice=webgpu]") {
+            let link = make("a", "", "Measure the processor instead, in WebAssembly");
+            attribute(&link, "href", &format!("?{query}"));
+            fill(&notice, [&link]);
+        }
+    }
+
     /// A command line listens: say so where the page otherwise promises that results stay in it.
     pub fn remote(&self) {
         let who = "A command line on this computer started this page and receives the results.";

@@ -86,6 +86,7 @@ pub(super) fn target_name(target: &str) -> &str {
         "wgpu" => "native WebGPU",
         "browser" => "the browser",
         "cpu" => "the processor",
+        "wasm" => "WebAssembly",
         other => other,
     }
 }

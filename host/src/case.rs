@@ -1,0 +1,217 @@
+//! A case on the processor.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use async_trait::async_trait;
+use parallax_core::device::{
+    Awaited, BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Sample, Span, SpanKind, Trace, TraceSource,
+    Track,
+};
+use parallax_core::suite::{BufferSpec, HostBuffer, Inputs, Problem, Role, Storage, bytes_of, load, round_to};
+use parallax_core::units::{Bytes, Nanos};
+use rayon::prelude::*;
+use web_time::Instant;
+
+use crate::profiler::Breathe;
+
+/// What the set-up computes, by position in the buffer list: with the reference, once and untimed.
+fn set_up(problem: &Problem, inputs: &Inputs) -> BTreeMap<usize, Vec<f64>> {
+    let specs = problem.buffers();
+    let row_of = (problem.form().reference.rows)(problem, inputs);
+    let computed = problem.outputs().into_iter().enumerate().filter_map(|(output, buffer)| {
+        let Role::Setup { row_len } = specs[buffer].role else { return None };
+        let storage = specs[buffer].elem.storage(problem.dtype);
+        let mut values = vec![0.0; specs[buffer].len as usize];
+        let rows = values.par_chunks_mut(row_len as usize).enumerate();
+        rows.for_each(|(row, out)| {
+            row_of(output, row as u64, out);
+            out.iter_mut().for_each(|x| *x = round_to(storage, *x));
+        });
+        Some((buffer, values))
+    });
+    computed.collect()
+}
+
+/// Values as a host implementation takes them.
+fn array(storage: Storage, values: &[f64]) -> HostBuffer {
+    match storage.is_integer() {
+        true => HostBuffer::U32(values.iter().map(|x| *x as u32).collect()),
+        false => HostBuffer::F32(values.iter().map(|x| *x as f32).collect()),
+    }
+}
+
+/// What a case has computed, output by output.
+enum Outputs {
+    /// By the form's host implementation.
+    Host(Vec<Vec<f32>>),
+    /// By the reference.
+    Reference(Vec<Vec<f64>>),
+}
+
+/// A case, ready to be computed.
+pub struct HostCase {
+    problem: Problem,
+    inputs: Inputs,
+    /// The inputs as the host implementation takes them.
+    arrays: Vec<HostBuffer>,
+    /// What the set-up computed, by position in the buffer list.
+    setup: BTreeMap<usize, Vec<f64>>,
+    /// Positions in the buffer list of `outputs`.
+    written: Vec<usize>,
+    outputs: Outputs,
+    held: Bytes,
+    opened: Instant,
+    breathe: Breathe,
+    compiled: Compiled,
+}
+
+impl HostCase {
+    /// Inputs and what the set-up computes are made here, once and untimed.
+    pub fn new(problem: &Problem, inputs: &Inputs, opened: Instant, breathe: Breathe) -> HostCase {
+        let specs = problem.buffers();
+        let setup = set_up(problem, inputs);
+        let host = |(index, spec): (usize, &BufferSpec)| match spec.role {
+            Role::Setup { .. } => setup.get(&index).map(|values| array(spec.elem.storage(problem.dtype), values)),
+            role => role.fill().map(|_| inputs.host(index)),
+        };
+        let arrays: Vec<HostBuffer> = specs.iter().enumerate().filter_map(host).collect();
+        let written: Vec<usize> = problem.outputs().into_iter().filter(|index| !setup.contains_key(index)).collect();
+        let lengths = written.iter().map(|index| specs[*index].len as usize);
+        let (outputs, options) = match problem.form().host {
+            Some(_) => (Outputs::Host(lengths.map(|len| vec![f32::NAN; len]).collect()), Vec::new()),
+            None => {
+                let note = "no host implementation: this is the f64 reference itself, parallel over rows".to_owned();
+                (Outputs::Reference(lengths.map(|len| vec![f64::NAN; len]).collect()), vec![note])
+            }
+        };
+        let held = |spec: &BufferSpec| match (spec.role, &outputs) {
+            (Role::Scratch, _) => 0,
+            (Role::Output { .. }, Outputs::Reference(_)) => spec.len * 8,
+            _ => spec.len * 4,
+        };
+        let held = Bytes(specs.iter().map(held).sum());
+        HostCase {
+            problem: problem.clone(),
+            inputs: inputs.clone(),
+            arrays,
+            setup,
+            written,
+            outputs,
+            held,
+            opened,
+            breathe,
+            compiled: Compiled { options, ..Compiled::default() },
+        }
+    }
+
+    fn run(&mut self) {
+        let form = self.problem.form();
+        match &mut self.outputs {
+            Outputs::Host(outputs) => {
+                let host = form.host.expect("these outputs are made where there is a host implementation");
+                host(&self.problem, &self.arrays, outputs);
+            }
+            Outputs::Reference(outputs) => {
+                let specs = self.problem.buffers();
+                let row_of = (form.reference.rows)(&self.problem, &self.inputs);
+                let checked = self.problem.outputs();
+                for (buffer, values) in self.written.iter().zip(outputs) {
+                    let Some(row_len) = specs[*buffer].role.row_len() else { continue };
+                    let Some(output) = checked.iter().position(|other| other == buffer) else { continue };
+                    let rows = values.par_chunks_mut(row_len as usize).enumerate();
+                    rows.for_each(|(row, out)| row_of(output, row as u64, out));
+                }
+            }
+        }
+    }
+}
+
+#[async_trait(?Send)]
+impl Prepared for HostCase {
+    fn compiled(&self) -> &Compiled {
+        &self.compiled
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos(self.opened.elapsed().as_nanos() as f64)
+    }
+
+    async fn poison(&mut self, word: u32) -> Result<(), BackendError> {
+        // Every output is written anew from inputs that stay as they are, so there is nothing to put back.
+        match &mut self.outputs {
+            Outputs::Host(outputs) => outputs.iter_mut().for_each(|output| output.fill(f32::from_bits(word))),
+            Outputs::Reference(outputs) => {
+                let specs = self.problem.buffers();
+                for (buffer, values) in self.written.iter().zip(outputs) {
+                    let storage = specs[*buffer].elem.storage(self.problem.dtype);
+                    values.fill(load(storage, &word.to_le_bytes()[..storage.bytes() as usize]));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn launches(&self) -> Vec<Launch> {
+        Vec::new()
+    }
+
+    async fn measure(&mut self, Batch { lead, repeats }: Batch) -> Result<Sample, BackendError> {
+        let begun = Instant::now();
+        (0..lead).for_each(|_| self.run());
+        let start = Instant::now();
+        for _ in 0..repeats {
+            self.run();
+        }
+        let time = Nanos(start.elapsed().as_nanos() as f64);
+        let host = Nanos(begun.elapsed().as_nanos() as f64);
+        // Nobody else had a turn meanwhile. What a page has to say of the sample waits for one.
+        (self.breathe)().await;
+        Ok(Sample { time, host })
+    }
+
+    /// The host computes by itself: when the call returns, the result is there.
+    async fn call(&mut self, executions: u32, _until: Awaited) -> Result<Nanos, BackendError> {
+        Ok(self.measure(Batch::of(executions)).await?.host)
+    }
+
+    async fn trace(&mut self, _stacks: bool) -> Result<Trace, BackendError> {
+        let start = Nanos(self.opened.elapsed().as_nanos() as f64);
+        self.run();
+        let end = Nanos(self.opened.elapsed().as_nanos() as f64);
+        let span = |name: &str, kind, track| Span {
+            name: name.to_owned(),
+            kind,
+            track,
+            start,
+            end,
+            correlation: Some(1),
+            ..Span::default()
+        };
+        // The device is the host: both tracks show the same stretch, so that every target's trace reads alike.
+        let name = self.problem.workload.name;
+        Ok(Trace {
+            spans: vec![span("call", SpanKind::Runtime, Track::Host), span(name, SpanKind::Kernel, Track::Gpu)],
+            alignment_error: Some(Nanos(0.0)),
+            source: Some(TraceSource::Host),
+        })
+    }
+
+    async fn read_back(&mut self, buffer: usize, bytes: Range<u64>) -> Result<Vec<u8>, BackendError> {
+        let storage = self.problem.buffers()[buffer].elem.storage(self.problem.dtype);
+        let elements = (bytes.start / storage.bytes()) as usize..(bytes.end / storage.bytes()) as usize;
+        if let Some(values) = self.setup.get(&buffer) {
+            return Ok(bytes_of(storage, values[elements].iter().copied()));
+        }
+        let which = self.written.iter().position(|o| *o == buffer);
+        let which = which.ok_or_else(|| BackendError::Device(format!("buffer {buffer} is no output")))?;
+        Ok(match &self.outputs {
+            Outputs::Host(outputs) => bytes_of(storage, outputs[which][elements].iter().map(|x| f64::from(*x))),
+            Outputs::Reference(outputs) => bytes_of(storage, outputs[which][elements].iter().copied()),
+        })
+    }
+
+    fn memory(&self) -> MemoryStats {
+        MemoryStats { current: self.held, peak: self.held, ..MemoryStats::default() }
+    }
+}

@@ -1,0 +1,178 @@
+//! The processor as a profiler.
+
+use std::pin::Pin;
+
+use async_trait::async_trait;
+use parallax_core::device::clock::smallest_move;
+use parallax_core::device::{BackendError, Clock, ClockInfo, DeviceInfo, DeviceKind, Prepared, Profiler, Transfer};
+use parallax_core::suite::{Caps, Case, DType, Dialect, Inputs, Tuning};
+use parallax_core::units::{Bytes, Nanos};
+use web_time::Instant;
+
+use crate::case::HostCase;
+
+/// Lets others run: see [`Profiler::breathe`].
+pub type Breathe = fn() -> Pin<Box<dyn Future<Output = ()>>>;
+
+/// Where the code runs, as far as it cannot know by itself.
+pub struct Place {
+    /// The processor's name.
+    pub name: String,
+    /// What the code is compiled for: `host`, `wasm`.
+    pub api: &'static str,
+    /// Memory, where it is known.
+    pub memory: Option<Bytes>,
+    /// What there is besides threads.
+    pub features: Vec<String>,
+    /// How others get their turn.
+    pub breathe: Breathe,
+}
+
+/// A processor as a profiler.
+pub struct Cpu {
+    device: DeviceInfo,
+    clock: ClockInfo,
+    opened: Instant,
+    breathe: Breathe,
+}
+
+impl Cpu {
+    /// Always there.
+    pub fn open(place: Place) -> Cpu {
+        let threads = rayon::current_num_threads() as u32;
+        let caps = Caps {
+            dialect: Dialect::Cpu,
+            // 16-bit floats are emulated on most processors; the reference point is f32.
+            dtypes: vec![DType::F32],
+            subgroup: None,
+            shared_bytes: 0,
+            max_invocations: 0,
+            max_workgroup: [0; 3],
+            max_grid: [0; 3],
+            max_binding: Bytes(u64::MAX),
+            max_storage_buffers: None,
+            memory: place.memory,
+            compute_capability: None,
+            units: Some(threads),
+            coop_matrix: false,
+            matrix_units: false,
+            cuda: None,
+            tuning: Default::default(),
+        };
+        let (count, how) = match threads {
+            1 => ("1 thread".to_owned(), "plain code on one thread"),
+            n => (format!("{n} threads"), "plain multi-threaded code"),
+        };
+        let device = DeviceInfo {
+            name: place.name,
+            vendor: String::new(),
+            kind: DeviceKind::Cpu,
+            api: place.api.to_owned(),
+            driver: String::new(),
+            identity: Default::default(),
+            ranks: 1,
+            caps,
+            limits: Default::default(),
+            features: [vec![count], place.features].concat(),
+        };
+        let opened = Instant::now();
+        let step = smallest_move(100, || Nanos(opened.elapsed().as_nanos() as f64));
+        let clock = ClockInfo {
+            clock: Clock::Host,
+            step,
+            host_step: step,
+            zero_share: 0.0,
+            negative_share: 0.0,
+            launch_jitter: Nanos(0.0),
+            note: Some(format!("{how}, a point of reference and not tuned")),
+        };
+        Cpu { device, clock, opened, breathe: place.breathe }
+    }
+}
+
+#[async_trait(?Send)]
+impl Profiler for Cpu {
+    fn device(&self) -> &DeviceInfo {
+        &self.device
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.device.caps.tuning = tuning;
+    }
+
+    fn clock(&self) -> &ClockInfo {
+        &self.clock
+    }
+
+    fn now(&self) -> Nanos {
+        Nanos(self.opened.elapsed().as_nanos() as f64)
+    }
+
+    async fn breathe(&self) {
+        (self.breathe)().await;
+    }
+
+    async fn empty(&mut self) -> Result<Nanos, BackendError> {
+        Ok(Nanos(0.0))
+    }
+
+    async fn transfer(&mut self, _way: Transfer, _bytes: u64) -> Result<Option<Nanos>, BackendError> {
+        Ok(None)
+    }
+
+    async fn expect(&mut self, _cases: &[Case]) {}
+
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
+        if sets > 1 {
+            return Err(BackendError::Unsupported("cold caches: the host computes in one place".to_owned()));
+        }
+        Ok(Box::new(HostCase::new(&case.problem, inputs, self.opened, self.breathe)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parallax_core::device::Batch;
+    use parallax_core::device::POISON;
+    use parallax_core::measure::check::check_once;
+    use parallax_core::suite::Problem;
+    use parallax_core::suite::{CPU_VARIANT, Direction, Workload, find, hash_embedding};
+
+    fn here() -> Place {
+        let breathe: Breathe = || Box::pin(std::future::ready(()));
+        Place { name: "a processor".to_owned(), api: "host", memory: None, features: vec!["some".to_owned()], breathe }
+    }
+
+    #[test]
+    fn the_device_says_how_many_threads_there_are_and_what_else() {
+        let device = Cpu::open(here()).device().clone();
+        let threads = rayon::current_num_threads();
+        let count = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+        assert_eq!((device.features, device.caps.units), (vec![count, "some".to_owned()], Some(threads as u32)));
+    }
+
+    #[test]
+    fn without_a_host_implementation_the_reference_computes_and_says_so() {
+        let mut workload = Workload { name: "hash_embedding", ..hash_embedding::workload() };
+        workload.forms[0].host = None;
+        let workload: &'static Workload = Box::leak(Box::new(workload));
+        let mut cpu = Cpu::open(here());
+        for (workload, says_so) in [(workload, true), (find("hash_embedding").expect("registered"), false)] {
+            let problem = Problem::new(workload, Direction::Fwd, "r1009,g101,d67,unsorted", DType::F32);
+            let case = Case { problem: problem.expect("valid"), variant: CPU_VARIANT };
+            let inputs = case.problem.inputs(3);
+            let check = pollster::block_on(async {
+                let mut prepared = cpu.prepare(&case, &inputs, 1).await?;
+                assert_eq!(prepared.compiled().options.iter().any(|o| o.contains("the f64 reference")), says_so);
+                prepared.poison(POISON).await?;
+                let poisoned = check_once(&cpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await?;
+                assert!(!poisoned.passed, "nothing has been computed yet");
+                prepared.measure(Batch::of(2)).await?;
+                check_once(&cpu, &mut *prepared, &case.problem, &inputs, 1 << 30).await
+            });
+            let check = check.expect("the host has no errors");
+            assert!(check.passed && check.compared == 101 * 67, "{}", check.sentence());
+        }
+    }
+}

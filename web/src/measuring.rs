@@ -1,0 +1,115 @@
+//! Where a run is measured: in a worker beside the page where browsers offer there what it takes, so that neither disturbs
+//! the other; otherwise in the page. Either way the two sides say the same to each other.
+
+mod beside;
+mod inside;
+mod lab;
+mod protocol;
+mod sight;
+
+use std::rc::Rc;
+
+use futures_channel::mpsc::{UnboundedReceiver, unbounded};
+use parallax_core::device::{ClockInfo, DeviceInfo};
+use parallax_core::measure::runner::RunEnd;
+use parallax_core::plan::{Spec, tuning_for};
+use parallax_core::record::Event;
+use parallax_core::suite::Tuning;
+
+use crate::environment;
+use crate::target::Target;
+use beside::Beside;
+pub use beside::abandon;
+pub use inside::main as in_a_worker;
+use lab::Lab;
+pub use protocol::Job;
+use protocol::{Order, Word};
+
+/// What a spec's variants leave open, on a device.
+pub fn tuning(device: &DeviceInfo, spec: &Spec) -> Tuning {
+    tuning_for(device, None, &spec.set).expect("tests hold the shipped files against the tunables, the spec its own")
+}
+
+/// Orders that can be given at any time.
+#[derive(Clone)]
+pub struct Orders(Rc<dyn Fn(Order)>);
+
+impl Orders {
+    /// End the run soon.
+    pub fn stop(&self) {
+        (self.0)(Order::Stop);
+    }
+
+    /// The tab went out of sight, or came back.
+    pub fn sight(&self, hidden: bool) {
+        (self.0)(Order::Sight { hidden });
+    }
+}
+
+/// An open device, wherever it is.
+pub struct Bench {
+    /// What it is.
+    pub device: DeviceInfo,
+    /// Its clock.
+    pub clock: ClockInfo,
+    /// Seconds on the page's clock when it was opened.
+    pub since: f64,
+    /// What it can be told while it measures.
+    pub orders: Orders,
+    words: UnboundedReceiver<Word>,
+    /// Dropped with the device in it.
+    worker: Option<Beside>,
+}
+
+impl Bench {
+    /// Reach a device, or say why there is none.
+    pub async fn open(target: Target) -> Result<Bench, String> {
+        let (worker, mut words, order): (_, _, Rc<dyn Fn(Order)>) = match Beside::start(target).await {
+            Some((beside, words)) => {
+                let order = Rc::new(beside.orders());
+                (Some(beside), words, order)
+            }
+            None => {
+                let (sender, words) = unbounded();
+                // Nobody hears any more only when this is about to be dropped.
+                let lab = Lab::new(move |word| drop(sender.unbounded_send(word)));
+                (None, words, Rc::new(move |order| lab.take(order)))
+            }
+        };
+        let (since, orders) = (environment::seconds(), Orders(order));
+        orders.sight(environment::hidden());
+        (orders.0)(Order::Open(target));
+        match words.recv().await {
+            Ok(Word::Opened { device, clock }) => Ok(Bench { device: *device, clock, since, orders, words, worker }),
+            Ok(Word::Unavailable(why)) => Err(why),
+            other => Err(broken(other.ok())),
+        }
+    }
+
+    /// What the record says of where it is.
+    pub fn place(&self) -> &'static str {
+        if self.worker.is_some() { "worker" } else { "page" }
+    }
+
+    /// Measure, and hand over what happens.
+    ///
+    /// # Errors
+    /// When measuring hit a bug; the device is then gone.
+    pub async fn run(&mut self, job: Job, mut on_event: impl FnMut(Event)) -> Result<RunEnd, String> {
+        (self.orders.0)(Order::Run(Box::new(job)));
+        loop {
+            match self.words.recv().await {
+                Ok(Word::Event(event)) => on_event(*event),
+                Ok(Word::Ended(ended)) => return Ok(ended),
+                other => return Err(broken(other.ok())),
+            }
+        }
+    }
+}
+
+fn broken(word: Option<Word>) -> String {
+    match word {
+        Some(Word::Broken(what)) => format!("measuring hit a bug of its own: {what}"),
+        other => format!("measuring hit a bug of its own: it said {other:?}"),
+    }
+}

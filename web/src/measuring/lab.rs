@@ -1,0 +1,92 @@
+//! The measuring side: takes orders, and says what comes of them. It knows neither the page nor where it runs.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use parallax_core::device::Profiler;
+use parallax_core::measure::runner::{self, Flow};
+use parallax_core::plan;
+use parallax_core::units::Bytes;
+use parallax_host::{Cpu, Place};
+use parallax_shaders::{Options, Unavailable};
+use wasm_bindgen_futures::spawn_local;
+
+use super::protocol::{Job, Order, Word};
+use super::sight::{Sight, Watched};
+use crate::target::Target;
+
+async fn reach(target: Target) -> Result<Box<dyn Profiler>, Unavailable> {
+    Ok(match target {
+        Target::Browser => Box::new(parallax_shaders::open(Options::default()).await?),
+        Target::Wasm => Box::new(Cpu::open(processor())),
+    })
+}
+
+/// Addresses of 32 bits reach 4 GiB; the references and what checks them want room beside a case.
+const MEMORY: Bytes = Bytes(2 << 30);
+
+/// Browsers tell nothing of the processor but how many threads it has.
+fn processor() -> Place {
+    let features = if cfg!(target_feature = "simd128") { vec!["simd128".to_owned()] } else { Vec::new() };
+    Place {
+        name: "host processor".to_owned(),
+        api: "wasm",
+        memory: Some(MEMORY),
+        features,
+        breathe: || Box::pin(parallax_shaders::breathe()),
+    }
+}
+
+/// Measures, one run at a time.
+pub struct Lab {
+    say: Box<dyn Fn(Word)>,
+    /// Taken out while a run uses it.
+    profiler: RefCell<Option<Watched>>,
+    sight: Rc<Sight>,
+    stop: Cell<bool>,
+}
+
+impl Lab {
+    /// One that says so what it has to say.
+    pub fn new(say: impl Fn(Word) + 'static) -> Rc<Lab> {
+        let (profiler, sight, stop) = (RefCell::default(), Rc::default(), Cell::new(false));
+        Rc::new(Lab { say: Box::new(say), profiler, sight, stop })
+    }
+
+    /// Do as ordered.
+    pub fn take(self: &Rc<Self>, order: Order) {
+        match order {
+            Order::Open(target) => spawn_local(self.clone().open(target)),
+            Order::Run(job) => {
+                self.stop.set(false);
+                spawn_local(self.clone().run(*job));
+            }
+            Order::Stop => self.stop.set(true),
+            Order::Sight { hidden } => self.sight.tell(hidden),
+        }
+    }
+
+    async fn open(self: Rc<Self>, target: Target) {
+        (self.say)(match reach(target).await {
+            Ok(inner) => {
+                let opened = Word::Opened { device: Box::new(inner.device().clone()), clock: inner.clock().clone() };
+                *self.profiler.borrow_mut() = Some(Watched { inner, sight: self.sight.clone() });
+                opened
+            }
+            Err(why) => Word::Unavailable(why.to_string()),
+        });
+    }
+
+    async fn run(self: Rc<Self>, job: Job) {
+        let mut profiler = self.profiler.take().expect("the page orders a run of a device that is open and at rest");
+        profiler.set_tuning(super::tuning(profiler.device(), &job.spec));
+        let plan = plan::plan(&job.spec, &profiler.device().caps).expect("the page has made the same plan");
+        let on_event = |event| {
+            (self.say)(Word::Event(Box::new(event)));
+            if self.stop.get() { Flow::Stop } else { Flow::Continue }
+        };
+        let ended = runner::run(&plan, &job.spec, job.mode, &mut profiler, &job.so_far, on_event).await;
+        *self.profiler.borrow_mut() = Some(profiler);
+        (self.say)(Word::Ended(ended));
+    }
+}

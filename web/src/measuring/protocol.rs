@@ -1,0 +1,61 @@
+//! What page and measuring say to each other, wherever measuring is.
+
+use parallax_core::device::{ClockInfo, DeviceInfo};
+use parallax_core::measure::runner::{Mode, RunEnd, SoFar};
+use parallax_core::plan::Spec;
+use parallax_core::record::Event;
+use serde::{Deserialize, Serialize};
+
+use crate::target::Target;
+
+/// The page's part.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Order {
+    /// Reach a device.
+    Open(Target),
+    /// Measure on it.
+    Run(Box<Job>),
+    /// End the run soon.
+    Stop,
+    /// The tab went out of sight, or came back.
+    Sight {
+        /// Whether it cannot be seen.
+        hidden: bool,
+    },
+}
+
+/// What to run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// What was asked for; the plan follows from it and the device.
+    pub spec: Spec,
+    /// What to do with each case.
+    pub mode: Mode,
+    /// What an earlier device has done of it.
+    pub so_far: SoFar,
+}
+
+/// The measuring side's part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Word {
+    /// It takes orders.
+    Ready {
+        /// Whether the browser offers WebGPU there.
+        webgpu: bool,
+    },
+    /// There is a device.
+    Opened {
+        /// The device.
+        device: Box<DeviceInfo>,
+        /// Its clock.
+        clock: ClockInfo,
+    },
+    /// There is none, for this reason.
+    Unavailable(String),
+    /// Something happened in the run.
+    Event(Box<Event>),
+    /// The run ended.
+    Ended(RunEnd),
+    /// It hit a bug of its own, and says nothing more.
+    Broken(String),
+}
