@@ -126,8 +126,9 @@ fn a_result_is_kept_as_we_write_it_and_shown() {
     let path = link.split('"').next().expect("closed");
     let (status, device) = scene.get(&format!("/desk/TOKEN/{path}"));
     assert!(status == 200 && device.contains(CASE), "{device}");
-    let run = device.split("href=\"").find(|link| link.contains("/runs/")).expect("a run file").split('"').next();
-    let run = run.expect("closed").trim_start_matches("../");
+    let mut links = device.split("href=\"").filter_map(|rest| rest.split('"').next());
+    let run = links.find(|link| link.contains("/runs/") && link.ends_with(".json"));
+    let run = run.expect("a run file").trim_start_matches("../");
     let (status, handed) = scene.get(&format!("/desk/TOKEN/{run}"));
     assert_eq!((status, handed), (200, written));
     for path in ["compare/", "explain/", "site.css", "mark.svg"] {
