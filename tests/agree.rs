@@ -123,7 +123,7 @@ fn the_host_implementation_agrees_on_hard_inputs() {
 
 /// Every problem as the host computes it.
 fn host(agree: fn(&mut dyn Profiler, Vec<Case>)) {
-    let mut profiler = parallax::cpu::Cpu::open();
+    let mut profiler = parallax::cpu::open();
     let problems = awkward_problems(&profiler.device().caps.clone());
     agree(&mut profiler, problems.into_iter().map(|problem| Case { problem, variant: CPU_VARIANT }).collect());
 }
