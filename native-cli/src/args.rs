@@ -150,7 +150,7 @@ pub enum Command {
 /// What the commands that measure share.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Common {
-    /// cuda, wgpu, browser, cpu, wasm, all [default: the best]
+    /// cuda, wgpu, browser, cpu, wasm, all [default: best]
     ///
     /// The best is the first that is there and no emulation: cuda, wgpu, else the processor.
     #[arg(long, help_heading = DEVICES)]

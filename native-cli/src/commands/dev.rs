@@ -34,7 +34,7 @@ pub struct Dev {
     /// The cases, as workload/direction/shape/dtype/variant
     #[arg(required = true, value_name = "CASE")]
     pub cases: Vec<String>,
-    /// wgpu or cuda [default: the best]
+    /// wgpu or cuda [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     /// Look at every case once and end; exit code 1 when one does not compile or is wrong

@@ -27,7 +27,7 @@ pub struct Eval {
     /// Folder for NAME.npy of every output
     #[arg(long, value_name = "DIR")]
     pub output_dir: PathBuf,
-    /// cpu, wgpu or cuda [default: the best]
+    /// cpu, wgpu or cuda [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     /// A value for what the variant leaves open, as NAME=VALUE; may be repeated

@@ -17,7 +17,7 @@ use crate::texts::assembled;
 pub struct Kernel {
     /// The case, as workload/direction/shape/dtype/variant
     pub case: String,
-    /// wgpu or cuda [default: the best]
+    /// wgpu or cuda [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     /// A value for what the variant leaves open, as NAME=VALUE; may be repeated

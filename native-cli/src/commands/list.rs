@@ -20,7 +20,7 @@ use crate::targets::{Opened, choose};
 /// `list`.
 #[derive(Debug, Args)]
 pub struct List {
-    /// cuda, wgpu, browser, cpu, wasm, all [default: the best]
+    /// cuda, wgpu, browser, cpu, wasm, all [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]

@@ -36,7 +36,7 @@ pub struct Tune {
     /// Cases, or filters of the preset's cases; everything that leaves something open when left out
     #[arg(value_name = "CASE|FILTER")]
     pub what: Vec<String>,
-    /// wgpu or cuda [default: the best]
+    /// wgpu or cuda [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     /// Whose shapes are timed

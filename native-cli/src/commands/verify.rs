@@ -16,7 +16,7 @@ use crate::table;
 /// `verify`: what `run` has, without what only times and files need.
 #[derive(Debug, Args)]
 pub struct Verify {
-    /// cuda, wgpu, browser, cpu, wasm, all [default: the best]
+    /// cuda, wgpu, browser, cpu, wasm, all [default: best]
     #[arg(long, help_heading = DEVICES)]
     pub target: Option<String>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
