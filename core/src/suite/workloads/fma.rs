@@ -182,34 +182,67 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     }
 }
 
-/// Threads' worth of work that the host does side by side: eight independent chains of four elements cover most of the
-/// latency of a product and a sum, and fit into the sixteen registers of x86-64's base model. More would not.
-const SIDE_BY_SIDE: usize = 4;
-
+/// Threads' worth of work that the host does side by side: eight independent chains, of four elements or of eight, cover most of the
+/// latency of a product and a sum, and fit into sixteen registers. More would not.
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
+    match has_fma() {
+        true => side_by_side::<8>(p, inputs, outputs),
+        false => side_by_side::<4>(p, inputs, outputs),
+    }
+}
+
+/// Whether this processor takes products and sums of eight numbers in one instruction.
+fn has_fma() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+fn side_by_side<const R: usize>(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     const EACH: usize = ACCUMULATORS as usize;
-    let factors = inputs[A].f32().par_chunks(SIDE_BY_SIDE);
-    let terms = inputs[B].f32().par_chunks(SIDE_BY_SIDE * EACH);
-    outputs[0].par_chunks_mut(SIDE_BY_SIDE).zip(factors).zip(terms).for_each(|((out, a), b)| {
+    let factors = inputs[A].f32().par_chunks(R);
+    let terms = inputs[B].f32().par_chunks(R * EACH);
+    outputs[0].par_chunks_mut(R).zip(factors).zip(terms).for_each(|((out, a), b)| {
         let term = |i: usize| std::array::from_fn::<f32, EACH, _>(|j| b[i * EACH + j]);
-        match out.len() {
-            SIDE_BY_SIDE => {
-                let sums = rounds::<SIDE_BY_SIDE>(p["k"], std::array::from_fn(|i| a[i]), std::array::from_fn(term));
-                out.copy_from_slice(&sums);
-            }
-            _ => out.iter_mut().enumerate().for_each(|(i, out)| [*out] = rounds(p["k"], [a[i]], [term(i)])),
+        if out.len() == R {
+            out.copy_from_slice(&rounds::<R>(p["k"], std::array::from_fn(|i| a[i]), std::array::from_fn(term)));
+        } else {
+            out.iter_mut().enumerate().for_each(|(i, out)| [*out] = rounds(p["k"], [a[i]], [term(i)]));
         }
     });
 }
 
-/// The rounds of `R` threads at once.
+/// The rounds of `R` threads at once, with what this processor has: a ceiling must not lie below what libraries reach that look.
 fn rounds<const R: usize>(k: u64, a: [f32; R], b: [[f32; ACCUMULATORS as usize]; R]) -> [f32; R] {
+    #[cfg(target_arch = "x86_64")]
+    if has_fma() {
+        // SAFETY: the processor has both.
+        return unsafe { rounds_with_fma(k, a, b) };
+    }
+    rounds_by(k, a, b, |a, x, b| a * x + b)
+}
+
+/// With products and sums in one instruction, of eight numbers at a time.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn rounds_with_fma<const R: usize>(k: u64, a: [f32; R], b: [[f32; ACCUMULATORS as usize]; R]) -> [f32; R] {
+    rounds_by(k, a, b, f32::mul_add)
+}
+
+/// Not by `mul_add` everywhere, which is a call into a library where a processor has no such instruction.
+#[inline(always)]
+fn rounds_by<const R: usize>(
+    k: u64,
+    a: [f32; R],
+    b: [[f32; ACCUMULATORS as usize]; R],
+    step: impl Fn(f32, f32, f32) -> f32,
+) -> [f32; R] {
     let mut acc = b;
     for _ in 0..k {
         for ((acc, a), b) in acc.iter_mut().zip(a).zip(&b) {
             for (x, b) in acc.iter_mut().zip(b) {
-                // Not `mul_add`, which is a call into a library where the processor's base model has no such instruction.
-                *x = a * *x + b;
+                *x = step(a, *x, *b);
             }
         }
     }
