@@ -25,7 +25,7 @@ pub struct Conv {
     /// Channels are the fastest index of images, and of the kernel within an output channel.
     pub last: bool,
     /// There are two dimensions.
-    flat: bool,
+    pub flat: bool,
 }
 
 /// What extents with their padding stay below, so that kernels find coordinates outside by wrapping around.
