@@ -6,79 +6,37 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use cpu_time::ProcessTime;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use parallax_core::device::identity::{Identity, pci_address};
-use parallax_core::device::{BackendError, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
-use parallax_core::suite::{Case, Inputs, Tuning};
+use parallax_core::device::{Around, Conditions, DeviceInfo, Profiler, Surroundings};
 use parallax_core::units::Nanos;
 
-/// A profiler with sensors.
-pub struct Instrumented {
-    inner: Box<dyn Profiler>,
+/// A profiler with sensors, as far as there are any for its device.
+pub fn instrumented(inner: Box<dyn Profiler>) -> Around<Sensors> {
+    let device = inner.device();
+    let board = if device.kind.is_emulated() { None } else { Board::of(device) };
+    Around::new(inner, Sensors { board })
+}
+
+/// What the system tells of a device, and of this process.
+pub struct Sensors {
     board: Option<Board>,
 }
 
-impl Instrumented {
-    /// Put sensors around a profiler, as far as there are any for its device.
-    pub fn new(inner: Box<dyn Profiler>) -> Instrumented {
-        let device = inner.device();
-        let board = if device.kind.is_emulated() { None } else { Board::of(device) };
-        Instrumented { inner, board }
-    }
-}
-
-#[async_trait(?Send)]
-impl Profiler for Instrumented {
-    fn device(&self) -> &DeviceInfo {
-        self.inner.device()
-    }
-
-    fn set_tuning(&mut self, tuning: Tuning) {
-        self.inner.set_tuning(tuning);
-    }
-
-    fn clock(&self) -> &ClockInfo {
-        self.inner.clock()
-    }
-
-    fn now(&self) -> Nanos {
-        self.inner.now()
-    }
-
-    fn cpu_time(&self) -> Option<Nanos> {
-        let spent = ProcessTime::try_now().ok()?;
-        Some(Nanos::from_secs(spent.as_duration().as_secs_f64()))
-    }
-
-    fn conditions(&mut self) -> Conditions {
+impl Surroundings for Sensors {
+    fn conditions(&mut self, inner: &mut dyn Profiler) -> Conditions {
         match &mut self.board {
             Some(board) => board.conditions(Instant::now()),
-            None => self.inner.conditions(),
+            None => inner.conditions(),
         }
     }
 
-    async fn breathe(&self) {
-        self.inner.breathe().await;
-    }
-
-    async fn empty(&mut self) -> Result<Nanos, BackendError> {
-        self.inner.empty().await
-    }
-
-    async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError> {
-        self.inner.transfer(way, bytes).await
-    }
-
-    async fn expect(&mut self, cases: &[Case]) {
-        self.inner.expect(cases).await;
-    }
-
-    async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
-        self.inner.prepare(case, inputs, sets).await
+    fn cpu_time(&self, _: &dyn Profiler) -> Option<Nanos> {
+        let spent = ProcessTime::try_now().ok()?;
+        Some(Nanos::from_secs(spent.as_duration().as_secs_f64()))
     }
 }
 
@@ -306,7 +264,7 @@ mod tests {
 
     #[test]
     fn processor_time_grows_with_work_on_every_thread() {
-        let sensors = Instrumented::new(Box::new(Mock::new(|_| 1.0, Fault::None)));
+        let sensors = instrumented(Box::new(Mock::new(|_| 1.0, Fault::None)));
         let before = sensors.cpu_time().expect("known on every system that this is built for");
         let busy = || {
             let began = Instant::now();
@@ -320,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_device_that_is_no_board_has_no_sensors_and_everything_else() {
-        let mut sensors = Instrumented::new(Box::new(Mock::new(|_| 1.0, Fault::None)));
+        let mut sensors = instrumented(Box::new(Mock::new(|_| 1.0, Fault::None)));
         assert_eq!(sensors.conditions(), Conditions::default());
         assert_eq!(sensors.device().name, "imaginary");
         assert_eq!(pollster::block_on(sensors.empty()), Ok(Nanos(1000.0)));

@@ -6,7 +6,7 @@ use crate::args::{Device, Native};
 use crate::browser::BrowserOptions;
 use crate::cards;
 use crate::cards::Card;
-use crate::sensors::Instrumented;
+use crate::sensors::instrumented;
 use crate::texts::{cuda_texts, wgsl_texts};
 use crate::tuning;
 
@@ -42,7 +42,7 @@ pub const TARGETS: &[Target] = &[
 
 /// Every device of this process is seen through its sensors, and has the values of its class for what variants leave open.
 fn here(profiler: impl Profiler + 'static, options: &Native) -> Result<Opened, String> {
-    let mut profiler = Instrumented::new(Box::new(profiler));
+    let mut profiler = instrumented(Box::new(profiler));
     tuning::apply(&mut profiler, options, &[]).map_err(|e| e.to_string())?;
     Ok(Opened::Here(Box::new(profiler)))
 }

@@ -1,5 +1,6 @@
 //! What runs a case: the contract of a backend, and what it says of its device, clock and work.
 
+mod around;
 mod class;
 pub mod clock;
 pub mod columns;
@@ -14,6 +15,7 @@ mod span;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod stack;
 
+pub use around::*;
 pub use class::*;
 pub use info::*;
 pub use launching::*;

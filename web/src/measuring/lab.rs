@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use parallax_core::device::Profiler;
+use parallax_core::device::{Around, Profiler};
 use parallax_core::measure::runner::{self, Flow};
 use parallax_core::plan;
 use parallax_core::units::Bytes;
@@ -12,7 +12,7 @@ use parallax_shaders::{Options, Unavailable};
 use wasm_bindgen_futures::spawn_local;
 
 use super::protocol::{Job, Order, Word};
-use super::sight::{Sight, Watched};
+use super::sight::Sight;
 use crate::target::Target;
 
 async fn reach(target: Target) -> Result<Box<dyn Profiler>, Unavailable> {
@@ -41,7 +41,7 @@ fn processor() -> Place {
 pub struct Lab {
     say: Box<dyn Fn(Word)>,
     /// Taken out while a run uses it.
-    profiler: RefCell<Option<Watched>>,
+    profiler: RefCell<Option<Around<Rc<Sight>>>>,
     sight: Rc<Sight>,
     stop: Cell<bool>,
 }
@@ -70,7 +70,7 @@ impl Lab {
         (self.say)(match reach(target).await {
             Ok(inner) => {
                 let opened = Word::Opened { device: Box::new(inner.device().clone()), clock: inner.clock().clone() };
-                *self.profiler.borrow_mut() = Some(Watched { inner, sight: self.sight.clone() });
+                *self.profiler.borrow_mut() = Some(Around::new(inner, self.sight.clone()));
                 opened
             }
             Err(why) => Word::Unavailable(why.to_string()),

@@ -6,10 +6,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use async_trait::async_trait;
-use parallax_core::device::{BackendError, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
-use parallax_core::suite::{Case, Inputs, Tuning};
-use parallax_core::units::Nanos;
+use parallax_core::device::{Conditions, Profiler, Surroundings};
 
 /// What the page has told.
 #[derive(Debug, Default)]
@@ -33,54 +30,9 @@ impl Sight {
     }
 }
 
-/// A profiler in a page that may be hidden.
-pub struct Watched {
-    /// What measures.
-    pub inner: Box<dyn Profiler>,
-    /// What is known of the page.
-    pub sight: Rc<Sight>,
-}
-
-#[async_trait(?Send)]
-impl Profiler for Watched {
-    fn device(&self) -> &DeviceInfo {
-        self.inner.device()
-    }
-
-    fn set_tuning(&mut self, tuning: Tuning) {
-        self.inner.set_tuning(tuning);
-    }
-
-    fn clock(&self) -> &ClockInfo {
-        self.inner.clock()
-    }
-
-    fn now(&self) -> Nanos {
-        self.inner.now()
-    }
-
-    fn conditions(&mut self) -> Conditions {
-        Conditions { hidden: self.sight.was_hidden(), ..self.inner.conditions() }
-    }
-
-    async fn breathe(&self) {
-        self.inner.breathe().await;
-    }
-
-    async fn empty(&mut self) -> Result<Nanos, BackendError> {
-        self.inner.empty().await
-    }
-
-    async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError> {
-        self.inner.transfer(way, bytes).await
-    }
-
-    async fn expect(&mut self, cases: &[Case]) {
-        self.inner.expect(cases).await;
-    }
-
-    async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
-        self.inner.prepare(case, inputs, sets).await
+impl Surroundings for Rc<Sight> {
+    fn conditions(&mut self, inner: &mut dyn Profiler) -> Conditions {
+        Conditions { hidden: self.was_hidden(), ..inner.conditions() }
     }
 }
 

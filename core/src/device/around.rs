@@ -1,0 +1,78 @@
+//! A profiler, and somebody beside it who knows more of the circumstances than it does.
+
+use async_trait::async_trait;
+
+use super::{BackendError, ClockInfo, Conditions, DeviceInfo, Prepared, Profiler, Transfer};
+use crate::suite::{Case, Inputs, Tuning};
+use crate::units::Nanos;
+
+/// Who knows under which conditions a profiler measures.
+pub trait Surroundings {
+    /// What there is to say of now; `inner` says what the profiler itself knows of it.
+    fn conditions(&mut self, inner: &mut dyn Profiler) -> Conditions;
+
+    /// Processor time of this process, as [`Profiler::cpu_time`]; unless something else is said, the profiler's own answer.
+    fn cpu_time(&self, inner: &dyn Profiler) -> Option<Nanos> {
+        inner.cpu_time()
+    }
+}
+
+/// A profiler that answers as the inner one, but for its surroundings.
+pub struct Around<S> {
+    inner: Box<dyn Profiler>,
+    surroundings: S,
+}
+
+impl<S: Surroundings> Around<S> {
+    /// `inner` in these surroundings.
+    pub fn new(inner: Box<dyn Profiler>, surroundings: S) -> Around<S> {
+        Around { inner, surroundings }
+    }
+}
+
+#[async_trait(?Send)]
+impl<S: Surroundings> Profiler for Around<S> {
+    fn device(&self) -> &DeviceInfo {
+        self.inner.device()
+    }
+
+    fn set_tuning(&mut self, tuning: Tuning) {
+        self.inner.set_tuning(tuning);
+    }
+
+    fn clock(&self) -> &ClockInfo {
+        self.inner.clock()
+    }
+
+    fn now(&self) -> Nanos {
+        self.inner.now()
+    }
+
+    fn cpu_time(&self) -> Option<Nanos> {
+        self.surroundings.cpu_time(&*self.inner)
+    }
+
+    fn conditions(&mut self) -> Conditions {
+        self.surroundings.conditions(&mut *self.inner)
+    }
+
+    async fn breathe(&self) {
+        self.inner.breathe().await;
+    }
+
+    async fn empty(&mut self) -> Result<Nanos, BackendError> {
+        self.inner.empty().await
+    }
+
+    async fn transfer(&mut self, way: Transfer, bytes: u64) -> Result<Option<Nanos>, BackendError> {
+        self.inner.transfer(way, bytes).await
+    }
+
+    async fn expect(&mut self, cases: &[Case]) {
+        self.inner.expect(cases).await;
+    }
+
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, sets: u32) -> Result<Box<dyn Prepared>, BackendError> {
+        self.inner.prepare(case, inputs, sets).await
+    }
+}
