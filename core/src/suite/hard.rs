@@ -44,6 +44,28 @@ pub fn one(_: &Shape, _: Draw) -> f64 {
     1.0
 }
 
+/// For backward forms: nothing comes in.
+pub fn no_gradient(tolerance: fn(&Problem, usize) -> Tolerance) -> Hard {
+    Hard {
+        name: "zeros",
+        about: "no gradient: every result is zero",
+        applies: any,
+        fills: |_| vec![("dout", zero)],
+        tolerance,
+    }
+}
+
+/// For backward forms behind ReLU: it let nothing through.
+pub fn closed(applies: fn(&Problem) -> bool, tolerance: fn(&Problem, usize) -> Tolerance) -> Hard {
+    Hard {
+        name: "closed",
+        about: "ReLU let nothing through: every result is zero",
+        applies,
+        fills: |_| vec![("out", zero)],
+        tolerance,
+    }
+}
+
 /// What is filled with numbers too small for the case's type to be normal.
 pub fn subnormal(p: &Problem) -> Fill {
     match p.dtype {

@@ -104,6 +104,12 @@ impl Problem {
         Bytes(self.buffers().iter().filter(|b| wanted(b)).map(|b| b.bytes(self.dtype).0).sum())
     }
 
+    /// `flops` operations, where each input is read once, and each output written once.
+    pub fn each_once(&self, flops: u64) -> Cost {
+        let bytes = |role: fn(&BufferSpec) -> bool| self.bytes(role).0;
+        Cost::new(flops, bytes(|b| b.role.fill().is_some()), bytes(|b| b.role.row_len().is_some()))
+    }
+
     /// Positions, in the buffer list, of what is checked: outputs, changed inputs, and what the set-up computes.
     pub fn outputs(&self) -> Vec<usize> {
         self.buffers().iter().enumerate().filter(|(_, b)| b.role.row_len().is_some()).map(|(i, _)| i).collect()

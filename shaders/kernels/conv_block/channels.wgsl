@@ -4,6 +4,7 @@
 // conv_block_normalise  with mean, variance, factor and offset of each channel; with RELU what is negative becomes zero
 // conv_block_relu       what is negative becomes zero
 
+#import conv_block/of_channel
 #import conv_block/place
 #import lib/launch
 
@@ -22,21 +23,6 @@
 #when !LAST @group(0) @binding(4) var<storage, read> gamma: array<elem>;
 #when !LAST @group(0) @binding(5) var<storage, read> beta: array<elem>;
 
-fn bias_at(channel: u32) -> piece {
-#when LAST     return piece(bias[channel]);
-#when !LAST     return piece(f32(bias[channel]));
-}
-
-fn gamma_at(channel: u32) -> piece {
-#when LAST     return piece(gamma[channel]);
-#when !LAST     return piece(f32(gamma[channel]));
-}
-
-fn beta_at(channel: u32) -> piece {
-#when LAST     return piece(beta[channel]);
-#when !LAST     return piece(f32(beta[channel]));
-}
-
 @compute @workgroup_size(THREADS)
 fn conv_block_bias(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -47,7 +33,7 @@ fn conv_block_bias(
     if place.begin >= place.end {
         return;
     }
-    let more = bias_at(place.channel);
+    let more = of_channel(bias[place.channel]);
     for (var at = place.begin; at < place.end; at += TOGETHER) {
         made[at] = stored(piece(given[at]) + more);
     }
@@ -64,8 +50,8 @@ fn conv_block_normalise(
         return;
     }
     let middle = piece(mean[place.channel]);
-    let factor = gamma_at(place.channel) / sqrt(piece(variance[place.channel]) + piece(EPS));
-    let offset = beta_at(place.channel);
+    let factor = of_channel(gamma[place.channel]) / sqrt(piece(variance[place.channel]) + piece(EPS));
+    let offset = of_channel(beta[place.channel]);
     for (var at = place.begin; at < place.end; at += TOGETHER) {
         var value = (piece(given[at]) - middle) * factor + offset;
         if RELU {

@@ -3,6 +3,7 @@
 // core/src/suite/workloads/conv_block.
 
 #import conv_block/gated
+#import conv_block/of_channel
 #import conv_block/place
 #import lib/launch
 
@@ -20,11 +21,6 @@
 // From the totals of the gradient to those of its products.
 const TOTALS: u32 = select(CHANNELS, CHANNEL_PIECES, LAST);
 
-fn gamma_at(channel: u32) -> piece {
-#when LAST     return piece(gamma[channel]);
-#when !LAST     return piece(f32(gamma[channel]));
-}
-
 @compute @workgroup_size(THREADS)
 fn conv_block_gradient(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -36,7 +32,7 @@ fn conv_block_gradient(
         return;
     }
     let wide = piece(variance[place.channel]) + piece(EPS);
-    let factor = gamma_at(place.channel) / sqrt(wide);
+    let factor = of_channel(gamma[place.channel]) / sqrt(wide);
     let middle = piece(mean[place.channel]);
     let lift = piece(totals[place.channel]) / piece(f32(ROWS));
     let slope = piece(totals[place.channel + TOTALS]) / (piece(f32(ROWS)) * wide);

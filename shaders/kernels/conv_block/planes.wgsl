@@ -2,17 +2,15 @@
 // which goes over it twice. A strip is short enough that the second time it comes from a cache. The definition is in
 // core/src/suite/workloads/conv_block.
 
+#import conv_block/strip
 #import lib/launch
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read> given: array<stored>;
 @group(0) @binding(1) var<storage, read_write> parts: array<f32>;
 
-const PLANE_PIECES: u32 = PLANE / WIDTH;
-
-// A piece of a channel, whose planes are counted one behind the other.
 fn piece_of(channel: u32, at: u32) -> piece {
-    return piece(given[(at / PLANE_PIECES * CHANNELS + channel) * PLANE_PIECES + at % PLANE_PIECES]);
+    return piece(given[place_in(channel, at)]);
 }
 
 @compute @workgroup_size(ROW_THREADS)
@@ -21,28 +19,24 @@ fn conv_block_planes(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let flat = flat_group(group, groups);
-    let channel = flat / PARTS;
-    let part = flat % PARTS;
-    if channel >= CHANNELS {
+    let strip = strip_of(flat_group(group, groups));
+    if strip.channel >= CHANNELS {
         return;
     }
-    let elements = min(STRIP, ROWS - part * STRIP);
-    let begin = part * (STRIP / WIDTH);
-    let end = begin + elements / WIDTH;
+    let elements = (strip.end - strip.begin) * WIDTH;
     var sum = 0.0;
-    for (var at = begin + lane; at < end; at += ROW_THREADS) {
-        sum += piece_sum(piece_of(channel, at));
+    for (var at = strip.begin + lane; at < strip.end; at += ROW_THREADS) {
+        sum += piece_sum(piece_of(strip.channel, at));
     }
     let mean = row_sum(lane, sum) / f32(elements);
     var around = 0.0;
-    for (var at = begin + lane; at < end; at += ROW_THREADS) {
-        let far = piece_of(channel, at) - piece(mean);
+    for (var at = strip.begin + lane; at < strip.end; at += ROW_THREADS) {
+        let far = piece_of(strip.channel, at) - piece(mean);
         around += piece_sum(far * far);
     }
     let total = row_sum(lane, around);
     if lane == 0u {
-        parts[2u * part * CHANNELS + channel] = mean;
-        parts[(2u * part + 1u) * CHANNELS + channel] = total;
+        parts[2u * strip.part * CHANNELS + strip.channel] = mean;
+        parts[(2u * strip.part + 1u) * CHANNELS + strip.channel] = total;
     }
 }

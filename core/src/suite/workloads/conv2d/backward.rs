@@ -12,7 +12,7 @@ use super::Shapes;
 use super::backward_stages::{Backward, With, most_parts_of_weights};
 use super::forward::{of_library, of_terms};
 use crate::suite::conv::Conv;
-use crate::suite::hard::{any, exact, one, wide, zero};
+use crate::suite::hard::{closed, exact, no_gradient, one, wide};
 use crate::suite::{
     BufferSpec, Caps, Choice, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Product,
     Program, Rate, Reference, Tolerance, Variant, by_cudnn, normal,
@@ -115,9 +115,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let bytes = |role: fn(&BufferSpec) -> bool| p.bytes(role).0;
-    let read = bytes(|buffer| buffer.role.fill().is_some());
-    Cost::new(2 * Conv::of(&p.shape).flops(), read, bytes(|buffer| buffer.role.row_len().is_some()))
+    p.each_once(2 * Conv::of(&p.shape).flops())
 }
 
 fn tolerance(p: &Problem, output: usize) -> Tolerance {
@@ -130,13 +128,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
 
 fn hard_sets() -> Vec<Hard> {
     vec![
-        Hard {
-            name: "zeros",
-            about: "no gradient: every result is zero",
-            applies: any,
-            fills: |_| vec![("dout", zero)],
-            tolerance: exact,
-        },
+        no_gradient(exact),
         Hard {
             name: "equal",
             about: "all one: the number of terms inside",
@@ -152,13 +144,7 @@ fn hard_sets() -> Vec<Hard> {
                 reason: "sums of ones are exact in f32, and rounded once to the element type",
             },
         },
-        Hard {
-            name: "closed",
-            about: "ReLU let nothing through: every result is zero",
-            applies: |p| p.shape.has("relu"),
-            fills: |_| vec![("out", zero)],
-            tolerance: exact,
-        },
+        closed(|p| p.shape.has("relu"), exact),
     ]
 }
 

@@ -108,9 +108,7 @@ pub(super) fn of_library(p: &Problem) -> f64 {
 
 /// Every pixel is counted, also those that a stride beyond the kernel's reach passes over.
 fn cost(p: &Problem) -> Cost {
-    let bytes = |role: fn(&BufferSpec) -> bool| p.bytes(role).0;
-    let read = bytes(|buffer| buffer.role.fill().is_some());
-    Cost::new(Conv::of(&p.shape).flops(), read, bytes(|buffer| buffer.role.row_len().is_some()))
+    p.each_once(Conv::of(&p.shape).flops())
 }
 
 /// Of a sum of so many products of normal numbers.

@@ -4,7 +4,7 @@ use super::super::conv2d::forward::of_terms;
 use super::backward::{DBETA, DGAMMA, DW, DX};
 use super::inference;
 use crate::suite::conv::Conv;
-use crate::suite::hard::{any, exact, one, smallest_normal, zero};
+use crate::suite::hard::{any, closed, exact, no_gradient, one, smallest_normal, zero};
 use crate::suite::{DType, Hard, Problem, Tolerance};
 
 /// Which of its numbers an output holds.
@@ -119,6 +119,8 @@ pub(super) fn hard_sets() -> Vec<Hard> {
 
 /// Above gamma over the deviation, for variances of a half at least.
 const SCALED: f64 = 3.1;
+/// Of gradients, in their deviations: the root of the mean square of what is rounded, with room for shapes of few elements.
+const FARTHEST: f64 = 4.0;
 
 /// Of the gradients.
 pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
@@ -153,25 +155,10 @@ pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-/// Of gradients, in their deviations: the root of the mean square of what is rounded, with room for shapes of few elements.
-const FARTHEST: f64 = 4.0;
-
 pub(super) fn backward_hard_sets() -> Vec<Hard> {
     vec![
-        Hard {
-            name: "zeros",
-            about: "no gradient: every result is zero",
-            applies: any,
-            fills: |_| vec![("dout", zero)],
-            tolerance: exact,
-        },
-        Hard {
-            name: "closed",
-            about: "ReLU let nothing through: every result is zero",
-            applies: any,
-            fills: |_| vec![("out", zero)],
-            tolerance: exact,
-        },
+        no_gradient(exact),
+        closed(any, exact),
         Hard {
             name: "equal",
             about: "the same gradient everywhere, which normalisation takes away but for what chance left in the values",

@@ -16,7 +16,7 @@ use super::stages::{self, Block};
 use super::{accuracy, bias, factor, gradients, inference, running_variance};
 use crate::suite::conv::Conv;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Problem, Product, Program, Rate, Reference, Variant, normal,
+    BufferSpec, Cost, Dialect, Direction, Elem, Form, Problem, Product, Rate, Reference, Variant, normal,
 };
 
 pub(super) const X: usize = 0;
@@ -53,20 +53,20 @@ pub(super) fn form() -> Form {
                 "unfused",
                 "every step a stage: the gradient before ReLU, its sums, the gradient before normalisation, and the products by tiles \
                  in workgroup memory",
-                |p, caps| unfused(p, caps, With::Tiles),
+                |p, caps| Block::of(p, caps).backward(With::Tiles, false),
             ),
             Variant::kernel("unfused_mma", "the same, with the products on tensor cores", |p, caps| {
-                unfused(p, caps, With::Mma)
+                Block::of(p, caps).backward(With::Mma, false)
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
             Variant::kernel(
                 "fused",
                 "the gradient before ReLU is made where it is read, for the sums and for the gradient before normalisation",
-                |p, caps| fused(p, caps, With::Tiles),
+                |p, caps| Block::of(p, caps).backward(With::Tiles, true),
             ),
             Variant::kernel("fused_mma", "the same, with the products on tensor cores", |p, caps| {
-                fused(p, caps, With::Mma)
+                Block::of(p, caps).backward(With::Mma, true)
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
@@ -131,15 +131,5 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let bytes = |role: fn(&BufferSpec) -> bool| p.bytes(role).0;
-    let read = bytes(|buffer| buffer.role.fill().is_some());
-    Cost::new(2 * Conv::of(&p.shape).flops(), read, bytes(|buffer| buffer.role.row_len().is_some()))
-}
-
-fn unfused(p: &Problem, caps: &Caps, with: With) -> Program {
-    Block::of(p, caps).backward(with, false)
-}
-
-fn fused(p: &Problem, caps: &Caps, with: With) -> Program {
-    Block::of(p, caps).backward(with, true)
+    p.each_once(2 * Conv::of(&p.shape).flops())
 }

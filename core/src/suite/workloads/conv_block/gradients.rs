@@ -34,6 +34,18 @@ struct Given<A> {
 }
 
 impl<A: Fn(u64) -> f64 + Sync> Given<A> {
+    /// By the way to an input's array.
+    fn of(at: impl Fn(usize) -> A) -> Given<A> {
+        Given {
+            gamma: at(GAMMA),
+            mean: at(MEAN),
+            variance: at(VARIANCE),
+            values: at(VALUES),
+            out: at(OUT),
+            dout: at(DOUT),
+        }
+    }
+
     /// The gradient of what ReLU was given.
     fn gated(&self, place: u64) -> f64 {
         if (self.out)(place) > 0.0 { (self.dout)(place) } else { 0.0 }
@@ -81,15 +93,7 @@ pub(super) fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
         move |place: u64| whole[place as usize]
     };
     let (x, w) = (at(X), at(W));
-    let given = Given {
-        gamma: at(GAMMA),
-        mean: at(MEAN),
-        variance: at(VARIANCE),
-        values: at(VALUES),
-        out: at(OUT),
-        dout: at(DOUT),
-    };
-    let known = given.known(p);
+    let known = Given::of(at).known(p);
     Box::new(move |output, row, out| {
         let first = row * out.len() as u64;
         for (slot, place) in out.iter_mut().zip(first..) {
@@ -111,15 +115,7 @@ pub(super) fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>])
         let whole = inputs[input].f32();
         move |place: u64| f64::from(whole[place as usize])
     };
-    let given = Given {
-        gamma: at(GAMMA),
-        mean: at(MEAN),
-        variance: at(VARIANCE),
-        values: at(VALUES),
-        out: at(OUT),
-        dout: at(DOUT),
-    };
-    let known = given.known(p);
+    let known = Given::of(at).known(p);
     let g: Vec<f32> = known.values.par_iter().map(|value| narrow(*value)).collect();
     host_products(&Conv::of(&p.shape), [inputs[X].f32(), inputs[W].f32(), &g], outputs);
     for (m, channel) in known.channels.iter().enumerate() {

@@ -213,7 +213,5 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
 }
 
 fn cost(p: &Problem) -> Cost {
-    let bytes = |role: fn(&BufferSpec) -> bool| p.bytes(role).0;
-    let read = bytes(|buffer| buffer.role.fill().is_some());
-    Cost::new(Conv::of(&p.shape).flops(), read, bytes(|buffer| buffer.role.row_len().is_some()))
+    p.each_once(Conv::of(&p.shape).flops())
 }

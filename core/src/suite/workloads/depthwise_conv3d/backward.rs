@@ -13,7 +13,7 @@ use super::vendor;
 use super::volume::Volume;
 use super::{THREADS, by_element};
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, exact, one, smallest_normal, zero};
+use crate::suite::hard::{any, exact, no_gradient, one, smallest_normal};
 use crate::suite::{
     BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program, Rate, Reference,
     Stage, Tolerance, Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
@@ -150,13 +150,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
 
 fn hard_sets() -> Vec<Hard> {
     vec![
-        Hard {
-            name: "zeros",
-            about: "no gradient: every result is zero",
-            applies: any,
-            fills: |_| vec![("dout", zero)],
-            tolerance: exact,
-        },
+        no_gradient(exact),
         Hard {
             name: "equal",
             about: "all one: counts of the taps that fall on an element, and of the elements under a tap",

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use super::super::gelu::{self, slope_tanh};
 use super::stages::{By, Then, most_parts};
 use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
-use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::hard::{any, no_gradient, one, smallest_normal};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
     Program, Rate, Reference, Role, Rows, Stage, Stored, Tolerance, Variant, dense,
@@ -145,16 +145,10 @@ fn scaled(p: &Problem, output: usize, [x, w, dout]: [f64; 3]) -> Tolerance {
 
 fn hard_sets() -> Vec<Hard> {
     vec![
-        Hard {
-            name: "zeros",
-            about: "no gradient: every result is zero",
-            applies: any,
-            fills: |_| vec![("dout", zero)],
-            tolerance: |p, output| match checked(p, output) {
-                PRE => tolerance(p, PRE),
-                gradient => scaled(p, gradient, [1.0, 1.0, 0.0]),
-            },
-        },
+        no_gradient(|p, output| match checked(p, output) {
+            PRE => tolerance(p, PRE),
+            gradient => scaled(p, gradient, [1.0, 1.0, 0.0]),
+        }),
         Hard {
             name: "equal",
             about: "all one: sums that are counts, but for GELU's slope",

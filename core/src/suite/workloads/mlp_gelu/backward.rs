@@ -14,7 +14,7 @@ use super::super::linear::stages::{By, Then, most_parts};
 use super::{
     AWKWARD, B1, W1, W2, X, activated, argument, bytes, inputs, kept, middle, normal, products, stages, sum_error,
 };
-use crate::suite::hard::{any, smallest_normal, sums_of_zeros, zero};
+use crate::suite::hard::{any, no_gradient, smallest_normal, sums_of_zeros};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
     Program, Rate, Reference, Rows, Stage, Stored, Tolerance, Variant, dense,
@@ -147,16 +147,10 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
 
 fn hard_sets() -> Vec<Hard> {
     vec![
-        Hard {
-            name: "zeros",
-            about: "no gradient: every result is zero",
-            applies: any,
-            fills: |_| vec![("dout", zero)],
-            tolerance: |p, output| match checked(p, output) {
-                PRE => tolerance(p, output, 1.0),
-                _ => sums_of_zeros(p),
-            },
-        },
+        no_gradient(|p, output| match checked(p, output) {
+            PRE => tolerance(p, output, 1.0),
+            _ => sums_of_zeros(p),
+        }),
         Hard {
             name: "far",
             about: "sums far out on either side, where GELU's slope is one or nothing",

@@ -14,7 +14,7 @@ use super::super::depthwise_conv3d::volume::Volume;
 use super::super::linear::backward::by_element;
 use super::middle::{self, kept};
 use super::{AWKWARD, POINTWISE, W, X, pointwise, shapes, stages};
-use crate::suite::hard::{any, exact, one, smallest_normal, wide, zero};
+use crate::suite::hard::{closed, exact, no_gradient, one, smallest_normal, wide};
 use crate::suite::{
     BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inner, Inputs, Problem, Program, Rate, Reference,
     Rows, Stage, Tolerance, Variant, normal,
@@ -169,20 +169,8 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
 
 fn hard_sets() -> Vec<Hard> {
     vec![
-        Hard {
-            name: "zeros",
-            about: "no gradient: every result is zero",
-            applies: any,
-            fills: |_| vec![("dout", zero)],
-            tolerance: of_nothing,
-        },
-        Hard {
-            name: "closed",
-            about: "ReLU let nothing through: every result is zero",
-            applies: |p| p.shape.has("relu"),
-            fills: |_| vec![("out", zero)],
-            tolerance: of_nothing,
-        },
+        no_gradient(of_nothing),
+        closed(|p| p.shape.has("relu"), of_nothing),
         Hard {
             name: "equal",
             about: "all one: counts of taps, channels and positions, and products of these",
