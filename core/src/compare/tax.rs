@@ -20,9 +20,10 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::one_gpu::{by_name_only, distance, one_gpu};
+use crate::compare::one_gpu::{away, by_name_only, one_gpu};
 use crate::compare::pairing::{fastest, problem_of, variant_of};
 use crate::compare::{renamed, timed};
+use crate::device::Reach;
 use crate::record::stats::{Summary, geometric_mean};
 use crate::record::{OneCall, Record, Run, completion_step};
 use crate::units::{Nanos, percent};
@@ -54,6 +55,9 @@ pub struct TaxRun {
     pub name: String,
     /// Its target.
     pub target: String,
+    /// How far a browser let it, where one did and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<Reach>,
     /// Kernel time over the base's, the geometric mean over all cases with a time on both.
     pub kernel_ratio: Option<f64>,
     /// The same of whole calls.
@@ -131,7 +135,7 @@ impl Call {
 pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing: Pairing) -> Result<Tax, TaxError> {
     one_gpu(&runs.iter().collect::<Vec<_>>(), same_gpu)?;
     let mut order: Vec<usize> = (0..runs.len()).collect();
-    order.sort_by_key(|i| distance(&runs[*i].1.target));
+    order.sort_by_key(|i| away(&runs[*i].1));
     let base = base.and_then(|b| order.iter().position(|i| *i == b)).unwrap_or(0);
     let all = runs;
     let runs: Vec<&(String, Run)> = order.into_iter().map(|i| &runs[i]).collect();
@@ -170,6 +174,7 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
     let heads = runs.iter().enumerate().map(|(i, (name, run))| TaxRun {
         name: name.clone(),
         target: run.target.clone(),
+        reach: run.reach,
         kernel_ratio: mean_ratio(&cases, i, base, |c| Some(c.kernel)),
         call_ratio: mean_ratio(&cases, i, base, Call::whole),
     });

@@ -20,7 +20,7 @@ pub fn compared_runs(runs: &[(String, Run)]) -> Table {
     let row = |(name, run): &(String, Run)| {
         let commit = if run.suite.commit.is_empty() { "unknown" } else { &run.suite.commit };
         let begun = date(run.started).unwrap_or_else(|| "unknown".to_owned());
-        vec![name.clone(), run.target.clone(), run.device().name.clone(), driver(run), commit.to_owned(), begun]
+        vec![name.clone(), run.way(), run.device().name.clone(), driver(run), commit.to_owned(), begun]
     };
     let row = |run| row(run).into_iter().map(Cell::from).collect();
     let columns = ["target", "device", "driver", "commit", "begun"].map(Column::label);
@@ -32,6 +32,8 @@ pub fn compared_runs(runs: &[(String, Run)]) -> Table {
     let warnings = [
         differ(&|run| normalised(&run.device().name)).then(|| "the devices differ".to_owned()),
         (one_target && differ(&driver)).then(|| "the drivers differ".to_owned()),
+        (one_target && differ(&|run| run.way()))
+            .then(|| "browsers let the runs reach the hardware differently".to_owned()),
         (apart > 0).then(|| format!("the runs began {apart} {} apart", if apart == 1 { "day" } else { "days" })),
     ];
     let warnings: Vec<String> = warnings.into_iter().flatten().collect();

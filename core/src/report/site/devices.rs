@@ -16,7 +16,7 @@ pub(super) struct OnDevice<'r> {
     pub name: String,
     /// Its name in paths.
     pub slug: String,
-    /// Its runs, nearest to the hardware first, and of one target the newest first.
+    /// Its runs, nearest to the hardware first; of one target, those with what any visitor has, and of these the newest.
     pub runs: Vec<Kept<'r>>,
 }
 
@@ -79,12 +79,13 @@ impl<'r> OnDevice<'r> {
         format!("device/{}", self.slug)
     }
 
-    /// The run of each target that tells most, nearest to the hardware first.
+    /// The run of each target that tells most, nearest to the hardware first. In a browser what it had beyond what visitors have
+    /// makes it another target, of which only the first is a view.
     pub fn views(&self) -> Vec<&Kept<'r>> {
         let mut views: Vec<&Kept<'r>> = Vec::new();
         for kept in &self.runs {
             match views.iter_mut().find(|other| other.run.target == kept.run.target) {
-                Some(other) if timed(other.run) < timed(kept.run) => *other = kept,
+                Some(other) if other.run.reach == kept.run.reach && timed(other.run) < timed(kept.run) => *other = kept,
                 Some(_) => {}
                 None => views.push(kept),
             }
@@ -105,7 +106,9 @@ impl<'r> OnDevice<'r> {
         let against = |far: &Kept<'_>| {
             near().filter_map(|near| cost(near.named, far.named).ok()).max_by_key(|cost| cost.problems.len())
         };
-        let mut far: Vec<&Kept<'_>> = self.runs.iter().filter(|kept| kept.run.target == target).collect();
+        let reach = self.view(target)?.run.reach;
+        let of_target = self.runs.iter().filter(|kept| kept.run.target == target && kept.run.reach == reach);
+        let mut far: Vec<&Kept<'_>> = of_target.collect();
         far.sort_by_key(|kept| std::cmp::Reverse(timed(kept.run)));
         Cost::together(far.into_iter().filter_map(against))
     }
@@ -124,7 +127,8 @@ fn targets_of<'a>(group: &[&'a (String, Run)]) -> Vec<&'a str> {
 }
 
 fn on_device<'r>(mut group: Vec<&'r (String, Run)>, taken: &mut Vec<String>) -> OnDevice<'r> {
-    group.sort_by_key(|(_, run)| (distance(&run.target), std::cmp::Reverse(run.started)));
+    group
+        .sort_by_key(|(_, run)| (distance(&run.target), run.reach.unwrap_or_default(), std::cmp::Reverse(run.started)));
     // The nearest to the hardware knows the name best.
     let name = group[0].1.device().name.clone();
     let slug = unused(&slug(&normalised(&name)), taken);
