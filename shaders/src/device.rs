@@ -243,7 +243,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<Matri
         compute_capability: None,
         units: None,
         // What else a driver may have, Vulkan and WebGPU do not tell.
-        matrix_units: matrices.contains(&MatrixShape::F16_IN_F32),
+        matrix_units: matrices.iter().any(|shape| shape.factors == MatrixElement::F16),
         matrices,
         cuda: None,
         tuning: Default::default(),

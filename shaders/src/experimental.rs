@@ -78,7 +78,7 @@ impl Answer {
         }
         if self.has(MATRICES) {
             caps.matrices = self.matrices.iter().filter_map(Told::shape).collect();
-            caps.matrix_units = !caps.matrices.is_empty();
+            caps.matrix_units = caps.matrices.iter().any(|shape| shape.factors == MatrixElement::F16);
         }
     }
 }

@@ -296,6 +296,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_browser_was_let_do_is_a_way_of_its_own() {
+        let reached = |reach: Option<Reach>, kernel: f64| {
+            let (name, mut run) = known("browser", "NVIDIA H200", kernel, 1_000.0, 5_000.0, 1_000.0);
+            run.reach = reach;
+            (format!("{name}-{kernel}"), run)
+        };
+        let near = known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 1_000.0);
+        let (stock, further) = (reached(Some(Reach::Stock), 30_000.0), reached(Some(Reach::Unsafe), 11_000.0));
+        let found = tax(&[stock.clone(), near.clone(), further], None, false, Pairing::Same).expect("one GPU");
+        let ways: Vec<_> = found.runs.iter().map(|run| (run.target.as_str(), run.reach)).collect();
+        assert_eq!(ways, [("cuda", None), ("browser", Some(Reach::Unsafe)), ("browser", Some(Reach::Stock))]);
+        let shown = tax_table(&found);
+        let labels: Vec<&str> = shown.rows.iter().map(|row| row[1].text.as_str()).collect();
+        assert_eq!(labels, ["cuda", "browser-11000 (unsafe)", "browser-30000 (stock)"]);
+        let twice = tax(&[stock.clone(), near, reached(Some(Reach::Stock), 31_000.0)], None, false, Pairing::Same);
+        assert_eq!(twice, Err(TaxError::Twice("browser (stock)".to_owned())));
+    }
+
+    #[test]
     fn runs_of_two_cards_are_no_tax_and_those_of_unknown_ones_say_so() {
         let at = |pci: Option<&str>, target: &str| {
             let (name, mut run) = known(target, "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 1_000.0);

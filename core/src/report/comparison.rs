@@ -161,6 +161,7 @@ fn alone(comparison: &Comparison) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::compare::{Options, compare};
+    use crate::device::Reach;
     use crate::record::stats::Summary;
     use crate::testing::fixtures::{measured, run, spread};
 
@@ -195,12 +196,13 @@ mod tests {
     #[test]
     fn runs_that_differ_in_more_than_code_are_warned_about() {
         type Change = fn(&mut Run);
-        let cases: [(Change, &str); 6] = [
+        let cases: [(Change, &str); 7] = [
             (|run| run.started += 3600, ""),
             (|run| run.devices[0].name = "x".to_owned(), ""),
             (|run| run.devices[0].name = "NVIDIA Y".to_owned(), "the devices differ"),
             (|run| run.devices[0].driver = "2".to_owned(), "the drivers differ"),
             (|run| run.started += 3 * DAY, "the runs began 3 days apart"),
+            (|run| run.reach = Some(Reach::Unsafe), "browsers let the runs reach the hardware differently"),
             (
                 |run| {
                     run.target = "wgpu".to_owned();

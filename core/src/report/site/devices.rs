@@ -170,6 +170,8 @@ pub(super) fn unused(name: &str, taken: &mut Vec<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Reach;
+    use crate::testing::fixtures::{run, spread};
 
     #[test]
     fn names_fit_into_paths_and_are_told_apart() {
@@ -179,5 +181,28 @@ mod tests {
         let mut taken = Vec::new();
         let names: Vec<String> = (0..3).map(|_| unused("x", &mut taken)).collect();
         assert_eq!(names, ["x", "x-2", "x-3"]);
+    }
+
+    #[test]
+    fn a_browser_counts_as_visitors_have_it_and_never_with_what_they_have_not() {
+        let of = |target: &str, reach, time: f64, cases: &[&str]| {
+            let cases: Vec<_> = cases.iter().map(|case| (*case, spread(time, 0.002, 40))).collect();
+            let mut run = run(target, "NVIDIA H200", &cases);
+            run.reach = reach;
+            (format!("{target}-{time}"), run)
+        };
+        let (copy, read) = ("copy/fwd/n64/f32/vec4", "read/fwd/n64/f32/vec4");
+        let runs = [
+            of("browser", Some(Reach::Unsafe), 110.0, &[copy, read]),
+            of("browser", Some(Reach::Stock), 300.0, &[copy]),
+            of("cuda", None, 100.0, &[copy, read]),
+        ];
+        let devices = Devices::of(&runs);
+        let [device] = devices.all() else { panic!("one device") };
+        assert_eq!(device.view("browser").map(|kept| kept.run.reach), Some(Some(Reach::Stock)));
+        let cost = device.cost_of("browser").expect("two targets");
+        let problems: Vec<&str> = cost.problems.iter().map(|problem| problem.problem.as_str()).collect();
+        assert_eq!(problems, ["copy/fwd/n64/f32"], "the other problem was measured with another reach alone");
+        assert!((cost.same().expect("one").0 - 3.0).abs() < 0.05);
     }
 }
