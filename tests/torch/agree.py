@@ -20,9 +20,10 @@ import torch
 
 BOUND = {"f32": 1e-4, "f16": 5e-3}
 # What exists in one dialect only, and with 16-bit floats only.
-CUDA_ONLY = {"decoupled", "flash_atomic", "flash_mma", "level3", "mma", "separate_mma", "split_mma"} | {"vendor", "vendor_tuned"}
+ON_TENSOR_CORES = {"fused_mma", "mma", "separate_mma", "split_mma", "unfused_mma"}
+CUDA_ONLY = {"decoupled", "flash_atomic", "flash_mma", "level3", "vendor", "vendor_tuned"} | ON_TENSOR_CORES
 WGSL_ONLY = {"subgroup"}
-NOT_F32 = {"flash_mma", "level3", "mma", "separate_mma", "split_mma"}
+NOT_F32 = {"flash_mma", "level3"} | ON_TENSOR_CORES
 # Their library products stand around attention on tensor cores.
 NOT_F32_IN = {"attention_block": {"vendor"}, "encoder_layer": {"vendor"}, "encoder": {"vendor"}}
 # Workloads whose every number is f32.

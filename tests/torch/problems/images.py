@@ -1,5 +1,6 @@
 """Convolutions of images and volumes, and pooling."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -40,6 +41,15 @@ CASES = {
     "separable_conv3d": (
         ["n2,c3,m5,d5,h7,w6,p1,ncdhw,bias,relu", "n1,c16,m24,d6,h9,p1,ndhwc", "n1,c8,d8,k2,kd3,s2,p1,ndhwc,bias"],
         {"fwd": ["direct", "unfused", "fused"]},
+    ),
+    "conv_block": (
+        [
+            "n2,c3,m5,h7,w6,k3,p1,nchw",
+            "n2,c24,m40,h8,w9,k3,kw1,p1,g2,nhwc",
+            "n1,c5,m3,h19,k2,s2,nchw,inference",
+            "n2,c8,m12,h12,w9,k3,kw2,p1,nhwc,inference",
+        ],
+        dict.fromkeys(["fwd", "bwd"], ["unfused", "fused", "unfused_mma", "fused_mma"]),
     ),
     "pool": (
         [
@@ -140,6 +150,51 @@ def convolution(workload, forward, shape, dtype, rng):
     return inputs, gradient
 
 
+def block(forward, shape, dtype, rng):
+    """Convolution, bias, batch normalisation, ReLU."""
+    of = Problem("conv_block", shape)
+    given, last, m = "inference" in of.words, of.last, of.n["m"]
+
+    def normalised(v, gamma, beta, mean, variance):
+        """With given statistics, or those of the values."""
+        means = (mean.clone(), variance.clone()) if given else (None, None)
+        return back(F.batch_norm(first(v, last), *means, gamma, beta, not given, 0.0, 1e-5), last)
+
+    def channels(around=0.0, kind=dtype):
+        return random(rng, (m,), kind, around)
+
+    inputs = {name: random(rng, dims, dtype) for name, dims in of.arrays.items()}
+    inputs["w"] = (inputs["w"] / np.sqrt(inputs["w"].size / m)).astype(inputs["w"].dtype)
+    numbers = {"gamma": channels(2.0), "beta": channels()}
+    statistics = {"mean": channels(kind="f32"), "variance": np.abs(channels(kind="f32")) + np.float32(0.5)}
+    if forward:
+
+        def result(x, w, bias, gamma, beta, **told):
+            v = of(x, w, bias=bias)
+            axes = [0, 1, 2] if last else [0, 2, 3]
+            found = told or {"mean": v.mean(axes), "variance": v.var(axes, unbiased=False)}
+            return {"out": F.relu(normalised(v, gamma, beta, **found))} | ({} if given else found)
+
+        return inputs | {"bias": channels()} | numbers | (statistics if given else {}), result
+
+    v = of(*(torch.from_numpy(inputs[name].astype(np.float64)) for name in ("x", "w"))).numpy().astype(inputs["x"].dtype)
+    if not given:
+        axes, wide = (0, 1, 2) if last else (0, 2, 3), v.astype(np.float64)
+        statistics = {"mean": wide.mean(axes).astype(np.float32), "variance": wide.var(axes).astype(np.float32)}
+    # Of the result only where it is above zero matters.
+    more = {"biased": v, "out": random(rng, v.shape, dtype), "dout": random(rng, v.shape, dtype)}
+
+    def gradient(x, w, gamma, biased, out, dout, mean, variance):
+        leaves = {"v": biased, "gamma": gamma, "beta": torch.zeros_like(gamma)}
+        call = lambda v, gamma, beta: [normalised(v, gamma, beta, mean, variance)]
+        found = gradients(call, leaves, list(leaves), [dout * (out > 0)])
+        of_products = gradients(lambda x, w: [of(x, w)], {"x": x, "w": w}, ["x", "w"], [found["v"]])
+        bias = {"dbias": found["v"].sum([0, 1, 2] if last else [0, 2, 3])} if given else {}
+        return {f"d{name}": value for name, value in (of_products | found).items() if name != "v"} | bias
+
+    return inputs | {"gamma": numbers["gamma"]} | statistics | more, gradient
+
+
 def pool(forward, shape, dtype, rng):
     n, words = resolved("pool", shape)
     last, largest = "nhwc" in words, "max" in words
@@ -169,6 +224,6 @@ def pool(forward, shape, dtype, rng):
 
 def problem(workload, direction, shape, dtype, rng):
     forward = direction == "fwd"
-    if workload == "pool":
-        return pool(forward, shape, dtype, rng)
+    if workload in ("pool", "conv_block"):
+        return {"pool": pool, "conv_block": block}[workload](forward, shape, dtype, rng)
     return convolution(workload, forward, shape, dtype, rng)

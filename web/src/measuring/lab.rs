@@ -12,7 +12,7 @@ use parallax_shaders::{Options, Unavailable};
 use wasm_bindgen_futures::spawn_local;
 
 use super::protocol::{Job, Order, Word};
-use super::sight::Sight;
+use super::sight::{Sight, Watched};
 use crate::target::Target;
 
 async fn open(target: Target, reach: Reach) -> Result<Box<dyn Profiler>, Unavailable> {
@@ -42,7 +42,7 @@ fn processor() -> Place {
 pub struct Lab {
     say: Box<dyn Fn(Word)>,
     /// Taken out while a run uses it.
-    profiler: RefCell<Option<Around<Rc<Sight>>>>,
+    profiler: RefCell<Option<Around<Watched>>>,
     sight: Rc<Sight>,
     stop: Cell<bool>,
 }
@@ -71,7 +71,7 @@ impl Lab {
         (self.say)(match open(target, reach).await {
             Ok(inner) => {
                 let opened = Word::Opened { device: Box::new(inner.device().clone()), clock: inner.clock().clone() };
-                *self.profiler.borrow_mut() = Some(Around::new(inner, self.sight.clone()));
+                *self.profiler.borrow_mut() = Some(Around::new(inner, Watched(self.sight.clone())));
                 opened
             }
             Err(why) => Word::Unavailable(why.to_string()),

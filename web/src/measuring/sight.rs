@@ -30,9 +30,12 @@ impl Sight {
     }
 }
 
-impl Surroundings for Rc<Sight> {
+/// A page that may be hidden, around a profiler.
+pub struct Watched(pub Rc<Sight>);
+
+impl Surroundings for Watched {
     fn conditions(&mut self, inner: &mut dyn Profiler) -> Conditions {
-        Conditions { hidden: self.was_hidden(), ..inner.conditions() }
+        Conditions { hidden: self.0.was_hidden(), ..inner.conditions() }
     }
 }
 
