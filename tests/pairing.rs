@@ -4,14 +4,20 @@ use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_core::suite;
-use parallax_core::suite::{Access, Caps, Case, Dialect, How, Role, Stage, Storage, Texts};
+use parallax_core::suite::{Access, Caps, Case, Dialect, How, MatrixShape, Role, Stage, Storage, Texts};
 use parallax_core::testing::mock::{HOPPER, caps};
 use parallax_shaders::text::{Text, assemble_all, embedded};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases};
 
 /// A device with room for everything, so that no text escapes the test.
 fn roomy() -> Caps {
-    Caps { shared_bytes: 49_152, max_invocations: 1024, subgroup: Some((32, 32)), coop_matrix: true, ..caps() }
+    Caps {
+        shared_bytes: 49_152,
+        max_invocations: 1024,
+        subgroup: Some((32, 32)),
+        matrices: vec![MatrixShape::F16_IN_F32],
+        ..caps()
+    }
 }
 
 #[test]

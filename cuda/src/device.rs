@@ -164,7 +164,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         memory: Some(memory),
         compute_capability: Some((arch.major, arch.minor)),
         units: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?),
-        coop_matrix: false,
+        matrices: Vec::new(),
         matrix_units: arch.major >= 7,
         cuda: Some(cuda_caps(context, arch)?),
         tuning: Default::default(),

@@ -22,7 +22,7 @@ fn caps(arch: Arch) -> Caps {
         subgroup: Some((32, 32)),
         compute_capability: Some((arch.major, arch.minor)),
         units: Some(100),
-        coop_matrix: false,
+        matrices: Vec::new(),
         matrix_units: true,
         cuda: Some(CudaCaps {
             max_cluster: if arch.major >= 9 { 8 } else { 1 },

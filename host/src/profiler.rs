@@ -54,7 +54,7 @@ impl Cpu {
             memory: place.memory,
             compute_capability: None,
             units: Some(threads),
-            coop_matrix: false,
+            matrices: Vec::new(),
             matrix_units: false,
             cuda: None,
             tuning: Default::default(),

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+use parallax_core::device::Reach;
 use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::ScheduleError;
 
@@ -244,14 +246,21 @@ pub struct Browser {
     /// browser: one more flag for it; may be repeated
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true, help_heading = DEVICES, hide_short_help = true)]
     pub browser_flag: Vec<String>,
-    /// browser: timestamps rounded as for visitors of a page
+    /// browser: what of WebGPU the page may use [default: stock]
     ///
-    /// Exact ones are not asked for. Needs a GPU, and no --browser-flag=--enable-unsafe-webgpu, which lifts the rounding.
-    #[arg(long, help_heading = DEVICES, hide_short_help = true)]
-    pub rounded_clock: bool,
+    /// stock: what any visitor has, with rounded timestamps. developer: exact timestamps. unsafe: experimental features too, as
+    /// matrices of a subgroup, by flags that no browser should have that visits other pages. Each run says which it was. Without a
+    /// GPU the default is developer, because browsers give their software adapter to nobody else.
+    #[arg(long, value_name = "REACH", value_parser = reaches(), help_heading = DEVICES, hide_short_help = true)]
+    pub features: Option<Reach>,
     /// browser: folder of the built page; PARALLAX_PAGE, or looked for, when left out
     #[arg(long, value_name = "DIR", help_heading = DEVICES, hide_short_help = true)]
     pub page: Option<PathBuf>,
+}
+
+/// The words for how far a browser lets the page.
+fn reaches() -> impl TypedValueParser<Value = Reach> {
+    PossibleValuesParser::new(Reach::ALL.map(Reach::name)).try_map(|name| Reach::named(&name))
 }
 
 impl From<&Native> for Device {

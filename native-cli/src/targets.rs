@@ -1,6 +1,6 @@
 //! The one list of targets.
 
-use parallax_core::device::{DeviceKind, Profiler};
+use parallax_core::device::{DeviceKind, Profiler, Reach};
 
 use crate::args::{Device, Native};
 use crate::browser::BrowserOptions;
@@ -64,7 +64,7 @@ fn wgpu(options: &Device) -> Result<Opened, String> {
         Some(card) => Some(card.wgpu.ok_or_else(|| unreachable_through("wgpu", &card))?),
         None => cards::usual_adapter(),
     };
-    let wanted = parallax_shaders::Options { adapter, checked: options.checked, texts };
+    let wanted = parallax_shaders::Options { adapter, checked: options.checked, texts, ..Default::default() };
     let profiler = pollster::block_on(parallax_shaders::open(wanted)).map_err(|e| e.to_string())?;
     here(profiler, options)
 }
@@ -104,13 +104,14 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
         cards::choose(&cards, wanted).ok().map(|card| cards::steering(&cards, card))
     });
     let steering = steering.unwrap_or_default();
+    let software = adapters.iter().all(|adapter| adapter.kind == DeviceKind::Software);
     BrowserOptions {
         browser: options.browser.clone(),
         flags: steering.flags.into_iter().chain(options.browser_flag.iter().cloned()).collect(),
         environment: steering.environment,
         doubt: steering.doubt,
-        software: adapters.iter().all(|adapter| adapter.kind == DeviceKind::Software),
-        rounded_clock: options.rounded_clock,
+        software,
+        reach: options.features.unwrap_or(if software { Reach::Developer } else { Reach::Stock }),
         wasm: false,
         page: options.page.clone(),
     }

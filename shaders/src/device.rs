@@ -5,10 +5,12 @@ use std::rc::Rc;
 
 use parallax_core::device::identity::{Identity, pci_address};
 use parallax_core::device::{DeviceInfo, DeviceKind};
-use parallax_core::suite::{Caps, DType, Dialect, Texts};
+use parallax_core::suite::{Caps, DType, Dialect, MatrixElement, MatrixScope, MatrixShape, Texts};
 use parallax_core::units::Bytes;
 
 use crate::gpu::Gpu;
+#[cfg(target_arch = "wasm32")]
+use crate::page;
 use crate::profiler::Wgpu;
 use crate::text::embedded;
 use crate::timing::{Timestamps, examine};
@@ -20,14 +22,16 @@ pub struct Options {
     pub adapter: Option<usize>,
     /// Keep the shader's run-time checks (index clamping, loop bounding). Browsers always keep them.
     pub checked: bool,
+    /// In a page: ask for what the browser offers behind flags.
+    pub experimental: bool,
     /// Where kernel texts come from.
     pub texts: Texts,
 }
 
 impl Default for Options {
-    /// The first adapter, no checks, the program's own texts.
+    /// The first adapter, no checks, nothing experimental, the program's own texts.
     fn default() -> Options {
-        Options { adapter: None, checked: false, texts: embedded() }
+        Options { adapter: None, checked: false, experimental: false, texts: embedded() }
     }
 }
 
@@ -160,8 +164,13 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let adapter = choose(&instance(), &options).await?;
     let info = adapter.get_info();
     let mut wanted = wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
-    if multiplies_matrices(&adapter) {
+    let matrices = matrices(&adapter);
+    if matrices.contains(&MatrixShape::F16_IN_F32) {
         wanted |= wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
+    }
+    #[cfg(target_arch = "wasm32")]
+    if options.experimental {
+        page::ask();
     }
     let no_device = |why: String| Unavailable::NoDevice { adapter: info.name.clone(), why };
     let (device, queue) = adapter
@@ -169,7 +178,7 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
             label: Some("parallax"),
             required_features: adapter.features() & wanted,
             required_limits: adapter.limits(),
-            // SAFETY: the one experimental feature asked for above is used by one kernel of ours, which meets the
+            // SAFETY: the one experimental feature asked for above is used by kernels of ours, which meet the
             // interface's conditions: matrices inside their arrays, and whole subgroups in uniform control flow.
             experimental_features: unsafe { wgpu::ExperimentalFeatures::enabled() },
             ..Default::default()
@@ -180,23 +189,37 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let gpu = Rc::new(Gpu::new(device, queue));
     let timestamps = Timestamps::new(&gpu);
     let clock = examine(&gpu, timestamps.as_ref()).await.map_err(|e| no_device(e.to_string()))?;
-    let mut device = describe(&info, &gpu.device);
-    what_the_page_knows(&gpu.device, &mut device);
+    let device = describe(&info, &gpu.device, matrices);
+    #[cfg(target_arch = "wasm32")]
+    let device = page::described(&gpu.device, options.experimental, device);
     let checked = options.checked || cfg!(target_arch = "wasm32");
     Ok(Wgpu::new(gpu, timestamps, clock, device, &Options { checked, ..options }))
 }
 
-/// Whether subgroups multiply matrices in the one shape that our kernel uses: 16×16×16 of f16, accumulated in f32.
-fn multiplies_matrices(adapter: &wgpu::Adapter) -> bool {
-    use wgpu::CooperativeScalarType::{F16, F32};
-    adapter.cooperative_matrix_properties().iter().any(|p| {
-        [p.m_size, p.n_size, p.k_size] == [16; 3] && (p.ab_type, p.cr_type) == (F16, F32) && !p.saturating_accumulation
-    })
+/// The matrices that subgroups multiply, where a program may ask for such; sums that saturate are another operation.
+fn matrices(adapter: &wgpu::Adapter) -> Vec<MatrixShape> {
+    let element = |scalar| match scalar {
+        wgpu::CooperativeScalarType::F32 => MatrixElement::F32,
+        wgpu::CooperativeScalarType::F16 => MatrixElement::F16,
+        wgpu::CooperativeScalarType::I32 => MatrixElement::I32,
+        wgpu::CooperativeScalarType::U32 => MatrixElement::U32,
+    };
+    let properties = adapter.cooperative_matrix_properties();
+    let shape = |p: &wgpu::CooperativeMatrixProperties| MatrixShape {
+        factors: element(p.ab_type),
+        sums: element(p.cr_type),
+        m: p.m_size,
+        n: p.n_size,
+        k: p.k_size,
+        scope: MatrixScope::Subgroup,
+    };
+    properties.iter().filter(|p| !p.saturating_accumulation).map(shape).collect()
 }
 
-fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
+fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<MatrixShape>) -> DeviceInfo {
     let (limits, features) = (device.limits(), device.features());
-    let coop_matrix = features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX);
+    let granted = features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX);
+    let matrices = if granted { matrices } else { Vec::new() };
     let mut dtypes = vec![DType::F32];
     if features.contains(wgpu::Features::SHADER_F16) {
         dtypes.push(DType::F16);
@@ -219,9 +242,9 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
         memory: None,
         compute_capability: None,
         units: None,
-        coop_matrix,
         // What else a driver may have, Vulkan and WebGPU do not tell.
-        matrix_units: coop_matrix,
+        matrix_units: matrices.iter().any(|shape| shape.factors == MatrixElement::F16),
+        matrices,
         cuda: None,
         tuning: Default::default(),
     };
@@ -241,30 +264,6 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device) -> DeviceInfo {
         features: features.iter_names().map(|(name, _)| name.to_lowercase().replace('_', "-")).collect(),
     }
 }
-
-/// In a page, `wgpu` passes on only the description, which most browsers leave empty; vendor and architecture are there.
-#[cfg(target_arch = "wasm32")]
-fn what_the_page_knows(device: &wgpu::Device, info: &mut DeviceInfo) {
-    use js_sys::Reflect;
-    let Some(device) = device.as_webgpu() else { return };
-    let text = |key: &str| {
-        let adapter = Reflect::get(device.as_ref(), &"adapterInfo".into()).ok()?;
-        Reflect::get(&adapter, &key.into()).ok()?.as_string().filter(|s| !s.is_empty())
-    };
-    let (vendor, architecture) = (text("vendor").unwrap_or_default(), text("architecture").unwrap_or_default());
-    if let Some(name) = text("description").or_else(|| text("device")) {
-        info.name = name;
-    } else if !(vendor.is_empty() && architecture.is_empty()) {
-        info.name = format!("{vendor} {architecture}").trim().to_owned();
-    }
-    if architecture.contains("swiftshader") {
-        info.kind = DeviceKind::Software;
-    }
-    info.vendor = vendor;
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-fn what_the_page_knows(_device: &wgpu::Device, _info: &mut DeviceInfo) {}
 
 /// Names of the PCI vendors that make GPUs; others are given as their number.
 fn vendor(id: u32) -> String {

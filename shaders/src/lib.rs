@@ -3,9 +3,11 @@
 //! [`open`] reaches a device or says why not; the [`Wgpu`] it returns is a
 //! [`Profiler`](parallax_core::device::Profiler). Inside, one file per job.
 //!
-//! - Reaching a device: `device` opens and describes it, `gpu` submits and waits, `incidents` are its errors, `wait`
+//! - Reaching a device: `device` opens and describes it, `page` adds what only a page asks and knows, `experimental` what is there
+//!   behind a browser's flags, `gpu` submits and waits, `incidents` are its errors, `wait`
 //!   differs between a program and a page, `memory` counts buffers, `timing` reads timestamps.
-//! - A case on it: `lower` makes kernels of work without a launch, `text` assembles WGSL, `compile` makes pipelines,
+//! - A case on it: `lower` makes kernels of work without a launch, `text` assembles WGSL, `matrix` spells matrices for browsers,
+//!   `compile` makes pipelines,
 //!   `buffers` allocates and fills, `mapped` is the host's memory among them, `poison` spoils outputs, `launch` encodes
 //!   batches, `copied` what lies between their passes, `order` keeps executions apart and `fence` copies from stamps,
 //!   `trace` looks at one execution, `stack` at who asked for it.
@@ -18,14 +20,19 @@ mod buffers;
 mod compile;
 mod copied;
 mod device;
+#[cfg(any(target_arch = "wasm32", test))]
+mod experimental;
 mod fence;
 mod gpu;
 mod incidents;
 mod launch;
 mod lower;
 mod mapped;
+mod matrix;
 mod memory;
 mod order;
+#[cfg(target_arch = "wasm32")]
+mod page;
 mod poison;
 mod prepared;
 mod profiler;
@@ -37,5 +44,7 @@ mod transfer;
 mod wait;
 
 pub use device::{Adapter, Options, Unavailable, adapters, open};
+#[cfg(target_arch = "wasm32")]
+pub use page::offers_matrices;
 pub use profiler::Wgpu;
 pub use wait::breathe;

@@ -4,13 +4,30 @@
 //! its extension. WGSL has nothing of the kind and does not care about the order of declarations, so the final text is
 //! the kernel's file first, which keeps the line numbers of messages right, with its import lines left empty; then
 //! everything imported, directly or not, each file once; then the constants and the element type `elem`. Of a line
-//! `#when NAME rest` the rest is there where that constant is true: see [`decided`].
+//! `#when NAME rest` the rest is there where that constant is true: see [`decided`]. Where browsers have other words than naga
+//! for the same, the text is for the one that compiles it: see [`Compiler`].
 
 use parallax_core::device::BackendError;
 use parallax_core::suite::{DType, Kernel, Part, Program, Texts, Value, decided};
 use sha2::{Digest, Sha256};
 
+use crate::matrix;
+
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+
+/// What compiles a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compiler {
+    /// wgpu's own, in a program.
+    Naga,
+    /// The browser's, in a page.
+    Browser,
+}
+
+impl Compiler {
+    /// That of where this program runs.
+    pub const HERE: Compiler = if cfg!(target_arch = "wasm32") { Compiler::Browser } else { Compiler::Naga };
+}
 
 /// The final text of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +74,9 @@ pub fn embedded() -> Texts {
 /// The text of a kernel of a case of element type `dtype`.
 ///
 /// # Errors
-/// When there is no file for it, something that it imports is missing, or WGSL lacks the element type.
-pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, BackendError> {
+/// When there is no file for it, something that it imports is missing, WGSL lacks the element type, or the compiler has no words
+/// for what it does.
+pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler) -> Result<Text, BackendError> {
     let (enable, elem) = match kernel.elem.unwrap_or(dtype) {
         DType::F32 => ("", "f32"),
         DType::F16 => ("enable f16; ", "f16"),
@@ -68,7 +86,7 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, Ba
     let parts = texts.with_imports(&file, &imported).map_err(|e| BackendError::Unsupported(e.to_string()))?;
     // `enable` must come first of all, and shares the first line.
     let mut wgsl = enable.to_owned();
-    if cfg!(target_arch = "wasm32") && parts.iter().any(|part| part.text.contains("@builtin(subgroup_")) {
+    if compiler == Compiler::Browser && parts.iter().any(|part| part.text.contains("@builtin(subgroup_")) {
         // Browsers ask for it; naga takes subgroup operations without, and does not know the word yet.
         wgsl += "enable subgroups; ";
     }
@@ -107,10 +125,13 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, Ba
         };
     }
     wgsl += &format!("alias elem = {elem};\n");
+    if compiler == Compiler::Browser {
+        wgsl = matrix::in_a_browser(&wgsl).map_err(BackendError::Unsupported)?;
+    }
     Ok(Text { file, wgsl, imports })
 }
 
-/// The texts of a program, every different one once, and which of them each stage's kernel comes from.
+/// The texts of a program for the compiler here, every different one once, and which of them each stage's kernel comes from.
 ///
 /// # Errors
 /// As for one.
@@ -119,7 +140,7 @@ pub fn assemble_all(
     program: &Program,
     dtype: DType,
 ) -> Result<(Vec<Text>, Vec<Option<usize>>), BackendError> {
-    program.distinct(|kernel| assemble(texts, kernel, dtype))
+    program.distinct(|kernel| assemble(texts, kernel, dtype, Compiler::HERE))
 }
 
 /// The file that a line imports.
@@ -130,7 +151,7 @@ fn imported(line: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::suite::{Case, Stage};
+    use parallax_core::suite::{Caps, Case, MatrixShape, Stage};
     use parallax_core::testing::mock;
 
     const TEXTS: &[(&str, &str)] = &[
@@ -147,7 +168,7 @@ mod tests {
     fn the_kernel_comes_first_and_every_import_once() {
         let consts: [(&str, Value); 3] = [("S", 7.into()), ("CAUSAL", true.into()), ("EPS", 1e-5.into())];
         let kernel = kernel(Stage::kernel("y", "x/y", "y").consts(&consts));
-        let text = assemble(&Texts::embedded(TEXTS), &kernel, DType::F16).expect("there");
+        let text = assemble(&Texts::embedded(TEXTS), &kernel, DType::F16, Compiler::HERE).expect("there");
         let want = "enable f16; // about\n\nthree\n\nfive\nb one\n\n\na three\nconst S: u32 = 7u;\n\
                     const CAUSAL: bool = true;\nconst EPS: f32 = 1e-5f;\nalias elem = f16;\n";
         assert_eq!(text.wgsl, want);
@@ -174,15 +195,67 @@ mod tests {
 
     #[test]
     fn a_kernel_may_have_another_element_type_than_its_case() {
-        let text = |stage: Stage, dtype| assemble(&Texts::embedded(TEXTS), &kernel(stage), dtype);
+        let text = |stage: Stage, dtype| assemble(&Texts::embedded(TEXTS), &kernel(stage), dtype, Compiler::HERE);
         let stage = Stage::kernel("y", "x/y", "y");
         assert!(text(stage.clone(), DType::BF16).is_err_and(|e| e.to_string().contains("bf16")));
         assert!(text(stage.elem(DType::F32), DType::BF16).is_ok_and(|t| t.wgsl.ends_with("alias elem = f32;\n")));
     }
 
+    /// Both spellings of every kernel that multiplies matrices, over the shapes that the tests compile.
+    #[test]
+    fn matrices_are_spelled_for_both_compilers() {
+        let caps = Caps { matrices: vec![MatrixShape::F16_IN_F32], subgroup: Some((32, 32)), ..mock::caps() };
+        for (text, file) in [
+            ("matmul/fwd/m33,n65,k17/f16/coopmat", "matmul/coopmat.wgsl"),
+            ("attention/fwd/b1,h2,s33,d40/f16/flash_coopmat", "attention/flash_coopmat.wgsl"),
+            ("conv2d/fwd/n1,c3,h9,o5,k3,p1,nchw/f16/coopmat", "conv2d/coopmat.wgsl"),
+            ("conv2d/fwd/n1,c3,h9,o5,k3,p1,nhwc/f16/coopmat", "conv2d/coopmat.wgsl"),
+        ] {
+            let case: Case = text.parse().expect("valid");
+            let program = case.program(&caps).expect("a kernel variant");
+            let kernel = program.stages.iter().filter_map(Stage::kernel_launch).find(|k| file.starts_with(k.text));
+            let of =
+                |compiler| assemble(&embedded(), kernel.expect("there"), DType::F16, compiler).expect("there").wgsl;
+            let (native, browser) = (of(Compiler::Naga), of(Compiler::Browser));
+            assert!(native.starts_with("enable f16; enable wgpu_cooperative_matrix;"), "{text}");
+            let head = "enable f16; enable subgroups; enable chromium_experimental_subgroup_matrix; \
+                        diagnostic(off, chromium.subgroup_matrix_uniformity);\n";
+            assert!(browser.starts_with(head), "{text}");
+            for (naga, chromium) in [
+                ("= coop_mat16x16<f32, C>()", "= subgroup_matrix_result<f32, 16, 16>()"),
+                (
+                    "coopLoadT<coop_mat16x16<f16, A>>(&",
+                    "subgroupMatrixLoad<subgroup_matrix_left<f16, 16, 16>, row_major>(&",
+                ),
+                (
+                    "coopLoadT<coop_mat16x16<f16, B>>(&",
+                    "subgroupMatrixLoad<subgroup_matrix_right<f16, 16, 16>, row_major>(&",
+                ),
+                (
+                    "coopLoad<coop_mat16x16<f16, B>>(&",
+                    "subgroupMatrixLoad<subgroup_matrix_right<f16, 16, 16>, col_major>(&",
+                ),
+                ("coopStoreT(", "subgroupMatrixStore<row_major>(&"),
+                ("coopMultiplyAdd(", "subgroupMatrixMultiplyAccumulate("),
+            ] {
+                let count = native.matches(naga).count();
+                assert_eq!(browser.matches(chromium).count(), count, "{text}: {naga}");
+            }
+            assert!(native.matches("coopMultiplyAdd(").count() >= 2, "{text}");
+            // Messages name lines, and nothing but matrices and the first line differs.
+            assert_eq!(native.lines().count(), browser.lines().count());
+            for (i, (one, other)) in native.lines().zip(browser.lines()).enumerate().skip(1) {
+                assert!(
+                    one == other || one.contains("coop") && other.contains("subgroup"),
+                    "{text} {i}: {one} / {other}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn what_is_missing_is_named() {
-        let error = assemble(&embedded(), &kernel(Stage::kernel("y", "no/such", "y")), DType::F32);
+        let error = assemble(&embedded(), &kernel(Stage::kernel("y", "no/such", "y")), DType::F32, Compiler::HERE);
         assert!(error.is_err_and(|e| e.to_string().contains("no/such.wgsl")));
     }
 }

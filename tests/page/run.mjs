@@ -812,6 +812,78 @@ const tests = {
     assert.deepEqual(page.problems, []);
   },
 
+  async "asks for what browsers only try out where the address says so, and records it"() {
+    const [flash, subgroup] = ["flash", "subgroup"].map((variant) => `attention/fwd/b1,h1,s17,d8/f32/${variant}`);
+    const matrices = "matmul/fwd/m33,n65,k17/f16/coopmat";
+    const measured = async (features, before) => {
+      const asked = [flash, subgroup, matrices].map((c) => `case=${c}`).join("&");
+      const page = await open(`?${asked}&mode=verify&ceilings=off${features}`, before);
+      await enabledRun(page);
+      await page.click("#run");
+      await finished(page);
+      const { data } = await download(page, "#download-json");
+      assert.deepEqual(page.problems, []);
+      await page.context().close();
+      const why = Object.fromEntries(data.records.map((r) => [r.case, r.actual?.reason ?? (r.outcome === "skipped" ? r.reason : r.outcome)]));
+      assert.equal(why[flash], "pass");
+      return { data, device: data.devices[0], why };
+    };
+    const stock = await measured("");
+    // This browser was started with flags that take the rounding off timestamps.
+    assert.equal(stock.data.reach, "developer");
+    assert.equal(stock.device.caps.subgroup, null);
+    assert.match(stock.why[subgroup], /does not offer/);
+    const further = await measured("&features=unsafe");
+    assert.equal(further.data.reach, "unsafe");
+    assert.deepEqual(
+      further.device.features.filter((name) => !stock.device.features.includes(name)),
+      ["subgroups", "subgroup-size-control"],
+    );
+    const [least, most] = further.device.caps.subgroup;
+    assert.ok(least >= 1 && most >= least);
+    assert.match(further.why[subgroup], new RegExp(`this device may have ${least}`), "wgpu's device has what was added");
+    for (const { why, device } of [stock, further]) {
+      assert.equal(device.caps.matrices, undefined);
+      assert.match(why[matrices], device.caps.dtypes.includes("f16") ? /--features unsafe/ : /f16/);
+    }
+    // In the page itself, where no worker is to be had, the same.
+    const inside = await measured("&features=unsafe", () => delete globalThis.Worker);
+    assert.deepEqual([inside.data.environment.measured_in, inside.device.caps.subgroup], ["page", [least, most]]);
+  },
+
+  async "offers what browsers only try out where the adapter has it, and says why not"() {
+    const choice = (page, name) => page.locator(`#reach input[value=${name}]`);
+    const page = await open(`${TINY}&features=developer`);
+    await choice(page, "developer").waitFor();
+    assert.ok((await choice(page, "developer").isChecked()) && (await choice(page, "unsafe").isDisabled()));
+    assert.match(await page.innerText("#reach"), /visit nothing else with it\.[^]*this browser offers no such matrices/);
+    await narrowAndWide(page, "reach-absent");
+    await page.context().close();
+
+    // An adapter with tensor cores, as far as the choice can tell.
+    const able = await open(TINY, () => {
+      const { has } = GPUSupportedFeatures.prototype;
+      GPUSupportedFeatures.prototype.has = function (name) {
+        return name === "chromium-experimental-subgroup-matrix" || has.call(this, name);
+      };
+    });
+    await choice(able, "unsafe").waitFor();
+    assert.ok((await choice(able, "stock").isChecked()) && !(await choice(able, "unsafe").isDisabled()));
+    assert.ok(!(await able.innerText("#reach")).includes("no such matrices"));
+    await narrowAndWide(able, "reach-offered");
+    await Promise.all([able.waitForURL(/features=unsafe/), choice(able, "unsafe").click()]);
+    // It asks for what this adapter only claims to have, and says what came of it.
+    await able.getByText("No device.").waitFor();
+    await able.context().close();
+
+    const asked = await open(`${TINY}&features=unsafe`);
+    await choice(asked, "unsafe").waitFor();
+    assert.ok(await choice(asked, "unsafe").isChecked());
+    await Promise.all([asked.waitForURL((url) => !url.search.includes("features")), choice(asked, "stock").click()]);
+    await enabledRun(asked);
+    assert.deepEqual(asked.problems, []);
+  },
+
   async "explains a browser without WebGPU"() {
     const page = await open("", () => {
       Object.defineProperty(Navigator.prototype, "gpu", { get: () => undefined, configurable: true });

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind};
+use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind, Reach};
 use parallax_core::measure::runner::{Mode, RunEnd, SoFar};
 use parallax_core::plan::{PRECISION_PAGE, Plan, PlanError, Spec};
 use parallax_core::record::{Event, Record, Run, RunSummary, Suite};
@@ -35,6 +35,7 @@ struct App {
     view: View,
     mode: Mode,
     target: Target,
+    reach: Reach,
     remote: Option<Remote>,
     desk: Option<Desk>,
     spec: RefCell<Spec>,
@@ -93,8 +94,8 @@ pub async fn start(request: Request) {
             return unavailable(&mistake);
         }
     };
-    let (mode, target) = (request.mode, request.target);
-    let instead = query::write(&spec, mode, target.other());
+    let (mode, target, reach) = (request.mode, request.target, request.reach);
+    let instead = query::write(&spec, mode, (target.other(), reach));
     if let (Target::Browser, Some(why)) = (target, environment::webgpu_missing()) {
         view.notice("webgpu", Tone::Error, "No WebGPU.", why);
         view.offer_the_processor(&instead);
@@ -110,7 +111,7 @@ pub async fn start(request: Request) {
                 mute.notice("mute", Tone::Warn, "The browser does not answer.", MUTE);
             }
         });
-        let opened = Bench::open(target).await;
+        let opened = Bench::open(target, reach).await;
         answered.set(true);
         view.clear_notice("mute");
         opened
@@ -129,12 +130,13 @@ pub async fn start(request: Request) {
     if desk.is_some() {
         view.desk();
         // A copied address gives nobody the token; the tab remembers it.
-        view.set_query(&query::write(&spec, mode, target));
+        view.set_query(&query::write(&spec, mode, (target, reach)));
     }
     let app = Rc::new(App {
         view,
         mode,
         target,
+        reach,
         remote,
         desk,
         spec: RefCell::new(spec),
@@ -165,6 +167,7 @@ pub async fn start(request: Request) {
         }
     } else {
         app.listen_to_wishes();
+        spawn_local(app.clone().offer_reaches());
         app.show_history().await;
     }
 }
@@ -230,6 +233,15 @@ impl App {
         }
     }
 
+    /// Offer what of WebGPU to ask for. The device is open by then, so what is asked for anew is a page of its own.
+    async fn offer_reaches(self: Rc<Self>) {
+        if self.target == Target::Browser {
+            let app = self.clone();
+            let go = move |reach| app.view.go_to(&query::write(&app.spec.borrow(), app.mode, (app.target, reach)));
+            self.view.reaches(self.reach, parallax_shaders::offers_matrices().await, go);
+        }
+    }
+
     /// Connect the buttons of the kept runs.
     fn listen_to_wishes(self: &Rc<Self>) {
         let app = self.clone();
@@ -284,7 +296,7 @@ impl App {
 
     /// The address that gives a spec, on a target.
     fn query(&self, spec: &Spec, target: Target) -> String {
-        query::write(spec, self.mode, target)
+        query::write(spec, self.mode, (target, self.reach))
     }
 
     /// Plan the spec for the device and show that.
@@ -347,12 +359,12 @@ impl App {
         let (Some(mut bench), Some(plan)) = (self.bench.take(), self.plan.borrow().clone()) else { return };
         let asked = self.spec.borrow().clone();
         let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked.clone() };
-        let header = header(self.target, &bench, &spec, &plan);
+        let header = header((self.target, self.reach), &bench, &spec, &plan);
         if let Some(remote) = &self.remote {
             remote.tell(&Event::Begin { run: Box::new(header.clone()) });
         }
         if let Some(shelf) = &self.shelf {
-            shelf.begin(&header, query::write(&asked, self.mode, self.target));
+            shelf.begin(&header, self.query(&asked, self.target));
         }
         *self.run.borrow_mut() = Some(header);
         let (began, since) = (environment::seconds(), bench.since);
@@ -400,8 +412,9 @@ impl App {
     async fn reopen(&self, lost: Bench) -> Result<Bench, String> {
         let device = lost.device.clone();
         drop(lost);
-        let mut fresh =
-            Bench::open(self.target).await.map_err(|why| format!("device lost, and no other to be had: {why}"))?;
+        let mut fresh = Bench::open(self.target, self.reach)
+            .await
+            .map_err(|why| format!("device lost, and no other to be had: {why}"))?;
         fresh.device.caps.tuning = device.caps.tuning.clone();
         if fresh.device != device {
             return Err(format!("device lost, and the browser now offers another: {}", fresh.device.name));
@@ -555,12 +568,13 @@ impl App {
 }
 
 /// What is known of a run before its first case.
-fn header(target: Target, bench: &Bench, spec: &Spec, plan: &Plan) -> Run {
+fn header((target, reach): (Target, Reach), bench: &Bench, spec: &Spec, plan: &Plan) -> Run {
     let mut environment = environment::describe();
     environment.insert("measured_in".to_owned(), bench.place().to_owned());
     Run {
         started: environment::unix_time(),
         environment,
+        reach: (target == Target::Browser).then(|| reach.found(&bench.clock)),
         ..Run::begin_on(target.name(), suite(), (&bench.device, &bench.clock), spec, plan)
     }
 }

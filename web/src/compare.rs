@@ -200,11 +200,11 @@ impl Comparing {
     fn all_chips(&self) -> Vec<Chip> {
         let base = self.base_id();
         let chip = |slot: &Slot| {
-            let (device, target, started) = match slot.what.as_ref()? {
-                What::Run(run) => (&run.device().name, &run.target, run.started),
-                What::Link(summary) => (&summary.device, &summary.target, summary.started),
+            let (device, way, started) = match slot.what.as_ref()? {
+                What::Run(run) => (&run.device().name, run.way(), run.started),
+                What::Link(summary) => (&summary.device, summary.way(), summary.started),
             };
-            let about = format!("{device} · {target} · {}", moment(started as f64 * 1e3));
+            let about = format!("{device} · {way} · {}", moment(started as f64 * 1e3));
             let can_be_base = matches!(slot.what, Some(What::Run(_)));
             Some(Chip {
                 id: slot.id,

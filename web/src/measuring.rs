@@ -10,7 +10,7 @@ mod sight;
 use std::rc::Rc;
 
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
-use parallax_core::device::{ClockInfo, DeviceInfo};
+use parallax_core::device::{ClockInfo, DeviceInfo, Reach};
 use parallax_core::measure::runner::RunEnd;
 use parallax_core::plan::{Spec, tuning_for};
 use parallax_core::record::Event;
@@ -62,8 +62,8 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Reach a device, or say why there is none.
-    pub async fn open(target: Target) -> Result<Bench, String> {
+    /// Reach a device, so far, or say why there is none.
+    pub async fn open(target: Target, reach: Reach) -> Result<Bench, String> {
         let (worker, mut words, order): (_, _, Rc<dyn Fn(Order)>) = match Beside::start(target).await {
             Some((beside, words)) => {
                 let order = Rc::new(beside.orders());
@@ -78,7 +78,7 @@ impl Bench {
         };
         let (since, orders) = (environment::seconds(), Orders(order));
         orders.sight(environment::hidden());
-        (orders.0)(Order::Open(target));
+        (orders.0)(Order::Open(target, reach));
         match words.recv().await {
             Ok(Word::Opened { device, clock }) => Ok(Bench { device: *device, clock, since, orders, words, worker }),
             Ok(Word::Unavailable(why)) => Err(why),

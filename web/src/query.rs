@@ -1,5 +1,6 @@
-//! The URL query: a spec in the words of the command line, plus four keys that only a page has.
+//! The URL query: a spec in the words of the command line, plus five keys that only a page has.
 
+use parallax_core::device::Reach;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Spec, query};
 
@@ -14,6 +15,8 @@ pub struct Request {
     pub mode: Mode,
     /// `target`: what to run it on.
     pub target: Target,
+    /// `features`: what of WebGPU to ask for.
+    pub reach: Reach,
     /// `report`: start at once and post events to this path of the same server.
     pub report: Option<String>,
     /// `desk`: what to show the server that the page came from, so that it takes results. A secret, which is never written.
@@ -24,7 +27,8 @@ pub struct Request {
 /// starts a run that nobody asked for with a click.
 pub fn parse(query: &str, at_home: bool) -> Request {
     let spec = Ok(Spec::default());
-    let mut request = Request { spec, mode: Mode::Measure, target: Target::Browser, report: None, desk: None };
+    let (mode, target, reach) = (Mode::Measure, Target::Browser, Reach::Stock);
+    let mut request = Request { spec, mode, target, reach, report: None, desk: None };
     let mut pairs = Vec::new();
     let mut mistake = None;
     for (key, value) in query::read(query) {
@@ -35,6 +39,10 @@ pub fn parse(query: &str, at_home: bool) -> Request {
             ("target", name) => match Target::ALL.into_iter().find(|target| target.name() == name) {
                 Some(target) => request.target = target,
                 None => mistake = Some(format!("unknown target `{value}`: a page is one of browser, wasm")),
+            },
+            ("features", name) => match Reach::named(name) {
+                Ok(reach) => request.reach = reach,
+                Err(unknown) => mistake = Some(unknown),
             },
             ("report", _) if !at_home => {
                 mistake =
@@ -60,11 +68,14 @@ pub fn parse(query: &str, at_home: bool) -> Request {
     request
 }
 
-/// The query that gives a spec, a mode and a target; empty when all are the default.
-pub fn write(spec: &Spec, mode: Mode, target: Target) -> String {
+/// The query that gives a spec, a mode, and a target with what of WebGPU to ask for; empty when all are the default.
+pub fn write(spec: &Spec, mode: Mode, (target, reach): (Target, Reach)) -> String {
     let mut pairs = spec.to_pairs();
     if target != Target::default() {
         pairs.push(("target", target.name().to_owned()));
+    }
+    if reach != Reach::default() {
+        pairs.push(("features", reach.name().to_owned()));
     }
     if mode == Mode::Verify {
         pairs.push(("mode", "verify".to_owned()));
@@ -85,13 +96,13 @@ mod tests {
             ("budget", "2.5"),
         ];
         let spec = Spec::from_pairs(pairs).expect("valid");
-        for target in Target::ALL {
-            let query = write(&spec, Mode::Verify, target);
+        for (target, reach) in Target::ALL.into_iter().flat_map(|target| Reach::ALL.map(|reach| (target, reach))) {
+            let query = write(&spec, Mode::Verify, (target, reach));
             let back = parse(&format!("?{query}"), false);
             let spec = Ok(spec.clone());
-            assert_eq!(back, Request { spec, mode: Mode::Verify, target, report: None, desk: None });
+            assert_eq!(back, Request { spec, mode: Mode::Verify, target, reach, report: None, desk: None });
         }
-        assert_eq!(write(&Spec::default(), Mode::Measure, Target::Browser), "");
+        assert_eq!(write(&Spec::default(), Mode::Measure, Default::default()), "");
     }
 
     #[test]
@@ -108,7 +119,7 @@ mod tests {
     fn a_desk_is_named_by_a_token_that_is_not_written() {
         let request = parse("?desk=0aF&budget=2", false);
         assert_eq!(request.desk.as_deref(), Some("0aF"));
-        assert_eq!(write(&request.spec.expect("valid"), Mode::Measure, request.target), "budget=2");
+        assert_eq!(write(&request.spec.expect("valid"), Mode::Measure, (request.target, request.reach)), "budget=2");
         for mistaken in ["", "a/b", "a%0d%0ab", "ä"] {
             let request = parse(&format!("desk={mistaken}"), true);
             assert!(request.desk.is_none() && request.spec.is_err(), "{mistaken}");
@@ -128,6 +139,8 @@ mod tests {
         assert_eq!(request.report.as_deref(), Some("/api/events"));
         assert!(request.spec.expect_err("wrong key").contains("unknown setting `presett`"));
         assert!(parse("target=cuda", true).spec.expect_err("no page").contains("browser, wasm"));
+        let unknown = parse("features=all", true);
+        assert!(unknown.reach == Reach::Stock && unknown.spec.expect_err("none").contains("stock, developer, unsafe"));
         assert!(parse("mode=fast", true).spec.expect_err("wrong mode").contains("measure, verify"));
     }
 }

@@ -10,6 +10,7 @@ mod history;
 mod linked;
 mod notices;
 mod plan;
+mod reach;
 mod results;
 mod run;
 mod settings;

@@ -120,6 +120,7 @@ fn head(name: &str, run: &Run, base: &Run) -> RunHead {
     RunHead {
         name: name.to_owned(),
         target: run.target.clone(),
+        reach: run.reach,
         device: run.device().name.clone(),
         started: run.started,
         commit: run.suite.commit.clone(),

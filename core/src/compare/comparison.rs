@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::scores::ScorePair;
 use crate::compare::verdict::{Ratio, Verdict, digits};
+use crate::device::Reach;
 use crate::plan::filter::keeps;
 use crate::record::roofline::Bound;
 use crate::units::{Nanos, percent};
@@ -40,6 +41,9 @@ pub struct RunHead {
     pub name: String,
     /// What ran the cases.
     pub target: String,
+    /// How far a browser let it, where one did and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<Reach>,
     /// Name of the device.
     pub device: String,
     /// When it began, in seconds since 1970 (UTC).

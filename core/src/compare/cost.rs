@@ -11,8 +11,9 @@ use crate::compare::one_gpu::{TaxError, distance, one_gpu};
 use crate::compare::pairing::{as_asked, fastest, problem_of, variant_of};
 use crate::compare::timed;
 use crate::compare::verdict::{Ratio, usual_resolution};
+use crate::device::Reach;
 use crate::record::stats::geometric_mean;
-use crate::record::{Record, Run};
+use crate::record::{Record, Run, way};
 
 /// One run against one that is nearer to the hardware, on one GPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +33,15 @@ pub struct CostRun {
     pub name: String,
     /// Its target.
     pub target: String,
+    /// How far a browser let it, where one did and that is known.
+    pub reach: Option<Reach>,
+}
+
+impl CostRun {
+    /// Its name, and how far a browser let it where that is known.
+    pub fn title(&self) -> String {
+        way(&self.name, self.reach)
+    }
 }
 
 /// One problem on both.
@@ -128,7 +138,7 @@ pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxErro
     if problems.is_empty() {
         return Err(TaxError::NothingInCommon(near_name.clone()));
     }
-    let of = |(name, run): &(String, Run)| CostRun { name: name.clone(), target: run.target.clone() };
+    let of = |(name, run): &(String, Run)| CostRun { name: name.clone(), target: run.target.clone(), reach: run.reach };
     let mut cost = Cost { base: of(base), other: of(other), problems };
     cost.sort();
     Ok(cost)

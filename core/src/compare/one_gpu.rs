@@ -1,11 +1,19 @@
 //! Views of one GPU: how far each target is from it, and whether runs are such views at all.
 
+use std::cmp::Reverse;
+
 use crate::compare::identity::{same_card, same_device};
+use crate::device::Reach;
 use crate::record::Run;
 
 /// The targets in the order of their distance from the hardware: those of a GPU, and those of a processor, which meet only on a
 /// device that is both, by name.
 const TARGETS: [&str; 5] = ["cuda", "wgpu", "browser", "cpu", "wasm"];
+
+/// How far a run was from the hardware: by its target, and of runs in a browser the one that was let farthest is nearest.
+pub(crate) fn away(run: &Run) -> (usize, Reverse<Option<Reach>>) {
+    (distance(&run.target), Reverse(run.reach))
+}
 
 /// How far a target is from the hardware; one that is none of these is farther than all of them.
 pub(crate) fn distance(target: &str) -> usize {
@@ -64,8 +72,8 @@ pub(super) fn one_gpu(runs: &[&(String, Run)], same_gpu: bool) -> Result<(), Tax
     }
     let (first_name, first) = runs[0];
     for (i, (name, run)) in runs.iter().enumerate().skip(1) {
-        if runs[..i].iter().any(|(_, other)| other.target == run.target) {
-            return Err(TaxError::Twice(run.target.clone()));
+        if runs[..i].iter().any(|(_, other)| other.way() == run.way()) {
+            return Err(TaxError::Twice(run.way()));
         }
         if same_card(first, run) == Some(false) {
             let address = |run: &Run| {

@@ -20,9 +20,10 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::one_gpu::{by_name_only, distance, one_gpu};
+use crate::compare::one_gpu::{away, by_name_only, one_gpu};
 use crate::compare::pairing::{fastest, problem_of, variant_of};
 use crate::compare::{renamed, timed};
+use crate::device::Reach;
 use crate::record::stats::{Summary, geometric_mean};
 use crate::record::{OneCall, Record, Run, completion_step};
 use crate::units::{Nanos, percent};
@@ -54,6 +55,9 @@ pub struct TaxRun {
     pub name: String,
     /// Its target.
     pub target: String,
+    /// How far a browser let it, where one did and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<Reach>,
     /// Kernel time over the base's, the geometric mean over all cases with a time on both.
     pub kernel_ratio: Option<f64>,
     /// The same of whole calls.
@@ -131,7 +135,7 @@ impl Call {
 pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing: Pairing) -> Result<Tax, TaxError> {
     one_gpu(&runs.iter().collect::<Vec<_>>(), same_gpu)?;
     let mut order: Vec<usize> = (0..runs.len()).collect();
-    order.sort_by_key(|i| distance(&runs[*i].1.target));
+    order.sort_by_key(|i| away(&runs[*i].1));
     let base = base.and_then(|b| order.iter().position(|i| *i == b)).unwrap_or(0);
     let all = runs;
     let runs: Vec<&(String, Run)> = order.into_iter().map(|i| &runs[i]).collect();
@@ -170,6 +174,7 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
     let heads = runs.iter().enumerate().map(|(i, (name, run))| TaxRun {
         name: name.clone(),
         target: run.target.clone(),
+        reach: run.reach,
         kernel_ratio: mean_ratio(&cases, i, base, |c| Some(c.kernel)),
         call_ratio: mean_ratio(&cases, i, base, Call::whole),
     });
@@ -288,6 +293,25 @@ mod tests {
         let by_wgpu = tax(&runs, Some(2), false, Pairing::Same).expect("one GPU");
         assert_eq!(by_wgpu.runs[by_wgpu.base].target, "wgpu");
         assert!(by_wgpu.cases[0].words.starts_with("browser against wgpu"));
+    }
+
+    #[test]
+    fn what_a_browser_was_let_do_is_a_way_of_its_own() {
+        let reached = |reach: Option<Reach>, kernel: f64| {
+            let (name, mut run) = known("browser", "NVIDIA H200", kernel, 1_000.0, 5_000.0, 1_000.0);
+            run.reach = reach;
+            (format!("{name}-{kernel}"), run)
+        };
+        let near = known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 1_000.0);
+        let (stock, further) = (reached(Some(Reach::Stock), 30_000.0), reached(Some(Reach::Unsafe), 11_000.0));
+        let found = tax(&[stock.clone(), near.clone(), further], None, false, Pairing::Same).expect("one GPU");
+        let ways: Vec<_> = found.runs.iter().map(|run| (run.target.as_str(), run.reach)).collect();
+        assert_eq!(ways, [("cuda", None), ("browser", Some(Reach::Unsafe)), ("browser", Some(Reach::Stock))]);
+        let shown = tax_table(&found);
+        let labels: Vec<&str> = shown.rows.iter().map(|row| row[1].text.as_str()).collect();
+        assert_eq!(labels, ["cuda", "browser-11000 (unsafe)", "browser-30000 (stock)"]);
+        let twice = tax(&[stock.clone(), near, reached(Some(Reach::Stock), 31_000.0)], None, false, Pairing::Same);
+        assert_eq!(twice, Err(TaxError::Twice("browser (stock)".to_owned())));
     }
 
     #[test]

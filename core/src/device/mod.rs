@@ -10,6 +10,7 @@ mod info;
 mod launching;
 mod ledger;
 mod profiler;
+mod reach;
 mod rotation;
 mod span;
 #[cfg(not(target_arch = "wasm32"))]
@@ -21,5 +22,6 @@ pub use info::*;
 pub use launching::*;
 pub use ledger::*;
 pub use profiler::*;
+pub use reach::*;
 pub use rotation::*;
 pub use span::*;

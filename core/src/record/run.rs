@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::roofline::Ceilings;
 use super::{Record, Spent, TimerTest};
 use crate::device::columns::{self, Columns};
-use crate::device::{ClockInfo, Conditions, DeviceInfo, Profiler, digits};
+use crate::device::{ClockInfo, Conditions, DeviceInfo, Profiler, Reach, digits};
 use crate::plan::{Plan, Spec};
 use crate::units::Nanos;
 use schemars::JsonSchema;
@@ -30,6 +30,9 @@ pub struct Run {
     pub suite: Suite,
     /// What ran the cases: cpu, wgpu, cuda or browser.
     pub target: String,
+    /// How far a browser let it, where one did; older recordings do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<Reach>,
     /// When it began, in seconds since 1970 (UTC).
     pub started: u64,
     /// The devices, at least one; a group of GPUs that work as one is one of them, with ranks.
@@ -137,6 +140,7 @@ impl Run {
             version: VERSION,
             suite,
             target: target.to_owned(),
+            reach: None,
             started: 0,
             devices: vec![device.clone()],
             environment: BTreeMap::new(),
@@ -150,6 +154,11 @@ impl Run {
             interrupted: None,
             spent: Spent::default(),
         }
+    }
+
+    /// The way to the hardware: the target, and how far a browser let it, as in `browser (unsafe)`.
+    pub fn way(&self) -> String {
+        way(&self.target, self.reach)
     }
 
     /// The device that everything ran on unless a record says otherwise.
@@ -176,6 +185,11 @@ impl Run {
         let done: std::collections::HashSet<&str> = self.records.iter().map(|r| r.case.as_str()).collect();
         self.planned.iter().map(String::as_str).filter(move |case| !done.contains(case))
     }
+}
+
+/// A target, and how far a browser let it, where that is known.
+pub(crate) fn way(target: &str, reach: Option<Reach>) -> String {
+    reach.map_or_else(|| target.to_owned(), |reach| format!("{target} ({})", reach.name()))
 }
 
 /// The published JSON Schema of what this program writes. Older files are read too; their schema is published beside it.

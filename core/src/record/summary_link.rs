@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::stats::{FEWEST, Summary};
-use super::{Record, Run, Suite};
-use crate::device::Clock;
+use super::{Record, Run, Suite, way};
+use crate::device::{Clock, Reach};
 use crate::plan::{Spec, SpecError, query};
 use crate::units::Nanos;
 
@@ -49,6 +49,8 @@ pub struct RunSummary {
     pub api: String,
     /// What ran the cases.
     pub target: String,
+    /// How far a browser let it, where one did; older links do not tell.
+    pub reach: Option<Reach>,
     /// What took the samples.
     pub clock: Clock,
     /// When it began, in seconds since 1970 (UTC).
@@ -113,6 +115,7 @@ impl RunSummary {
             device: run.device().name.chars().take(LONGEST_NAME).collect(),
             api: run.device().api.clone(),
             target: run.target.clone(),
+            reach: run.reach,
             clock: run.clock.clock,
             started: run.started,
             suite: run.suite.clone(),
@@ -121,6 +124,11 @@ impl RunSummary {
             left_out: 0,
             left_out_bad: 0,
         }
+    }
+
+    /// The way to the hardware, as [`Run::way`] has it.
+    pub fn way(&self) -> String {
+        way(&self.target, self.reach)
     }
 
     /// The settings, if they are there and this version knows them all.
@@ -180,6 +188,7 @@ impl RunSummary {
             device: self.device.clone(),
             api: self.api.clone(),
             target: self.target.clone(),
+            reach: self.reach,
             clock: self.clock,
             at: self.started,
             suite: self.suite.clone(),
@@ -263,6 +272,8 @@ struct Wire {
     device: String,
     api: String,
     target: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reach: Option<Reach>,
     clock: Clock,
     at: u64,
     suite: Suite,
@@ -309,9 +320,9 @@ impl Wire {
             Ok(CaseSummary { case, verdict, figure })
         });
         let cases = cases.collect::<Result<_, _>>()?;
-        let Wire { device, api, target, clock, at: started, suite, asked, more: left_out, bad: left_out_bad, .. } =
-            self;
-        Ok(RunSummary { device, api, target, clock, started, suite, asked, cases, left_out, left_out_bad })
+        let Wire { device, api, target, reach, clock, at: started, suite, asked, .. } = self;
+        let (left_out, left_out_bad) = (self.more, self.bad);
+        Ok(RunSummary { device, api, target, reach, clock, started, suite, asked, cases, left_out, left_out_bad })
     }
 }
 

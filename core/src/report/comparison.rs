@@ -20,7 +20,7 @@ pub fn compared_runs(runs: &[(String, Run)]) -> Table {
     let row = |(name, run): &(String, Run)| {
         let commit = if run.suite.commit.is_empty() { "unknown" } else { &run.suite.commit };
         let begun = date(run.started).unwrap_or_else(|| "unknown".to_owned());
-        vec![name.clone(), run.target.clone(), run.device().name.clone(), driver(run), commit.to_owned(), begun]
+        vec![name.clone(), run.way(), run.device().name.clone(), driver(run), commit.to_owned(), begun]
     };
     let row = |run| row(run).into_iter().map(Cell::from).collect();
     let columns = ["target", "device", "driver", "commit", "begun"].map(Column::label);
@@ -32,6 +32,8 @@ pub fn compared_runs(runs: &[(String, Run)]) -> Table {
     let warnings = [
         differ(&|run| normalised(&run.device().name)).then(|| "the devices differ".to_owned()),
         (one_target && differ(&driver)).then(|| "the drivers differ".to_owned()),
+        (one_target && differ(&|run| run.way()))
+            .then(|| "browsers let the runs reach the hardware differently".to_owned()),
         (apart > 0).then(|| format!("the runs began {apart} {} apart", if apart == 1 { "day" } else { "days" })),
     ];
     let warnings: Vec<String> = warnings.into_iter().flatten().collect();
@@ -159,6 +161,7 @@ fn alone(comparison: &Comparison) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::compare::{Options, compare};
+    use crate::device::Reach;
     use crate::record::stats::Summary;
     use crate::testing::fixtures::{measured, run, spread};
 
@@ -193,12 +196,13 @@ mod tests {
     #[test]
     fn runs_that_differ_in_more_than_code_are_warned_about() {
         type Change = fn(&mut Run);
-        let cases: [(Change, &str); 6] = [
+        let cases: [(Change, &str); 7] = [
             (|run| run.started += 3600, ""),
             (|run| run.devices[0].name = "x".to_owned(), ""),
             (|run| run.devices[0].name = "NVIDIA Y".to_owned(), "the devices differ"),
             (|run| run.devices[0].driver = "2".to_owned(), "the drivers differ"),
             (|run| run.started += 3 * DAY, "the runs began 3 days apart"),
+            (|run| run.reach = Some(Reach::Unsafe), "browsers let the runs reach the hardware differently"),
             (
                 |run| {
                     run.target = "wgpu".to_owned();

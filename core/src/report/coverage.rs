@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use crate::plan::{Spec, plan};
 use crate::report::grouped;
-use crate::suite::{Caps, Case, CudaCaps, DType, Dialect, Direction, Form, Preset, Workload, all};
+use crate::suite::{Caps, Case, CudaCaps, DType, Dialect, Direction, Form, MatrixShape, Preset, Workload, all};
 use crate::units::Bytes;
 
 /// The targets with a GPU, what their kernels are written in, and what a device of each can do.
@@ -27,7 +27,7 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
         memory: None,
         compute_capability: None,
         units: None,
-        coop_matrix: true,
+        matrices: vec![MatrixShape::F16_IN_F32],
         matrix_units: true,
         cuda: None,
         tuning: Default::default(),
@@ -36,7 +36,7 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
         subgroup: None,
         shared_bytes: 32_768,
         max_storage_buffers: Some(10),
-        coop_matrix: false,
+        matrices: Vec::new(),
         matrix_units: false,
         ..native.clone()
     };
@@ -48,7 +48,7 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
         max_storage_buffers: None,
         compute_capability: Some((9, 0)),
         units: Some(132),
-        coop_matrix: false,
+        matrices: Vec::new(),
         cuda: Some(CudaCaps { max_cluster: 8, max_block_shared_bytes: 232_448, tensor_maps: true, wgmma: true }),
         ..native.clone()
     };

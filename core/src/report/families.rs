@@ -3,6 +3,7 @@
 use super::html::short;
 use super::{Cell, Column, Rank, Table};
 use crate::compare::{Comparison, Cost, FamilyRow, MeanRatio};
+use crate::record::way;
 
 /// What is to be known of every such figure.
 const NOTE: &str =
@@ -55,7 +56,12 @@ pub fn compared_by_workload(comparison: &Comparison, families: &[FamilyRow]) -> 
         columns: std::iter::once(Column::text("workload")).chain(others.iter().flat_map(of_run)).collect(),
         rows: families.iter().map(row).collect(),
         notes: vec![
-            format!("times over those of {} ({}, {}): below 1 is faster", base.name, base.device, base.target),
+            format!(
+                "times over those of {} ({}, {}): below 1 is faster",
+                base.name,
+                base.device,
+                way(&base.target, base.reach)
+            ),
             NOTE.to_owned(),
             "of cases that were measured to their end and found correct on both sides; an emulated device has none"
                 .to_owned(),

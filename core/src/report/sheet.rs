@@ -30,6 +30,8 @@ pub struct SheetRow {
     pub run: String,
     /// What ran it.
     pub target: String,
+    /// How far a browser let it, where one did and that is known: stock, developer or unsafe.
+    pub reach: Option<String>,
     /// Name of the device.
     pub device: String,
     /// How the case ended: pass, FAIL, skipped, unresolved, impossible or ERROR.
@@ -198,6 +200,7 @@ fn row(
         actual_variant: record.actual.as_ref().map_or(&record.parts.variant, |a| &a.variant).clone(),
         run: name.to_owned(),
         target: run.target.clone(),
+        reach: run.reach.map(|reach| reach.name().to_owned()),
         device: run.device().name.clone(),
         outcome: record.verdict().to_owned(),
         median_ns: summary.map(|s| s.median.0),

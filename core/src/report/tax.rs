@@ -18,6 +18,8 @@ pub struct TaxRow {
     pub variant: Option<String>,
     /// Its target.
     pub target: String,
+    /// How far a browser let it, where one did and that is known: stock, developer or unsafe.
+    pub reach: Option<String>,
     /// In nanoseconds.
     pub kernel_ns: f64,
     /// In nanoseconds.
@@ -48,6 +50,7 @@ pub fn tax_rows(tax: &Tax) -> Vec<TaxRow> {
                 run: run.name.clone(),
                 variant: variant.clone(),
                 target: run.target.clone(),
+                reach: run.reach.map(|reach| reach.name().to_owned()),
                 kernel_ns: call.kernel.0,
                 dispatch_ns: call.dispatch.map(|t| t.0),
                 completion_ns: call.completion.map(|t| t.0),
@@ -79,8 +82,11 @@ pub fn tax_table(tax: &Tax) -> Table {
     let ratio = |r: Option<f64>| r.map_or_else(|| "–".to_owned(), |r| format!("{}×", digits(r)));
     let row = |r: TaxRow| {
         let times = [Some(r.kernel_ns), r.dispatch_ns, r.completion_ns, r.readback_ns, r.call_ns];
-        let mut cells =
-            vec![r.case, r.variant.map_or_else(|| r.run.clone(), |variant| format!("{}: {variant}", r.run))];
+        let run = match &r.reach {
+            Some(reach) => format!("{} ({reach})", r.run),
+            None => r.run,
+        };
+        let mut cells = vec![r.case, r.variant.map_or_else(|| run.clone(), |variant| format!("{run}: {variant}"))];
         cells.extend(times.map(time));
         cells.extend([ratio(r.kernel_ratio), ratio(r.call_ratio)]);
         cells.into_iter().map(Into::into).collect()

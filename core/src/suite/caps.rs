@@ -1,6 +1,7 @@
 //! What a program may ask of a device.
 
-use super::{DType, Tuning};
+use super::matrix::listed;
+use super::{DType, MatrixShape, Tuning};
 use crate::units::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,9 +49,9 @@ pub struct Caps {
     pub compute_capability: Option<(u32, u32)>,
     /// Multiprocessors (CUDA) or host threads (CPU), where known.
     pub units: Option<u32>,
-    /// WGSL only: a subgroup can multiply 16×16 matrices of f16 and accumulate in f32 (cooperative matrices).
-    #[serde(default)]
-    pub coop_matrix: bool,
+    /// WGSL only: the matrices that threads together can multiply, where kernels may use such.
+    #[serde(default, alias = "coop_matrix", deserialize_with = "listed", skip_serializing_if = "Vec::is_empty")]
+    pub matrices: Vec<MatrixShape>,
     /// There are units that multiply matrices of 16-bit floats, whether or not a kernel here reaches them.
     #[serde(default)]
     pub matrix_units: bool,
@@ -60,6 +61,13 @@ pub struct Caps {
     /// Values of what variants leave open, where they are not the defaults.
     #[serde(default, skip_serializing_if = "Tuning::is_empty")]
     pub tuning: Tuning,
+}
+
+impl Caps {
+    /// WGSL only: whether a subgroup can multiply 16×16 matrices of f16 and accumulate in f32 (cooperative matrices).
+    pub fn coop_matrix(&self) -> bool {
+        self.matrices.contains(&MatrixShape::F16_IN_F32)
+    }
 }
 
 /// What only CUDA devices have.

@@ -187,10 +187,12 @@ impl Product {
     /// # Errors
     /// With the reason.
     pub fn coopmat_available(dtype: DType, caps: &Caps) -> Result<(), String> {
-        match (dtype, caps.coop_matrix, caps.subgroup) {
+        match (dtype, caps.coop_matrix(), caps.subgroup) {
             (DType::F32 | DType::BF16, ..) => Err("coopmat multiplies f16 matrices only".to_owned()),
             (_, false, _) => {
-                Err("this device offers no cooperative matrices of 16×16 f16 (browsers have none)".to_owned())
+                Err("this device offers no cooperative matrices of 16×16 f16 (in a page, Chromium has them \
+                                  behind flags: --features unsafe)"
+                    .to_owned())
             }
             (_, _, Some((32, 32))) => Ok(()),
             (_, _, found) => Err(format!("coopmat deals tiles out to subgroups of 32, this device has {found:?}")),

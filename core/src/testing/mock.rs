@@ -151,7 +151,7 @@ pub fn caps() -> Caps {
         memory: None,
         compute_capability: None,
         units: None,
-        coop_matrix: false,
+        matrices: Vec::new(),
         matrix_units: false,
         cuda: None,
         tuning: Default::default(),

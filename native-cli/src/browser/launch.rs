@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use parallax_core::device::Reach;
 use tempfile::TempDir;
 
 use super::{BROWSER, BrowserError, BrowserOptions};
@@ -48,12 +49,15 @@ const FLAGS: [&str; 13] = [
     "--disable-renderer-backgrounding",
 ];
 
-/// Offers WebGPU where it is still behind a flag, on software adapters too, and names the device. Each of the two takes
-/// the rounding off timestamps; the step that is measured is recorded with every run.
-const DEVELOPER: [&str; 2] = ["--enable-unsafe-webgpu", "--enable-webgpu-developer-features"];
-
 /// WebGPU as a visitor has it, on platforms where it is still behind a flag.
 const VISITOR: &str = "--enable-features=WebGPUService";
+/// Takes the rounding off timestamps, and names the device. The step that is measured is recorded with every run.
+const DEVELOPER: &str = "--enable-webgpu-developer-features";
+/// Offers what no page should have, software adapters among it.
+const UNSAFE: &str = "--enable-unsafe-webgpu";
+/// Of that, what matrices take: features that are tried out, f16 where a driver is not trusted with it, and the memory model that
+/// they are defined in.
+const MATRICES: &str = "--enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia,use_vulkan_memory_model";
 
 /// The browser to use.
 pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
@@ -73,14 +77,14 @@ pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
 /// Flags that depend on what is asked of WebGPU and on who asks.
 pub fn flags(options: &BrowserOptions) -> Vec<String> {
     let mut flags = options.flags.clone();
-    if options.rounded_clock {
-        flags.push(VISITOR.to_owned());
-    } else {
-        flags.extend(DEVELOPER.map(str::to_owned));
-    }
-    if options.software {
-        flags.push("--use-webgpu-adapter=swiftshader".to_owned());
-    }
+    let of_reach: &[&str] = match options.reach {
+        Reach::Stock => &[VISITOR],
+        Reach::Developer => &[VISITOR, DEVELOPER],
+        Reach::Unsafe => &[VISITOR, DEVELOPER, UNSAFE, MATRICES],
+    };
+    let of_software: &[&str] = if options.software { &[UNSAFE, "--use-webgpu-adapter=swiftshader"] } else { &[] };
+    let more = of_reach.iter().chain(of_software).filter(|flag| !options.flags.iter().any(|given| given == *flag));
+    flags.extend(more.map(|flag| (*flag).to_owned()));
     if is_root() {
         // The sandbox refuses to start for root, which is what containers usually run as.
         flags.push("--no-sandbox".to_owned());
@@ -212,6 +216,19 @@ mod tests {
         let flags =
             ["--enable-features=A", "--x", "--enable-features=B,C", "--enable-dawn-features=d"].map(str::to_owned);
         assert_eq!(merge_features(&flags), ["--enable-features=A,B,C", "--x", "--enable-dawn-features=d"]);
+    }
+
+    #[test]
+    fn only_who_asks_for_experiments_gets_their_flags() {
+        let of = |reach, software| {
+            let options = BrowserOptions { reach, software, ..BrowserOptions::default() };
+            flags(&options).into_iter().filter(|flag| flag != "--no-sandbox").collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(of(Reach::Stock, false), VISITOR);
+        assert_eq!(of(Reach::Developer, false), format!("{VISITOR} {DEVELOPER}"));
+        assert_eq!(of(Reach::Unsafe, false), format!("{VISITOR} {DEVELOPER} {UNSAFE} {MATRICES}"));
+        let software = "--use-webgpu-adapter=swiftshader";
+        assert_eq!(of(Reach::Developer, true), format!("{VISITOR} {DEVELOPER} {UNSAFE} {software}"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use parallax_core::device::Reach;
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Spec, query};
 use parallax_core::record::Event;
@@ -32,8 +33,8 @@ pub struct BrowserOptions {
     pub doubt: Option<String>,
     /// Use the browser's software adapter: for machines without a GPU, and for tests.
     pub software: bool,
-    /// Ask for nothing beyond what a visitor has, so that timestamps are rounded (unless a flag of `flags` lifts that).
-    pub rounded_clock: bool,
+    /// What the page may use, unless a flag of `flags` gives it more.
+    pub reach: Reach,
     /// Measure the processor, by what is compiled into the page, and not the GPU.
     pub wasm: bool,
     /// Folder of the built page; otherwise `PARALLAX_PAGE`, otherwise the program's own, otherwise `dist` in the usual places.
@@ -67,9 +68,9 @@ pub enum BrowserError {
     },
     /// Two wishes that exclude each other.
     #[error(
-        "browsers offer their software adapter to developers only, whose clock is not rounded: --rounded-clock needs a GPU"
+        "browsers offer their software adapter to developers only, whose clock is not rounded: --features stock needs a GPU"
     )]
-    RoundedSoftware,
+    StockSoftware,
     /// The browser could not be started.
     #[error("{browser} does not start: {source}")]
     Start {
@@ -119,8 +120,8 @@ pub fn executable(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
 /// Whether a run could start: the browser that it would use, or what is missing.
 pub fn ready(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
     page(options)?;
-    if options.rounded_clock && options.software {
-        return Err(BrowserError::RoundedSoftware);
+    if options.reach == Reach::Stock && options.software {
+        return Err(BrowserError::StockSoftware);
     }
     executable(options)
 }
@@ -139,7 +140,7 @@ pub fn run(
     let executable = executable(options)?;
     let (sender, events) = mpsc::channel();
     let server = server::Server::start(page, server::At::loopback(0), |address| events::router(sender, address))?;
-    let url = format!("{}?{}", server.address.url(), query(options.wasm, spec, mode));
+    let url = format!("{}?{}", server.address.url(), query(options, spec, mode));
     let mut browser = launch::Browser::start(&executable, options, &url)?;
 
     let patience = patience(spec);
@@ -176,11 +177,13 @@ fn patience(spec: &Spec) -> Duration {
     PATIENCE + Duration::from_secs_f64((OVERRUN * spec.budget).clamp(0.0, 86_400.0))
 }
 
-/// The page's query: what to measure, the spec in its own words, and where to report.
-fn query(wasm: bool, spec: &Spec, mode: Mode) -> String {
+/// The page's query: what to measure, how, the spec in its own words, and where to report.
+fn query(options: &BrowserOptions, spec: &Spec, mode: Mode) -> String {
     let mut pairs = vec![("report", events::EVENTS.to_owned())];
-    if wasm {
+    if options.wasm {
         pairs.push(("target", "wasm".to_owned()));
+    } else if options.reach != Reach::Stock {
+        pairs.push(("features", options.reach.name().to_owned()));
     }
     if mode == Mode::Verify {
         pairs.push(("mode", "verify".to_owned()));
@@ -196,12 +199,16 @@ mod tests {
     #[test]
     fn the_query_carries_target_spec_and_mode() {
         let spec = Spec::from_pairs([("filter", "a*b&100%"), ("case", "attention/fwd/b1,h1,s1,d1/f32/flash")]);
+        let stock = BrowserOptions::default();
         assert_eq!(
-            query(false, &spec.expect("valid"), Mode::Verify),
+            query(&stock, &spec.expect("valid"), Mode::Verify),
             "report=/api/events&mode=verify&filter=a*b%26100%25&case=attention/fwd/b1,h1,s1,d1/f32/flash"
         );
-        assert_eq!(query(false, &Spec::default(), Mode::Measure), "report=/api/events");
-        assert_eq!(query(true, &Spec::default(), Mode::Measure), "report=/api/events&target=wasm");
+        assert_eq!(query(&stock, &Spec::default(), Mode::Measure), "report=/api/events");
+        let further = BrowserOptions { reach: Reach::Unsafe, ..stock };
+        assert_eq!(query(&further, &Spec::default(), Mode::Measure), "report=/api/events&features=unsafe");
+        let wasm = BrowserOptions { wasm: true, ..further };
+        assert_eq!(query(&wasm, &Spec::default(), Mode::Measure), "report=/api/events&target=wasm");
     }
 
     #[test]

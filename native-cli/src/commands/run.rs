@@ -67,11 +67,18 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     if common.target.as_ref().is_some_and(|asked| *asked != target) {
         bail!("{} is of target {target}: leave --target out", file.display());
     }
+    let mut device = common.device.clone();
+    match (device.browser.features, earlier.reach) {
+        (Some(asked), Some(reach)) if asked != reach => {
+            bail!("{} was measured with features {}: leave --features out", file.display(), reach.name())
+        }
+        (asked, reach) => device.browser.features = asked.or(reach),
+    }
     match earlier.missing().count() {
         0 => bail!("nothing is missing in {}", file.display()),
         missing => noteln!("{missing} of {} cases are missing in {}", earlier.planned.len(), file.display()),
     }
-    let common = Common { target: Some(target), ..common.clone() };
+    let common = Common { target: Some(target), device, ..common.clone() };
     let spec = earlier.spec.clone();
     let resumed = Some((file.to_owned(), earlier));
     let out = Output { resumed, ..Output::of(&common) };

@@ -55,7 +55,7 @@ fn options_that_a_command_does_not_use_are_refused() {
     let timing = ["--budget=3", "--precision=0.1", "--cache=cold", "--ceilings=off", "--schedule=wait=1"];
     let writing = ["--with-stack", "--iterations=3", "--trace-gzip", "--out=results", "--a-a=2"];
     let choosing = ["--target=cpu", "--preset=quick", "--filter=copy", "--seed=1", "--set=DEPTH=8"];
-    let browsers = ["--browser=x", "--browser-flag=x", "--rounded-clock", "--page=x"];
+    let browsers = ["--browser=x", "--browser-flag=x", "--features=stock", "--page=x"];
     let one = "matmul/fwd/m4,n4,k4/f32/tiled";
     for (command, unused) in [
         (&["verify"][..], &[&timing[..], &writing].concat()[..]),

@@ -1,7 +1,7 @@
 enable wgpu_cooperative_matrix;
 // Scaled dot-product attention, forward, on matrix units: against `flash`, a subgroup multiplies 16×16 matrices of f16 as a
 // whole and sums in f32. The definition is in core/src/suite/workloads/attention. Cooperative matrices are an extension of
-// native wgpu.
+// native wgpu; shaders/src/matrix.rs spells them for browsers.
 //
 // Four subgroups of 32 own ROWS query rows and walk over the keys in tiles of KEYS. A matrix does not tell which thread has
 // which element, so that what goes by rows passes through workgroup memory: scores become weights there, one thread a row,

@@ -1,6 +1,7 @@
 enable wgpu_cooperative_matrix;
 // Convolution on matrix units: against `implicit`, a subgroup multiplies 16×16 matrices of f16 as a whole and sums in f32. The
-// definition is in core/src/suite/workloads/conv2d. Cooperative matrices are an extension of native wgpu.
+// definition is in core/src/suite/workloads/conv2d. Cooperative matrices are an extension of native wgpu;
+// shaders/src/matrix.rs spells them for browsers.
 //
 // With channels last a row is a position and a column an output channel, otherwise the other way round: so are the columns of a
 // square neighbours in memory. Eight subgroups of 32 compute a tile of 128 × 128, each 64 rows of 32 columns. What `matmul/coopmat`

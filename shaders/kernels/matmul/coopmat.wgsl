@@ -1,6 +1,7 @@
 enable wgpu_cooperative_matrix;
 // Matrix product on matrix units: against `tiled`, a subgroup multiplies 16×16 matrices of f16 as a whole and sums in
-// f32. The definition is in core/src/suite/workloads/matmul.rs. Cooperative matrices are an extension of native wgpu.
+// f32. The definition is in core/src/suite/workloads/matmul.rs. Cooperative matrices are an extension of native wgpu;
+// shaders/src/matrix.rs spells them for browsers.
 //
 // Four subgroups of 32 compute a tile of 128 × 128, each 64 rows of 64 columns: four by four squares of 16 × 16. What they multiply
 // next is on its way from device memory in the meantime. Sums, and what is on its way, are named one by one, since arrays could not

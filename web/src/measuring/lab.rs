@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use parallax_core::device::{Around, Profiler};
+use parallax_core::device::{Around, Profiler, Reach};
 use parallax_core::measure::runner::{self, Flow};
 use parallax_core::plan;
 use parallax_core::units::Bytes;
@@ -15,9 +15,10 @@ use super::protocol::{Job, Order, Word};
 use super::sight::{Sight, Watched};
 use crate::target::Target;
 
-async fn reach(target: Target) -> Result<Box<dyn Profiler>, Unavailable> {
+async fn open(target: Target, reach: Reach) -> Result<Box<dyn Profiler>, Unavailable> {
+    let experimental = reach == Reach::Unsafe;
     Ok(match target {
-        Target::Browser => Box::new(parallax_shaders::open(Options::default()).await?),
+        Target::Browser => Box::new(parallax_shaders::open(Options { experimental, ..Options::default() }).await?),
         Target::Wasm => Box::new(Cpu::open(processor())),
     })
 }
@@ -56,7 +57,7 @@ impl Lab {
     /// Do as ordered.
     pub fn take(self: &Rc<Self>, order: Order) {
         match order {
-            Order::Open(target) => spawn_local(self.clone().open(target)),
+            Order::Open(target, reach) => spawn_local(self.clone().open(target, reach)),
             Order::Run(job) => {
                 self.stop.set(false);
                 spawn_local(self.clone().run(*job));
@@ -66,8 +67,8 @@ impl Lab {
         }
     }
 
-    async fn open(self: Rc<Self>, target: Target) {
-        (self.say)(match reach(target).await {
+    async fn open(self: Rc<Self>, target: Target, reach: Reach) {
+        (self.say)(match open(target, reach).await {
             Ok(inner) => {
                 let opened = Word::Opened { device: Box::new(inner.device().clone()), clock: inner.clock().clone() };
                 *self.profiler.borrow_mut() = Some(Around::new(inner, Watched(self.sight.clone())));

@@ -1,6 +1,6 @@
 //! What page and measuring say to each other, wherever measuring is.
 
-use parallax_core::device::{ClockInfo, DeviceInfo};
+use parallax_core::device::{ClockInfo, DeviceInfo, Reach};
 use parallax_core::measure::runner::{Mode, RunEnd, SoFar};
 use parallax_core::plan::Spec;
 use parallax_core::record::Event;
@@ -11,8 +11,8 @@ use crate::target::Target;
 /// The page's part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Order {
-    /// Reach a device.
-    Open(Target),
+    /// Reach a device, so far.
+    Open(Target, Reach),
     /// Measure on it.
     Run(Box<Job>),
     /// End the run soon.

@@ -45,7 +45,7 @@ impl View {
         fill(&lead, [&make("strong", "", FROM_A_LINK)]);
         let known = facts([
             ("Device", escape(&summary.device).into_owned()),
-            ("Through", format!("{}, {}", escape(&summary.target), escape(&summary.api))),
+            ("Through", format!("{}, {}", escape(&summary.way()), escape(&summary.api))),
             ("Clock", summary.clock.label().to_owned()),
             ("Begun", moment(summary.started as f64 * 1e3)),
             ("Parallax", version.collect::<Vec<_>>().join(" · ")),

@@ -47,7 +47,7 @@ fn problems(cost: &Cost) -> Table {
             Some(of) => [of.ratio.to_string().into(), format!("{}, {}", of.base, of.other).into()],
         }
     };
-    let (base, other) = (&cost.base.name, &cost.other.name);
+    let (base, other) = (cost.base.title(), cost.other.title());
     Table {
         columns: vec![
             Column::text("problem"),
@@ -153,7 +153,7 @@ fn figures(problem: &ProblemCost) -> Markup {
 /// A row for those who cannot see it, and for whoever points at it.
 fn in_words(problem: &ProblemCost, cost: &Cost) -> String {
     let same = problem.same.as_ref().map(|against| format!("the same kernel ({}) {}", against.other, against.ratio));
-    let (base, other) = (&cost.base.name, &cost.other.name);
+    let (base, other) = (cost.base.title(), cost.other.title());
     let best = problem
         .best
         .as_ref()

@@ -46,8 +46,8 @@ pub fn roofline_alone(run: &Run) -> Option<String> {
 pub fn cost_pictures(runs: &[(String, Run)], costs: &[Cost]) -> Vec<(String, String)> {
     let palette = &Palette::of(runs.iter().map(|(_, run)| run));
     let picture = |cost: &Cost| {
-        let (base, other) = (cost.base.name.as_str(), cost.other.name.as_str());
-        (format!("{other}-over-{base}"), cost_picture(cost, (base, other), palette))
+        let file = format!("{}-over-{}", cost.other.name, cost.base.name);
+        (file, cost_picture(cost, (&cost.base.title(), &cost.other.title()), palette))
     };
     costs.iter().map(picture).collect()
 }
@@ -63,7 +63,7 @@ pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost
             section {
                 h2 { "What a target costs on one GPU" }
                 @for cost in costs {
-                    (cost_figure(cost, (&cost.base.name, &cost.other.name), SHOWN, palette, &html! {}))
+                    (cost_figure(cost, (&cost.base.title(), &cost.other.title()), SHOWN, palette, &html! {}))
                 }
             }
         }
@@ -107,7 +107,7 @@ pub(crate) fn one_call(runs: &[(String, Run)]) -> Option<Markup> {
     for named in runs.iter().filter(|(_, run)| called(run)) {
         // A target of a GPU counts once: with the first of its runs.
         match gpus.iter_mut().find(|gpu| same_device(&gpu[0].1, &named.1)) {
-            Some(gpu) if gpu.iter().any(|(_, run)| run.target == named.1.target) => {}
+            Some(gpu) if gpu.iter().any(|(_, run)| run.way() == named.1.way()) => {}
             Some(gpu) => gpu.push(named.clone()),
             None => gpus.push(vec![named.clone()]),
         }

@@ -7,8 +7,9 @@ use super::devices::{Devices, Kept, slug, unused};
 use super::frame::{Head, page as whole, target_name};
 use crate::compare::verdict::usual_resolution;
 use crate::compare::{Comparison, Options, compare};
+use crate::device::Reach;
 use crate::plan::query;
-use crate::record::Run;
+use crate::record::{Run, way};
 use crate::report::html::{Palette, compared};
 
 /// Runs that are held against the first of them.
@@ -30,20 +31,18 @@ fn all(devices: &Devices<'_>) -> Vec<Held> {
         let runs = views.iter().map(|kept| (kept.named.clone(), kept.path()));
         found.extend(held(format!("compare/on-{}", device.slug), format!("Every way to {}", device.name), runs));
     }
-    let mut targets: Vec<&str> =
-        devices.all().iter().flat_map(|of| of.views()).map(|kept| kept.run.target.as_str()).collect();
-    targets.sort_unstable();
-    targets.dedup();
-    for target in targets {
-        let views = devices
-            .all()
-            .iter()
-            .filter_map(|of| Some((of, of.views().into_iter().find(|kept| kept.run.target == target)?)));
+    let mut ways: Vec<(&str, Option<Reach>)> =
+        devices.all().iter().flat_map(|of| of.views()).map(|kept| (kept.run.target.as_str(), kept.run.reach)).collect();
+    ways.sort_unstable();
+    ways.dedup();
+    for (target, reach) in ways {
+        let views =
+            devices.all().iter().filter_map(|of| Some((of, of.view(target).filter(|kept| kept.run.reach == reach)?)));
         let runs = views.map(|(of, kept): (_, &Kept<'_>)| ((of.name.clone(), kept.run.clone()), kept.path()));
         found.extend(held(
             // A target is whatever a file says.
-            format!("compare/all-{}", unused(&slug(target), &mut taken)),
-            format!("Every device through {}", target_name(target)),
+            format!("compare/all-{}", unused(&slug(&way(target, reach)), &mut taken)),
+            format!("Every device through {}", target_name(target, reach)),
             runs,
         ));
     }

@@ -23,7 +23,7 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
     let main = html! {
         h1 { (device.name) }
         p.lead {
-            "Seen from " (views.iter().map(|kept| target_name(&kept.run.target)).collect::<Vec<_>>().join(", ")) ". "
+            "Seen from " (views.iter().map(|kept| target_name(&kept.run.target, kept.run.reach)).collect::<Vec<_>>().join(", ")) ". "
             @if devices.all().len() > 1 { a href=(head.to("compare/")) { "Compare it with others" } ". " }
             (in_the_page(head, site, views.iter().map(|kept| kept.path())))
         }
@@ -56,7 +56,7 @@ fn speeds(head: &Head<'_>, device: &OnDevice<'_>, views: &[&Kept<'_>]) -> Markup
     let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
     let title = html! { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " and drift" };
     let of_view = |kept: &&Kept<'_>| {
-        let [(name, _), drift] = of_device(target_name(&kept.run.target), kept.run, palette);
+        let [(name, _), drift] = of_device(&target_name(&kept.run.target, kept.run.reach), kept.run, palette);
         [(name, pictures::roofline(head, kept, palette)), drift]
     };
     plots(&title, views.iter().flat_map(of_view))

@@ -16,7 +16,7 @@ pub(super) struct OnDevice<'r> {
     pub name: String,
     /// Its name in paths.
     pub slug: String,
-    /// Its runs, nearest to the hardware first, and of one target the newest first.
+    /// Its runs, nearest to the hardware first; of one target, those with what any visitor has, and of these the newest.
     pub runs: Vec<Kept<'r>>,
 }
 
@@ -79,12 +79,13 @@ impl<'r> OnDevice<'r> {
         format!("device/{}", self.slug)
     }
 
-    /// The run of each target that tells most, nearest to the hardware first.
+    /// The run of each target that tells most, nearest to the hardware first. In a browser what it had beyond what visitors have
+    /// makes it another target, of which only the first is a view.
     pub fn views(&self) -> Vec<&Kept<'r>> {
         let mut views: Vec<&Kept<'r>> = Vec::new();
         for kept in &self.runs {
             match views.iter_mut().find(|other| other.run.target == kept.run.target) {
-                Some(other) if timed(other.run) < timed(kept.run) => *other = kept,
+                Some(other) if other.run.reach == kept.run.reach && timed(other.run) < timed(kept.run) => *other = kept,
                 Some(_) => {}
                 None => views.push(kept),
             }
@@ -105,7 +106,9 @@ impl<'r> OnDevice<'r> {
         let against = |far: &Kept<'_>| {
             near().filter_map(|near| cost(near.named, far.named).ok()).max_by_key(|cost| cost.problems.len())
         };
-        let mut far: Vec<&Kept<'_>> = self.runs.iter().filter(|kept| kept.run.target == target).collect();
+        let reach = self.view(target)?.run.reach;
+        let of_target = self.runs.iter().filter(|kept| kept.run.target == target && kept.run.reach == reach);
+        let mut far: Vec<&Kept<'_>> = of_target.collect();
         far.sort_by_key(|kept| std::cmp::Reverse(timed(kept.run)));
         Cost::together(far.into_iter().filter_map(against))
     }
@@ -124,7 +127,8 @@ fn targets_of<'a>(group: &[&'a (String, Run)]) -> Vec<&'a str> {
 }
 
 fn on_device<'r>(mut group: Vec<&'r (String, Run)>, taken: &mut Vec<String>) -> OnDevice<'r> {
-    group.sort_by_key(|(_, run)| (distance(&run.target), std::cmp::Reverse(run.started)));
+    group
+        .sort_by_key(|(_, run)| (distance(&run.target), run.reach.unwrap_or_default(), std::cmp::Reverse(run.started)));
     // The nearest to the hardware knows the name best.
     let name = group[0].1.device().name.clone();
     let slug = unused(&slug(&normalised(&name)), taken);
@@ -166,6 +170,8 @@ pub(super) fn unused(name: &str, taken: &mut Vec<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Reach;
+    use crate::testing::fixtures::{run, spread};
 
     #[test]
     fn names_fit_into_paths_and_are_told_apart() {
@@ -175,5 +181,28 @@ mod tests {
         let mut taken = Vec::new();
         let names: Vec<String> = (0..3).map(|_| unused("x", &mut taken)).collect();
         assert_eq!(names, ["x", "x-2", "x-3"]);
+    }
+
+    #[test]
+    fn a_browser_counts_as_visitors_have_it_and_never_with_what_they_have_not() {
+        let of = |target: &str, reach, time: f64, cases: &[&str]| {
+            let cases: Vec<_> = cases.iter().map(|case| (*case, spread(time, 0.002, 40))).collect();
+            let mut run = run(target, "NVIDIA H200", &cases);
+            run.reach = reach;
+            (format!("{target}-{time}"), run)
+        };
+        let (copy, read) = ("copy/fwd/n64/f32/vec4", "read/fwd/n64/f32/vec4");
+        let runs = [
+            of("browser", Some(Reach::Unsafe), 110.0, &[copy, read]),
+            of("browser", Some(Reach::Stock), 300.0, &[copy]),
+            of("cuda", None, 100.0, &[copy, read]),
+        ];
+        let devices = Devices::of(&runs);
+        let [device] = devices.all() else { panic!("one device") };
+        assert_eq!(device.view("browser").map(|kept| kept.run.reach), Some(Some(Reach::Stock)));
+        let cost = device.cost_of("browser").expect("two targets");
+        let problems: Vec<&str> = cost.problems.iter().map(|problem| problem.problem.as_str()).collect();
+        assert_eq!(problems, ["copy/fwd/n64/f32"], "the other problem was measured with another reach alone");
+        assert!((cost.same().expect("one").0 - 3.0).abs() < 0.05);
     }
 }

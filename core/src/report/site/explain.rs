@@ -108,7 +108,7 @@ fn of_views(
     let mut rows = Vec::new();
     for device in devices.all() {
         for kept in device.views() {
-            let target = target_name(&kept.run.target);
+            let target = target_name(&kept.run.target, kept.run.reach);
             let row = |(what, value): (String, String)| {
                 [format!("{}, {target}", device.name), what, value].map(Cell::from).into()
             };

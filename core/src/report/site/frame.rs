@@ -4,6 +4,8 @@ use maud::{Markup, html};
 
 use super::Site;
 use super::desk::REFRESH;
+use crate::device::Reach;
+use crate::record::way;
 use crate::report::html::document;
 
 /// Where the style sheet lies.
@@ -79,14 +81,15 @@ pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
     document(&of_page, &body)
 }
 
-/// What a target is called among people.
-pub(super) fn target_name(target: &str) -> &str {
-    match target {
+/// What a target is called among people, and how far a browser let it where that is known.
+pub(super) fn target_name(target: &str, reach: Option<Reach>) -> String {
+    let name = match target {
         "cuda" => "CUDA",
         "wgpu" => "native WebGPU",
         "browser" => "the browser",
         "cpu" => "the processor",
         "wasm" => "WebAssembly",
         other => other,
-    }
+    };
+    way(name, reach)
 }

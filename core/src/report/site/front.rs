@@ -73,8 +73,8 @@ pub(super) fn sentence(device: &OnDevice<'_>, cost: &Cost, root: &str) -> Markup
 }
 
 /// What the two targets are called among people, the nearer first.
-pub(super) fn names(cost: &Cost) -> (&str, &str) {
-    (target_name(&cost.base.target), target_name(&cost.other.target))
+pub(super) fn names(cost: &Cost) -> (String, String) {
+    (target_name(&cost.base.target, cost.base.reach), target_name(&cost.other.target, cost.other.reach))
 }
 
 /// The dots, and which runs they are of.
@@ -86,7 +86,8 @@ pub(super) fn picture(head: &Head<'_>, cost: &Cost, device: &OnDevice<'_>, shown
             @if let Some(kept) = device.view(&cost.other.target) { " " (pictures::link(head, kept, "cost")) }
         }
     };
-    cost_figure(cost, names(cost), shown, palette, &below)
+    let (base, other) = names(cost);
+    cost_figure(cost, (&base, &other), shown, palette, &below)
 }
 
 /// Which runs a picture is of: kernels change, and a figure is of its day.
@@ -158,7 +159,7 @@ fn card(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
             h3 { a href=(head.to(&format!("{}/", device.path()))) { (device.name) } }
             dl {
                 dt { "kind" } dd { (views[0].run.device().kind.name()) }
-                @for kept in &views { dt { (target_name(&kept.run.target)) } dd { (tally(kept.run)) } }
+                @for kept in &views { dt { (target_name(&kept.run.target, kept.run.reach)) } dd { (tally(kept.run)) } }
                 @if let Some(baseline) = views.iter().find_map(|kept| kept.run.baseline.as_ref()) {
                     @for ceiling in ceilings(&baseline.ceilings).into_iter().take(3) { dt { (ceiling.name) } dd { (ceiling.value) } }
                 }
@@ -173,5 +174,8 @@ fn roofline(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     let ends = [views.first(), views.last()].into_iter().flatten();
     let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
     let title = html! { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " of " (device.name) };
-    plots(&title, ends.map(|kept| (target_name(&kept.run.target).to_owned(), pictures::roofline(head, kept, palette))))
+    plots(
+        &title,
+        ends.map(|kept| (target_name(&kept.run.target, kept.run.reach), pictures::roofline(head, kept, palette))),
+    )
 }

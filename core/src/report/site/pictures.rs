@@ -11,7 +11,10 @@ use crate::report::html::{Palette, cost_picture, roofline_of, roofline_picture};
 pub(super) fn files(device: &OnDevice<'_>) -> Vec<(String, String)> {
     let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
     let of_view = |kept: &&Kept<'_>| {
-        let cost = device.cost_of(&kept.run.target).map(|cost| cost_picture(&cost, names(&cost), palette));
+        let cost = device.cost_of(&kept.run.target).map(|cost| {
+            let (base, other) = names(&cost);
+            cost_picture(&cost, (&base, &other), palette)
+        });
         let both = [("cost", cost), ("roofline", roofline_picture(kept.run, palette))];
         both.into_iter().filter_map(|(of, picture)| Some((kept.picture(of), picture?))).collect::<Vec<_>>()
     };

@@ -76,7 +76,7 @@ pub fn workload() -> Workload {
                 .available(mma_available),
                 Variant::kernel(
                     "coopmat",
-                    "matrix units through WGSL's cooperative matrices, an extension of native wgpu",
+                    "matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium",
                     coopmat,
                 )
                 .only_in(&[Dialect::Wgsl])
@@ -258,6 +258,7 @@ fn vendor(p: &Problem, _caps: &Caps) -> Program {
 mod tests {
     use super::*;
     use crate::suite::Case;
+    use crate::suite::MatrixShape;
     use crate::testing::mock::caps;
 
     fn case(shape: &str, rest: &str) -> Case {
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn matrix_units_are_used_only_where_they_are() {
-        let matrix = Caps { coop_matrix: true, subgroup: Some((32, 32)), ..caps() };
+        let matrix = Caps { matrices: vec![MatrixShape::F16_IN_F32], subgroup: Some((32, 32)), ..caps() };
         let f16 = case("m1,n1,k1", "f16/coopmat").problem;
         assert_eq!(coopmat_available(&f16, &matrix), Ok(()));
         assert!(coopmat_available(&f16, &caps()).is_err_and(|why| why.contains("no cooperative matrices")));

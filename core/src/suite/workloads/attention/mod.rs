@@ -128,8 +128,8 @@ fn forward() -> Form {
             .available(mma_available),
             Variant::kernel(
                 "flash_coopmat",
-                "the same on matrix units through WGSL's cooperative matrices, an extension of native wgpu; scores and sums \
-                 pass through workgroup memory",
+                "the same on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
+                 scores and sums pass through workgroup memory",
                 coopmat::program,
             )
             .only_in(&[Dialect::Wgsl])

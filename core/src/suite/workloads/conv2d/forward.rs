@@ -62,7 +62,8 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
             .available(warpgroups::available),
             Variant::kernel(
                 "coopmat",
-                "on matrix units through WGSL's cooperative matrices, an extension of native wgpu; staged as by implicit_gemm",
+                "on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of \
+                 Chromium; staged as by implicit_gemm",
                 coopmat,
             )
             .only_in(&[Dialect::Wgsl])

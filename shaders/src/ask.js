@@ -1,0 +1,30 @@
+// Features of a device that wgpu has no names for: it is asked for them beside what wgpu asks for.
+
+let adapter, granted;
+
+/// Add these to the next request for a device in this page or worker, as far as its adapter has them.
+export function ask(names) {
+  const { prototype } = GPUAdapter;
+  const request = prototype.requestDevice;
+  prototype.requestDevice = async function (wanted = {}) {
+    prototype.requestDevice = request;
+    const more = names.filter((name) => this.features.has(name));
+    const device = await request.call(this, { ...wanted, requiredFeatures: [...(wanted.requiredFeatures ?? []), ...more] });
+    adapter = this;
+    granted = names.filter((name) => device.features.has(name));
+    return device;
+  };
+}
+
+/// What came of it, as JSON.
+export function answer() {
+  const { subgroupMinSize, subgroupMaxSize, subgroupMatrixConfigs } = adapter.info;
+  const shape = ({ componentType, resultComponentType, M, N, K }) => ({ componentType, resultComponentType, M, N, K });
+  return JSON.stringify({ granted, subgroupMinSize, subgroupMaxSize, matrices: Array.from(subgroupMatrixConfigs ?? [], shape) });
+}
+
+/// Whether the adapter that a page is given has a feature.
+export async function offers(name) {
+  const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
+  return adapter?.features.has(name);
+}

@@ -1,0 +1,168 @@
+//! The matrices of a subgroup in the words of browsers: pure text.
+//!
+//! Kernels are written in naga's words, which name an element to begin at; Chromium's take the array and the number of that
+//! element. Roles, rows, strides and the multiplication mean the same in both, and strides count elements of the array, whatever
+//! these are. Nothing else of a text differs, and its lines keep their numbers.
+
+/// What a text in naga's words begins with.
+pub const NATIVE: &str = "enable wgpu_cooperative_matrix;";
+/// The same for Chromium, whose check of uniform control flow rejects kernels for what it cannot prove.
+const CHROMIUM: &str =
+    "enable chromium_experimental_subgroup_matrix; diagnostic(off, chromium.subgroup_matrix_uniformity);";
+
+/// Rows or columns that lie one after the other, in Chromium's words. Names of naga's functions end in T for rows.
+const ROWS: &str = "row_major";
+const COLUMNS: &str = "col_major";
+
+/// A word of naga's, and what is made of what follows it: the new text, and the rest.
+type Rule = (&'static str, fn(&str) -> Option<(String, &str)>);
+
+const RULES: [Rule; 7] = [
+    (NATIVE, |rest| Some((CHROMIUM.to_owned(), rest))),
+    ("coop_mat16x16<", matrix),
+    ("coopLoadT<", |rest| load(rest, ROWS)),
+    ("coopLoad<", |rest| load(rest, COLUMNS)),
+    ("coopStoreT(", |rest| store(rest, ROWS)),
+    ("coopStore(", |rest| store(rest, COLUMNS)),
+    ("coopMultiplyAdd(", |rest| Some(("subgroupMatrixMultiplyAccumulate(".to_owned(), rest))),
+];
+
+/// The same text for a browser.
+///
+/// # Errors
+/// With a line in which matrices are used in another way than is known here.
+pub fn in_a_browser(text: &str) -> Result<String, String> {
+    let mut all = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (code, comment) = line.split_at(line.find("//").unwrap_or(line.len()));
+        let spelled = spelled(code).filter(|code| !names(code).any(|name| name.starts_with("coop")));
+        all += &spelled.ok_or_else(|| format!("no words of browsers for the matrices of `{}`", code.trim()))?;
+        all += comment;
+    }
+    Ok(all)
+}
+
+/// A piece of code, if every word of naga's in it is used as a rule knows.
+fn spelled(code: &str) -> Option<String> {
+    let found = RULES.iter().filter_map(|(word, rule)| Some((code.find(word)?, word.len(), rule)));
+    let Some((at, length, rule)) = found.min_by_key(|(at, ..)| *at) else { return Some(code.to_owned()) };
+    let (new, rest) = rule(&code[at + length..])?;
+    Some(format!("{}{new}{}", &code[..at], spelled(rest)?))
+}
+
+/// `f16, A>`
+fn matrix(rest: &str) -> Option<(String, &str)> {
+    let (inner, rest) = closed(rest, '<', '>')?;
+    let side = match arguments(inner)[..] {
+        [elem, "A"] => format!("subgroup_matrix_left<{elem}, 16, 16>"),
+        [elem, "B"] => format!("subgroup_matrix_right<{elem}, 16, 16>"),
+        [elem, "C"] => format!("subgroup_matrix_result<{elem}, 16, 16>"),
+        _ => return None,
+    };
+    Some((side, rest))
+}
+
+/// `TYPE>(&array[first], stride)`
+fn load<'a>(rest: &'a str, layout: &str) -> Option<(String, &'a str)> {
+    let (matrix, rest) = closed(rest, '<', '>')?;
+    let (inner, rest) = closed(rest.strip_prefix('(')?, '(', ')')?;
+    let [from, stride] = arguments(inner)[..] else { return None };
+    let (array, first) = element(from)?;
+    Some((format!("subgroupMatrixLoad<{}, {layout}>(&{array}, {first}, {stride})", spelled(matrix)?), rest))
+}
+
+/// `value, &array[first], stride)`
+fn store<'a>(rest: &'a str, layout: &str) -> Option<(String, &'a str)> {
+    let (inner, rest) = closed(rest, '(', ')')?;
+    let [value, to, stride] = arguments(inner)[..] else { return None };
+    let (array, first) = element(to)?;
+    Some((format!("subgroupMatrixStore<{layout}>(&{array}, {first}, {value}, {stride})"), rest))
+}
+
+/// The array and the number of an element: `&array[first]`.
+fn element(pointer: &str) -> Option<(&str, &str)> {
+    let (array, rest) = pointer.strip_prefix('&')?.split_once('[')?;
+    let (first, rest) = closed(rest, '[', ']')?;
+    (rest.is_empty() && names(array).eq([array])).then_some((array, first))
+}
+
+/// What stands before the bracket that closes one opened just before, and what stands after it.
+fn closed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
+    let mut depth = 1;
+    for (at, c) in text.char_indices() {
+        depth += i32::from(c == open) - i32::from(c == close);
+        if depth == 0 {
+            return Some((&text[..at], &text[at + 1..]));
+        }
+    }
+    None
+}
+
+/// The names and numbers in a piece of code.
+fn names(code: &str) -> impl Iterator<Item = &str> {
+    code.split(|c: char| !c.is_alphanumeric() && c != '_')
+}
+
+/// What commas outside of brackets separate.
+fn arguments(text: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut all) = (0, 0, Vec::new());
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            ',' if depth == 0 => {
+                all.push(text[from..at].trim());
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    all.push(text[from..].trim());
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_has_its_counterpart() {
+        let native = "\
+enable f16; enable wgpu_cooperative_matrix; // coopLoadT<…> is explained here
+    var sum = coop_mat16x16<f32, C>();
+        let a = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[(row + 16u) * A_ROW + max(d, 1u)], A_ROW);
+        let b = coopLoad<coop_mat16x16<f16, B>>(&stage[offsets[col] * WIDE + x], WIDE);
+        sum = coopMultiplyAdd(a, b, coopMultiplyAdd(b, a, sum));
+    coopStoreT(sum, &squares[square], 16u);
+    coopStore(sum, &squares[square], 16u);
+";
+        let browser = "\
+enable f16; enable chromium_experimental_subgroup_matrix; diagnostic(off, chromium.subgroup_matrix_uniformity); \
+// coopLoadT<…> is explained here
+    var sum = subgroup_matrix_result<f32, 16, 16>();
+        let a = subgroupMatrixLoad<subgroup_matrix_left<f16, 16, 16>, row_major>(&a_tile, (row + 16u) * A_ROW + max(d, 1u), A_ROW);
+        let b = subgroupMatrixLoad<subgroup_matrix_right<f16, 16, 16>, col_major>(&stage, offsets[col] * WIDE + x, WIDE);
+        sum = subgroupMatrixMultiplyAccumulate(a, b, subgroupMatrixMultiplyAccumulate(b, a, sum));
+    subgroupMatrixStore<row_major>(&squares, square, sum, 16u);
+    subgroupMatrixStore<col_major>(&squares, square, sum, 16u);
+";
+        assert_eq!(in_a_browser(native).as_deref(), Ok(browser));
+    }
+
+    #[test]
+    fn what_no_rule_knows_is_named_and_never_passed_on() {
+        for line in [
+            "let a = coopLoadT<coop_mat16x16<f16, A>>(pointer, 4u);",
+            "let a = coopLoadT<coop_mat16x16<f16, A>>(&rows[1u].x, 4u);",
+            "let a = coopLoadT<coop_mat16x16<f16, A>>(&a[0u]);",
+            "let a = coopLoadT<coop_mat16x16<f16, A>>(&a[0u],",
+            "coopStoreT(a, &b[0u]);",
+            "var c = coop_mat16x16<f32, D>();",
+            "var c = coop_mat8x8<f32, C>();",
+            "let c = coopTranspose(a);",
+        ] {
+            let refused = in_a_browser(&format!("fn f() {{\n  {line}\n}}\n")).expect_err(line);
+            assert!(refused.contains(line), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What only a page asks for and knows of a device, past `wgpu`.
+
+use js_sys::Reflect;
+use parallax_core::device::{DeviceInfo, DeviceKind};
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::experimental::{Answer, MATRICES, WANTED};
+
+#[wasm_bindgen(module = "/src/ask.js")]
+extern "C" {
+    #[wasm_bindgen(js_name = ask)]
+    fn ask_for(names: Vec<String>);
+
+    fn answer() -> String;
+
+    #[wasm_bindgen(catch)]
+    async fn offers(name: &str) -> Result<JsValue, JsValue>;
+}
+
+/// Let the next request for a device ask for what is experimental too.
+pub fn ask() {
+    ask_for(WANTED.map(str::to_owned).to_vec());
+}
+
+/// Whether the browser offers matrices of a subgroup to a page that asks for them.
+pub async fn offers_matrices() -> bool {
+    offers(MATRICES).await.is_ok_and(|offered| offered.is_truthy())
+}
+
+/// A device as `wgpu` tells of it, and what else is known here. Of its names it passes on only the description, which most browsers leave empty; vendor
+/// and architecture are there. `experimental`: [`ask`] came before the request.
+pub fn described(device: &wgpu::Device, experimental: bool, mut info: DeviceInfo) -> DeviceInfo {
+    if experimental {
+        Answer::read(&answer()).add_to(&mut info.caps, &mut info.features);
+    }
+    let Some(device) = device.as_webgpu() else { return info };
+    let text = |key: &str| {
+        let adapter = Reflect::get(device.as_ref(), &"adapterInfo".into()).ok()?;
+        Reflect::get(&adapter, &key.into()).ok()?.as_string().filter(|s| !s.is_empty())
+    };
+    let (vendor, architecture) = (text("vendor").unwrap_or_default(), text("architecture").unwrap_or_default());
+    if let Some(name) = text("description").or_else(|| text("device")) {
+        info.name = name;
+    } else if !(vendor.is_empty() && architecture.is_empty()) {
+        info.name = format!("{vendor} {architecture}").trim().to_owned();
+    }
+    if architecture.contains("swiftshader") {
+        info.kind = DeviceKind::Software;
+    }
+    info.vendor = vendor;
+    info
+}
