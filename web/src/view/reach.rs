@@ -11,13 +11,12 @@ use super::dom::{attribute, empty, fill, id, listen, make, prose};
 use crate::environment::window;
 
 /// What the choice means, and what it risks.
-const ABOUT: &str = "`unsafe` asks for what browsers only try out, as the matrices of a subgroup that tensor cores multiply: \
-                     there in a browser that was started with flags for it, and its runs are told apart from those of \
-                     others. Such a browser lets pages do to the GPU what it would forbid them otherwise, so visit nothing \
-                     else with it.";
+const ABOUT: &str = "`unsafe` asks for what browsers only try out, such as the matrices that tensor cores multiply; it takes a \
+                     browser started with flags for that, and its runs are told apart from all others. Such a browser lets \
+                     pages do to the GPU what it would forbid them otherwise, so visit nothing else with it.";
 /// Why there is no choice.
-const NONE: &str = "Here it rests: this browser offers no such matrices on this GPU. Chromium does, on some, when it is \
-                    started with `--enable-unsafe-webgpu` and \
+const NONE: &str = "It is off here: this browser offers no such matrices on this GPU. Chromium does, on some, when it is started \
+                    with `--enable-unsafe-webgpu` and \
                     `--enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia`.";
 
 impl View {
