@@ -13,7 +13,7 @@ use parallax_core::units::Nanos;
 
 use crate::args::Device;
 use crate::browser;
-use crate::browser::BrowserOptions;
+use crate::browser::{BrowserOptions, PageTarget};
 use crate::console::{errln, noteln};
 use crate::interrupts::interrupted;
 use crate::output::{Output, RunFile};
@@ -38,7 +38,7 @@ pub fn session(
 ) -> anyhow::Result<RunFile> {
     match opened {
         Opened::Here(profiler) => here(target, profiler, spec, mode, device, out),
-        Opened::Browser(options) => remote(target, &options, spec, mode, out),
+        Opened::Browser(options) => remote(&options, spec, mode, out),
     }
 }
 
@@ -174,13 +174,8 @@ fn bad_news(record: &Record) -> Option<String> {
     Some(format!("{} {}: {}", record.verdict(), escape(&record.case), escape(&why)))
 }
 
-fn remote(
-    target: &'static str,
-    options: &BrowserOptions,
-    spec: &Spec,
-    mode: Mode,
-    out: &Output,
-) -> anyhow::Result<RunFile> {
+fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> anyhow::Result<RunFile> {
+    let target = options.target.name();
     let mut file: Option<(RunFile, Progress)> = None;
     let rest = out.resumed.as_ref().map(|(_, earlier)| rest(earlier));
     let spec = rest.as_ref().unwrap_or(spec);
@@ -195,7 +190,7 @@ fn remote(
                     errln!("{doubt}");
                     run.environment.insert("device_doubt".to_owned(), doubt.clone());
                 }
-                if let (true, Some(name)) = (options.wasm, crate::cpu::name()) {
+                if let (PageTarget::Wasm, Some(name)) = (options.target, crate::cpu::name()) {
                     // Browsers do not tell which processor they run on, and this one runs on ours.
                     run.devices.iter_mut().for_each(|device| device.name = name.clone());
                 }

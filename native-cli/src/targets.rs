@@ -3,7 +3,7 @@
 use parallax_core::device::{DeviceKind, Profiler, Reach};
 
 use crate::args::{Device, Native};
-use crate::browser::BrowserOptions;
+use crate::browser::{BrowserOptions, PageTarget};
 use crate::cards;
 use crate::cards::Card;
 use crate::sensors::instrumented;
@@ -29,13 +29,13 @@ pub enum Opened {
 /// The processor, by code of this program.
 pub const CPU: &str = "cpu";
 /// The processor, by the same code compiled into the page.
-pub const WASM: &str = "wasm";
+pub const WASM: &str = PageTarget::Wasm.name();
 
 /// Every target, best first. Adding one takes a crate that implements `Profiler`, and a line here.
 pub const TARGETS: &[Target] = &[
     Target { name: "cuda", open: cuda },
     Target { name: "wgpu", open: wgpu },
-    Target { name: "browser", open: browser },
+    Target { name: PageTarget::Browser.name(), open: browser },
     Target { name: CPU, open: |options| here(crate::cpu::open(), &options.native) },
     Target { name: WASM, open: wasm },
 ];
@@ -89,7 +89,7 @@ fn browser(options: &Device) -> Result<Opened, String> {
 
 /// The processor in a page: no GPU has a part in it.
 fn wasm(options: &Device) -> Result<Opened, String> {
-    let options = BrowserOptions { wasm: true, software: false, doubt: None, ..browser_options(options) };
+    let options = BrowserOptions { target: PageTarget::Wasm, software: false, doubt: None, ..browser_options(options) };
     crate::browser::ready(&options).map_err(|e| e.to_string())?;
     Ok(Opened::Browser(options))
 }
@@ -112,7 +112,7 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
         doubt: steering.doubt,
         software,
         reach: options.features.unwrap_or(if software { Reach::Developer } else { Reach::Stock }),
-        wasm: false,
+        target: PageTarget::Browser,
         page: options.page.clone(),
     }
 }

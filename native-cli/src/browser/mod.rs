@@ -35,10 +35,30 @@ pub struct BrowserOptions {
     pub software: bool,
     /// What the page may use, unless a flag of `flags` gives it more.
     pub reach: Reach,
-    /// Measure the processor, by what is compiled into the page, and not the GPU.
-    pub wasm: bool,
+    /// What the page measures.
+    pub target: PageTarget,
     /// Folder of the built page; otherwise `PARALLAX_PAGE`, otherwise the program's own, otherwise `dist` in the usual places.
     pub page: Option<PathBuf>,
+}
+
+/// A target that a page can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PageTarget {
+    /// The GPU, through WebGPU.
+    #[default]
+    Browser,
+    /// The processor, by what is compiled into the page.
+    Wasm,
+}
+
+impl PageTarget {
+    /// Its name in flags, addresses and records.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PageTarget::Browser => "browser",
+            PageTarget::Wasm => "wasm",
+        }
+    }
 }
 
 /// Names the browser's executable where nobody else does.
@@ -180,8 +200,8 @@ fn patience(spec: &Spec) -> Duration {
 /// The page's query: what to measure, how, the spec in its own words, and where to report.
 fn query(options: &BrowserOptions, spec: &Spec, mode: Mode) -> String {
     let mut pairs = vec![("report", events::EVENTS.to_owned())];
-    if options.wasm {
-        pairs.push(("target", "wasm".to_owned()));
+    if options.target == PageTarget::Wasm {
+        pairs.push(("target", options.target.name().to_owned()));
     } else if options.reach != Reach::Stock {
         pairs.push(("features", options.reach.name().to_owned()));
     }
@@ -207,7 +227,7 @@ mod tests {
         assert_eq!(query(&stock, &Spec::default(), Mode::Measure), "report=/api/events");
         let further = BrowserOptions { reach: Reach::Unsafe, ..stock };
         assert_eq!(query(&further, &Spec::default(), Mode::Measure), "report=/api/events&features=unsafe");
-        let wasm = BrowserOptions { wasm: true, ..further };
+        let wasm = BrowserOptions { target: PageTarget::Wasm, ..further };
         assert_eq!(query(&wasm, &Spec::default(), Mode::Measure), "report=/api/events&target=wasm");
     }
 
