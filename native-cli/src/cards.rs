@@ -160,6 +160,13 @@ pub struct Steering {
     pub doubt: Option<String>,
 }
 
+/// The name of the GPU that a browser must be running on, where there is but one.
+pub fn only(adapters: &[Adapter]) -> Option<String> {
+    let mut real = adapters.iter().filter(|adapter| !adapter.kind.is_emulated());
+    let first = real.next()?;
+    real.next().is_none().then(|| first.name.clone())
+}
+
 /// How to steer a browser to a card. It tells nobody where its card sits, and takes models, not addresses.
 pub fn steering(cards: &[Card], card: &Card) -> Steering {
     let others = || cards.iter().filter(|other| *other != card && !other.kind.is_emulated());
@@ -212,6 +219,13 @@ mod tests {
 
     fn llvmpipe() -> Adapter {
         adapter("llvmpipe (LLVM 19)", DeviceKind::Software, "", [0x1_0005, 0])
+    }
+
+    #[test]
+    fn a_gpu_without_others_is_known_and_emulations_are_none() {
+        let card = || adapter("NVIDIA H200", DeviceKind::Discrete, "", H200);
+        assert_eq!(only(&[card(), llvmpipe()]).as_deref(), Some("NVIDIA H200"));
+        assert_eq!((only(&[card(), card()]), only(&[llvmpipe()])), (None, None));
     }
 
     /// Two equal cards that Vulkan lists the other way round.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parallax_core::device::Profiler;
+use parallax_core::device::{Profiler, Reach};
 use parallax_core::measure::runner;
 use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Spec, plan};
@@ -189,6 +189,11 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
                 if let Some(doubt) = &options.doubt {
                     errln!("{doubt}");
                     run.environment.insert("device_doubt".to_owned(), doubt.clone());
+                }
+                if let (Some(Reach::Stock), Some(card)) = (run.reach, &options.card) {
+                    // To visitors browsers tell no more than the vendor.
+                    let gpus = run.devices.iter_mut().filter(|device| !device.kind.is_emulated());
+                    gpus.for_each(|device| device.name.clone_from(card));
                 }
                 if let (PageTarget::Wasm, Some(name)) = (options.target, crate::cpu::name()) {
                     // Browsers do not tell which processor they run on, and this one runs on ours.

@@ -110,6 +110,7 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
         flags: steering.flags.into_iter().chain(options.browser_flag.iter().cloned()).collect(),
         environment: steering.environment,
         doubt: steering.doubt,
+        card: cards::only(&adapters),
         software,
         reach: options.features.unwrap_or(if software { Reach::Developer } else { Reach::Stock }),
         target: PageTarget::Browser,

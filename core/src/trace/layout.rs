@@ -208,7 +208,7 @@ impl Layout {
 
 /// What the processes of a run are called.
 fn program(run: &Run) -> String {
-    format!("parallax {} · {}", run.target, run.device().name)
+    format!("parallax {} · {}", run.way(), run.device().name)
 }
 
 /// What every execution of a case is called.

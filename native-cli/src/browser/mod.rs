@@ -31,6 +31,8 @@ pub struct BrowserOptions {
     pub environment: Vec<(String, String)>,
     /// Why it may run on another card than the one that was asked for.
     pub doubt: Option<String>,
+    /// The machine's one GPU, which a page may know no name of.
+    pub card: Option<String>,
     /// Use the browser's software adapter: for machines without a GPU, and for tests.
     pub software: bool,
     /// What the page may use, unless a flag of `flags` gives it more.
