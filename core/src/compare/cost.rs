@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 
 use crate::compare::compare::{device_drift, judge};
 use crate::compare::one_gpu::{TaxError, distance, one_gpu};
-use crate::compare::pairing::{as_asked, fastest, problem_of, variant_of};
+use crate::compare::pairing::{as_asked, fastest};
 use crate::compare::timed;
 use crate::compare::verdict::{Ratio, usual_resolution};
 use crate::record::stats::geometric_mean;
 use crate::record::{Record, Run};
+use crate::suite::{problem_of, variant_of};
 
 /// One run against one that is nearer to the hardware, on one GPU.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,7 @@ use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
 use crate::device::Clock;
 use crate::record::roofline::Ceilings;
 use crate::record::{Outcome, Record, Run};
-use crate::suite::Rate;
+use crate::suite::{Rate, problem_of, variant_of};
 use crate::units::{Nanos, percent, scaled};
 
 /// One line of a run's table; every field is ready to print.
@@ -43,7 +43,7 @@ pub fn rate(record: &Record, time: Nanos) -> String {
 /// One record as a line of its run's table.
 pub fn row(record: &Record, run: &Run) -> Row {
     let dash = || "–".to_owned();
-    let (problem, variant) = record.case.rsplit_once('/').unwrap_or((&record.case, ""));
+    let (problem, variant) = (problem_of(&record.case), variant_of(&record.case));
     let variant = match &record.actual {
         Some(actual) => format!("{variant} → {}", actual.variant),
         None => variant.to_owned(),

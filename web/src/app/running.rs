@@ -7,6 +7,7 @@ use parallax_core::measure::runner::{RunEnd, SoFar};
 use parallax_core::plan::{PRECISION_PAGE, Plan, Spec};
 use parallax_core::record::{Event, Record, Run};
 use parallax_core::report;
+use parallax_core::suite::problem_of;
 use parallax_core::units::Nanos;
 use wasm_bindgen_futures::spawn_local;
 
@@ -195,9 +196,8 @@ impl App {
     /// A record in the table; what is said of the others of its problem may change with it.
     pub(super) fn show(&self, record: &Record, run: &Run, never: &BTreeSet<String>) {
         self.view.case_finished(record, &report::row(record, run));
-        let problem = |r: &Record| r.case.rsplit_once('/').map(|(problem, _)| problem.to_owned());
-        let ours = problem(record);
-        for sibling in run.records.iter().filter(|r| problem(r) == ours && !never.contains(&r.case)) {
+        let of_ours = |other: &&Record| problem_of(&other.case) == problem_of(&record.case);
+        for sibling in run.records.iter().filter(of_ours).filter(|other| !never.contains(&other.case)) {
             self.view.remarks(&sibling.case, &Remarks::on(sibling, &report::row(sibling, run), run));
         }
     }

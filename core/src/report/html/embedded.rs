@@ -11,6 +11,7 @@ use crate::compare::{Comparison, Cost};
 use crate::record::stats::Summary;
 use crate::record::{Record, Run, RunSummary};
 use crate::report;
+use crate::suite::workload_of;
 
 /// Rows of a cost that are shown at once.
 const SHOWN: usize = 14;
@@ -77,7 +78,7 @@ pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost
 fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
     let families = comparison.families(runs);
     let cases = |workload: &str| {
-        let of_this = |case: &str| case.split('/').next() == Some(workload);
+        let of_this = |case: &str| workload_of(case) == workload;
         let mut some = comparison.clone();
         some.pairs.retain(|pair| of_this(&pair.case));
         some.unpaired.retain(|alone| of_this(&alone.case));
