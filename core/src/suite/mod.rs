@@ -16,6 +16,7 @@ mod inner;
 mod inputs;
 mod library;
 mod numbered;
+pub mod parallel;
 mod precondition;
 mod probe;
 mod product;

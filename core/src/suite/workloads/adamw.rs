@@ -14,7 +14,7 @@ use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, Role, Stage, Tolerance, Variant, Workload, by_pieces, indexable, normal, width,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const PARAM: usize = 0;
 const GRAD: usize = 1;

@@ -14,7 +14,7 @@ use crate::suite::{
     Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const A: usize = 0;
 const B: usize = 1;

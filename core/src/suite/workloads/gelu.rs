@@ -12,7 +12,7 @@ use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Preset, Problem, Program,
     Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 
 const X: usize = 0;

@@ -17,7 +17,7 @@ use crate::suite::{
     Preset, Problem, Program, Rate, Reference, Role, Rows, Stage, Tolerance, Variant, Workload, by_pieces, indexable,
     pieces_in_parts, sum_of_parts, width,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const PRED: usize = 0;
 const TARGETS: usize = 1;

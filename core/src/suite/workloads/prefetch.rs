@@ -18,7 +18,7 @@ use crate::suite::{
     Stage, Tolerance, Variant, Workload, indexable, normal,
 };
 use crate::units::Bytes;
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const ID: usize = 0;
 const GROUP: usize = 1;

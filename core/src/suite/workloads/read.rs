@@ -10,7 +10,7 @@ use crate::suite::{
     Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, indexable, spread,
 };
 use crate::units::{Bytes, Flops};
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const X: usize = 0;
 

@@ -12,7 +12,7 @@ use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, Shape, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const X: usize = 0;
 const COSINES: usize = 1;

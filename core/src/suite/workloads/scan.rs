@@ -13,7 +13,7 @@ use crate::suite::{
     Problem, Program, Rate, Reference, Role, Rows, Stage, Tolerance, Variant, Workload, indexable, normal, parts_of,
     spread, text_for, width,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const X: usize = 0;
 

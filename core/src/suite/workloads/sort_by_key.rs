@@ -14,7 +14,7 @@ use crate::suite::{
     Problem, Program, Rate, Reference, Role, Rows, Shape, Sort, Sorted, Stage, Tolerance, Variant, Workload, indexable,
     parts_of, spread,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const KEYS: usize = 0;
 const VALUES: usize = 1;

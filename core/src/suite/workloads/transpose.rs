@@ -9,7 +9,7 @@ use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program, Rate,
     Reference, Stage, Variant, Workload, indexable, normal, spread,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const X: usize = 0;
 

@@ -13,7 +13,7 @@ use crate::suite::{
     Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Place, Preset, Problem,
     Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const A: usize = 0;
 

@@ -12,7 +12,7 @@ use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate,
     Reference, Rows, Stage, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 mod backward;
 

@@ -18,7 +18,7 @@ use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program,
     Rate, Reference, Stage, Tolerance, Variant, Work, Workload, dense, normal, spread,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 use flash::{DEPTH, VALUES, flash, flash_mma, mma_available, short_rows};
 use masks::{Looks, Masks, looking};

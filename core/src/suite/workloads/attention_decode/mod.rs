@@ -28,7 +28,7 @@ use crate::suite::{
 };
 use crate::units::Bytes;
 use append::Appended;
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 mod append;
 mod hard;

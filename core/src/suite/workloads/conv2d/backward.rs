@@ -17,7 +17,7 @@ use crate::suite::{
     BufferSpec, Caps, Choice, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Product,
     Program, Rate, Reference, Tolerance, Variant, by_cudnn, normal,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const X: usize = 0;
 const W: usize = 1;

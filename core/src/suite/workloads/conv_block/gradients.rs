@@ -6,7 +6,7 @@ use super::{EPS, inference};
 use crate::suite::conv::Conv;
 use crate::suite::dense::narrow;
 use crate::suite::{HostBuffer, Inputs, Problem, Rows};
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 /// What is known of a channel: its sums of the gradient and of that with what was normalised, its deviation, and its factor.
 struct Channel {

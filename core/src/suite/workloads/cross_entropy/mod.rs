@@ -12,7 +12,7 @@ use crate::suite::{
     Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable,
     spread,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 mod backward;
 

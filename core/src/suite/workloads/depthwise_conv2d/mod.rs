@@ -21,7 +21,7 @@ use crate::suite::{
     Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, normal, spread,
 };
 use crate::units::{Bytes, Flops};
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const X: usize = 0;
 const W: usize = 1;

@@ -18,7 +18,7 @@ use crate::suite::{
     BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program, Rate, Reference,
     Stage, Tolerance, Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const X: usize = 0;
 const W: usize = 1;

@@ -16,7 +16,7 @@ use crate::suite::{
     Program, Rate, Reference, Stage, Tolerance, Variant, Workload, normal, spread,
 };
 use marching::Finish;
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 use volume::Volume;
 
 pub(super) mod backward;

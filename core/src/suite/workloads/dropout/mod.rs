@@ -15,7 +15,7 @@ use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 mod philox;
 

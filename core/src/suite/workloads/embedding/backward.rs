@@ -9,7 +9,7 @@ use crate::suite::{
     BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Precondition, Problem, Program, Reference,
     Rows, Tolerance, Variant, normal,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 use std::sync::OnceLock;
 
 const DOUT: usize = 1;

@@ -12,7 +12,7 @@ use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, Precondition, Preset, Problem,
     Program, Rate, Reference, Variant, Workload, by_pieces, indexable, normal,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 mod backward;
 pub(super) mod indices;

@@ -3,7 +3,7 @@
 use super::super::hash_embedding::by_group;
 use super::{INDEX, OFFSETS, TABLE, items, weighted};
 use crate::suite::{HostBuffer, Problem};
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const DOUT: usize = 3;
 const WEIGHT: usize = 4;

@@ -9,7 +9,7 @@ use crate::suite::{
     BufferSpec, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Reference, Rows, Tolerance, Variant,
     normal,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 use std::sync::OnceLock;
 
 const DOUT: usize = 1;

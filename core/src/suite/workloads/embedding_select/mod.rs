@@ -13,7 +13,7 @@ use crate::suite::{
     Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Precondition, Preset, Problem, Rate,
     Reference, Variant, Workload, indexable, normal,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 mod backward;
 mod stages;

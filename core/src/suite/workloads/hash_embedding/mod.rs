@@ -13,7 +13,7 @@ use crate::suite::{
     Problem, Rate, Reference, Rows, Scaling, Shape, Sides, Tolerance, Variant, Workload, normal,
 };
 use crate::units::{Bytes, Flops};
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 use std::sync::OnceLock;
 
 mod stages;

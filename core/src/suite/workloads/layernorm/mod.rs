@@ -10,7 +10,7 @@ use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, normal, spread,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 pub(super) mod backward;
 

@@ -16,7 +16,7 @@ use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
     Program, Rate, Reference, Role, Rows, Stage, Stored, Tolerance, Variant, dense,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const DOUT: usize = 2;
 const BIAS: usize = 3;

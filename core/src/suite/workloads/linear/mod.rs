@@ -17,7 +17,7 @@ use crate::suite::{
     Preset, Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload, dense, indexable,
     normal,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 pub(super) mod backward;
 pub(super) mod stages;

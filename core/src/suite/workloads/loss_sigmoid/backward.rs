@@ -14,7 +14,7 @@ use crate::suite::{
     BufferSpec, Caps, Cost, Direction, Elem, Form, HostBuffer, Inputs, Problem, Product, Program, Rate, Reference,
     Rows, Stage, Stored, Tolerance, Variant, dense, sum_of_parts,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 use std::sync::OnceLock;
 
 const DLOSS: usize = 4;

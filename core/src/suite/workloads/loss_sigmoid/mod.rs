@@ -11,7 +11,7 @@ use crate::suite::{
     Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, dense, indexable, parts_of,
     pieces_in_parts, spread, sum_of_parts,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 mod backward;
 mod pairs;

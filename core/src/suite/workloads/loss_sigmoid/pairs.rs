@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use super::{BIAS, TEMPERATURE, X, Y};
 use crate::suite::{Inputs, Problem};
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 /// Both sets of embeddings, made when the first pair is asked for.
 pub struct Pairs<'a> {

@@ -19,7 +19,7 @@ use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
     Program, Rate, Reference, Rows, Stage, Stored, Tolerance, Variant, dense,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const DOUT: usize = 4;
 /// GELU's argument, where it is kept.

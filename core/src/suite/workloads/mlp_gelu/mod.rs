@@ -16,7 +16,7 @@ use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset,
     Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, dense, indexable, normal,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 mod backward;
 

@@ -17,7 +17,7 @@ use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program,
     Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, countable, indexable, normal, spread, text_for, width,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 const X: usize = 0;
 

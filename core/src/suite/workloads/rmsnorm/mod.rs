@@ -11,7 +11,7 @@ use crate::suite::{
     BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate, Reference,
     Stage, Tolerance, Variant, Workload, normal, spread,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 mod backward;
 

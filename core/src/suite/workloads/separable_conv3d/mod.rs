@@ -21,7 +21,7 @@ use crate::suite::{
     Rate, Reference, Shape, Tolerance, Variant, Workload, indexable, normal,
 };
 use middle::kept;
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 mod backward;
 mod middle;

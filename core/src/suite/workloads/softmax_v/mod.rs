@@ -16,7 +16,7 @@ use crate::suite::{
     Problem, Product, Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload,
     indexable, normal, spread,
 };
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 mod backward;
 
