@@ -1,6 +1,6 @@
 //! A comparison as a table.
 
-use super::html::date;
+use super::date::date;
 use super::{Cell, Column, Mark, Rank, Remark, Table, Tone, grouped};
 use crate::compare::identity::normalised;
 use crate::compare::verdict::{Ratio, Verdict, digits};

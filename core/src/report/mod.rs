@@ -4,6 +4,7 @@ mod aa;
 pub mod advice;
 mod comparison;
 mod coverage;
+mod date;
 mod escape;
 mod executions;
 mod families;

@@ -7,7 +7,8 @@ use super::frame::{Head, page as whole, target_name};
 use super::{Site, desk, explain, pictures};
 use crate::compare::Cost;
 use crate::record::Run;
-use crate::report::html::{Palette, cost_figure, date, plots, short};
+use crate::report::date::date;
+use crate::report::html::{Palette, cost_figure, plots, short};
 use crate::report::{ceilings, tally};
 
 /// Rows of the picture that are shown at once.
