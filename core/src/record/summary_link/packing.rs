@@ -24,6 +24,7 @@ const EFFORT: u8 = 10;
 impl RunSummary {
     /// As text for a link, of at most [`LINK_ROOM`] letters. Figures have four digits, and intervals are rounded outwards.
     /// Where there is no room for all cases, the fastest variant of each problem comes first, and what is left out is counted.
+    #[inline]
     pub fn to_link(&self) -> String {
         let order = self.by_importance();
         let named = self.asked.as_ref().is_some_and(|_| self.cut(&order, 0, true).len() <= LINK_ROOM / 2);
@@ -55,6 +56,7 @@ impl RunSummary {
     }
 
     /// The text with the first `kept` cases of an order.
+    #[inline]
     fn cut(&self, order: &[usize], kept: usize, named: bool) -> String {
         let (here, gone) = order.split_at(kept);
         let mut here = here.to_vec();
@@ -93,6 +95,7 @@ impl RunSummary {
     ///
     /// # Errors
     /// When it is no summary that [`RunSummary::to_link`] could have written.
+    #[inline]
     pub fn from_link(text: &str) -> Result<RunSummary, LinkError> {
         if text.len() > LONGEST {
             return Err(LinkError::TooLarge);
