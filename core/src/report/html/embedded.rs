@@ -53,16 +53,16 @@ pub fn cost_pictures(runs: &[(String, Run)], costs: &[Cost]) -> Vec<(String, Str
     costs.iter().map(picture).collect()
 }
 
-/// A comparison: what else the runs differ in, what targets cost on one GPU, verdicts and ratios.
+/// A comparison: what else the runs differ in, what targets cost on one GPU or processor, verdicts and ratios.
 pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost]) -> String {
     let palette = &Palette::of(runs.iter().map(|(_, run)| run));
     let markup = html! {
         p { (comparison.tally()) }
         @for note in report::compared_runs(runs).notes { p.soft { (note) } }
         (by_workload(runs, comparison))
-        @if !costs.is_empty() {
+        @for (hardware, costs) in report::grouped(costs.iter().map(|cost| (cost.hardware(), cost))) {
             section {
-                h2 { "What a target costs on one GPU" }
+                h2 { "What a target costs on one " (hardware) }
                 @for cost in costs {
                     (cost_figure(cost, (&cost.base.name, &cost.other.name), SHOWN, palette, &html! {}))
                 }
