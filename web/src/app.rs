@@ -94,7 +94,7 @@ pub async fn start(request: Request) {
     let instead = query::write(&spec, mode, target.other());
     if let (Target::Browser, Some(why)) = (target, environment::webgpu_missing()) {
         view.notice("webgpu", Tone::Error, "No WebGPU.", why);
-        view.offer_instead(target.other(), &instead);
+        view.offer_instead(target.other(), &instead, environment::site());
         view.no_device("Without WebGPU a page cannot use the GPU.");
         return unavailable(why);
     }
@@ -117,7 +117,7 @@ pub async fn start(request: Request) {
         Ok(bench) => bench,
         Err(why) => {
             view.notice("webgpu", Tone::Error, "No device.", &why);
-            view.offer_instead(target.other(), &instead);
+            view.offer_instead(target.other(), &instead, environment::site());
             view.no_device("The browser offers WebGPU, but no device could be opened.");
             return unavailable(&why);
         }

@@ -87,6 +87,12 @@ pub async fn turn() {
     sleep(0).await;
 }
 
+/// Where the site is that this page is a part of, if it is: a site has the page at `run/`.
+pub fn site() -> Option<&'static str> {
+    let path = window().location().pathname().unwrap_or_default();
+    ["/run/", "/run/index.html"].iter().any(|end| path.ends_with(end)).then_some("../")
+}
+
 /// Whether the page comes from a server on this machine.
 pub fn at_home() -> bool {
     let host = window().location().hostname().unwrap_or_default();
