@@ -39,7 +39,10 @@ struct App {
     bench: RefCell<Option<Bench>>,
     /// For it, also while a run uses it.
     orders: RefCell<Orders>,
+    /// Empty while it is made.
     plan: RefCell<Option<Plan>>,
+    /// Plans that were ever begun, so that one that is overtaken is given up.
+    plans: Cell<u32>,
     /// The run in progress, or the last one.
     run: RefCell<Option<Run>>,
     progress: RefCell<Option<Progress>>,
@@ -139,6 +142,7 @@ pub async fn start(request: Request) {
         orders: RefCell::new(bench.orders.clone()),
         bench: RefCell::new(Some(bench)),
         plan: RefCell::default(),
+        plans: Cell::default(),
         run: RefCell::default(),
         progress: RefCell::default(),
         activity: RefCell::default(),
@@ -152,7 +156,7 @@ pub async fn start(request: Request) {
         was_hidden: Cell::new(false),
     });
     app.view.settings(&app.spec.borrow(), app.mode);
-    let planned = app.make_plan();
+    let planned = app.make_plan().await;
     app.listen();
     app.view.other_target(target.other(), &instead);
     if let Some(remote) = &app.remote {
@@ -186,7 +190,7 @@ impl App {
     /// Connect the controls.
     fn listen(self: &Rc<Self>) {
         let app = self.clone();
-        self.view.on_settings(move || app.change_settings());
+        self.view.on_settings(move || spawn_local(app.clone().change_settings()));
         let app = self.clone();
         self.view.on_run(move || spawn_local(app.clone().measure_again()));
         let app = self.clone();

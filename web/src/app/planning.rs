@@ -1,21 +1,27 @@
 //! From the controls to a plan: what it comes to, and how long it will take.
 
+use std::rc::Rc;
+
 use parallax_core::device::DeviceInfo;
 use parallax_core::measure::runner::Mode;
-use parallax_core::plan;
-use parallax_core::plan::{Plan, PlanError, Spec};
+use parallax_core::plan::{Plan, PlanError, Planning, Spec};
+use parallax_core::suite::Caps;
 
 use super::App;
+use crate::environment::{self, turn};
 use crate::expected::{Expected, Past};
-use crate::measuring::{self, Bench};
+use crate::measuring;
 use crate::query;
 use crate::target::Target;
 use crate::view::Tone;
 use crate::words::between;
 
+/// Seconds of planning between two looks at what else the browser has to do.
+const TURN: f64 = 0.02;
+
 impl App {
     /// The controls changed: take them over into spec, address and plan.
-    pub(super) fn change_settings(&self) {
+    pub(super) async fn change_settings(self: Rc<Self>) {
         if self.running.get() {
             return;
         }
@@ -28,9 +34,10 @@ impl App {
                 self.view.other_target(self.target.other(), &self.query(&spec, self.target.other()));
                 *self.spec.borrow_mut() = spec;
                 // That nothing matches is shown, and the Run button rests.
-                let _ = self.make_plan();
+                let _ = self.make_plan().await;
             }
             Err(mistake) => {
+                self.give_up_the_plan();
                 self.view.notice("setting", Tone::Error, "A setting cannot be understood.", &mistake.to_string());
                 self.view.allow_run(false);
             }
@@ -42,13 +49,13 @@ impl App {
         query::write(spec, self.mode, target)
     }
 
-    /// Plan the spec for the device and show that.
-    pub(super) fn make_plan(&self) -> Result<(), PlanError> {
-        let spec = self.spec.borrow();
-        let mut bench = self.bench.borrow_mut();
-        let Some(Bench { device, .. }) = &mut *bench else { return Ok(()) };
-        device.caps.tuning = measuring::tuning(device, &spec);
-        let planned = plan::plan(&spec, &device.caps);
+    /// Plan the spec for the device and show that; unless another plan is begun meanwhile, which is then shown in its place.
+    pub(super) async fn make_plan(&self) -> Result<(), PlanError> {
+        let number = self.give_up_the_plan();
+        let spec = self.spec.borrow().clone();
+        let Some(device) = self.tuned_for(&spec) else { return Ok(()) };
+        let overtaken = || self.plans.get() != number;
+        let Some(planned) = in_turns(&spec, &device.caps, overtaken).await else { return Ok(()) };
         match &planned {
             Ok(_) => self.view.clear_notice("plan"),
             Err(PlanError::NothingMatches(_)) => {
@@ -62,10 +69,25 @@ impl App {
             Err(nothing) => (Plan::default(), Err(nothing)),
         };
         self.view.plan(&plan);
-        self.view.plan_line(&plan, self.time(&spec, &plan, device).as_deref());
+        self.view.plan_line(&plan, self.time(&spec, &plan, &device).as_deref());
         self.view.allow_run(!plan.cases.is_empty());
         *self.plan.borrow_mut() = Some(plan);
         planned
+    }
+
+    /// There is no plan, nor one in the making, until the one of this number is made.
+    fn give_up_the_plan(&self) -> u32 {
+        *self.plan.borrow_mut() = None;
+        self.plans.set(self.plans.get() + 1);
+        self.plans.get()
+    }
+
+    /// The device, with what a spec's variants leave open; none while a run has it.
+    fn tuned_for(&self, spec: &Spec) -> Option<DeviceInfo> {
+        let mut bench = self.bench.borrow_mut();
+        let device = &mut bench.as_mut()?.device;
+        device.caps.tuning = measuring::tuning(device, spec);
+        Some(device.clone())
     }
 
     /// How long a run of the plan will take.
@@ -87,4 +109,26 @@ impl App {
             self.view.plan_line(plan, self.time(&spec, plan, &bench.device).as_deref());
         }
     }
+}
+
+/// Plan in turns with the browser, because a preset takes longer than anybody should wait for an answer; `None` when it was
+/// overtaken.
+async fn in_turns(spec: &Spec, caps: &Caps, overtaken: impl Fn() -> bool) -> Option<Result<Plan, PlanError>> {
+    let mut planning = match Planning::begin(spec, caps) {
+        Ok(planning) => planning,
+        Err(mistake) => return Some(Err(mistake)),
+    };
+    let mut turn_began = environment::seconds();
+    while planning.step() {
+        if environment::seconds() - turn_began > TURN {
+            turn().await;
+            if overtaken() {
+                return None;
+            }
+            turn_began = environment::seconds();
+        }
+    }
+    // What is shown of it takes a turn of its own.
+    turn().await;
+    (!overtaken()).then(|| planning.end())
 }

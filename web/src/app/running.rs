@@ -27,7 +27,7 @@ use crate::words::rough;
 impl App {
     /// Run on request of the user, after a last look at the controls.
     pub(super) async fn measure_again(self: Rc<Self>) {
-        self.change_settings();
+        self.clone().change_settings().await;
         self.measure().await;
     }
 
@@ -36,7 +36,8 @@ impl App {
         if self.running.get() {
             return;
         }
-        let (Some(mut bench), Some(plan)) = (self.bench.take(), self.plan.borrow().clone()) else { return };
+        let Some(plan) = self.plan.borrow().clone() else { return };
+        let Some(mut bench) = self.bench.take() else { return };
         let asked = self.spec.borrow().clone();
         let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked.clone() };
         let header = header(self.target, &bench, &spec, &plan);
