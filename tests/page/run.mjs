@@ -715,6 +715,47 @@ const tests = {
     assert.deepEqual(other.problems, []);
   },
 
+  async "calls a device as its user does: in the run, the history, links and comparisons"() {
+    const page = await openOn(`${server.address}?case=${CASES[0]}&budget=1&ceilings=off`, undefined, {
+      serviceWorkers: "block",
+      permissions: ["clipboard-read", "clipboard-write"],
+    });
+    await enabledRun(page);
+    await page.fill("#device-name", "  Ann's <b>laptop</b> ");
+    await page.locator("#device-name").blur();
+    assert.equal(await page.inputValue("#device-name"), "Ann's <b>laptop</b>");
+    await narrowAndWide(page, "named");
+    await page.click("#run");
+    await finished(page);
+    const { data } = await download(page, "#download-json");
+    assert.equal(data.environment.device_name, "Ann's <b>laptop</b>");
+    await page.locator("#history li", { hasText: "Ann's <b>laptop</b> · 1 case" }).waitFor();
+    await page.click("#copy-results");
+    await page.getByText("The link is on the clipboard. It has a summary of the results").waitFor();
+    const link = await page.evaluate(() => navigator.clipboard.readText());
+    await page.reload();
+    await enabledRun(page);
+    assert.equal(await page.inputValue("#device-name"), "Ann's <b>laptop</b>", "the browser remembers it");
+    await page.goto("about:blank");
+    await page.goto(link);
+    assert.match(await page.innerText("#linked-about"), /Ann's <b>laptop<\/b>/);
+
+    const named = (name) => {
+      const run = structuredClone(data);
+      if (name) run.environment.device_name = name;
+      return { name: `${name.length}.json`, buffer: Buffer.from(JSON.stringify(run)), mimeType: "application/json" };
+    };
+    await page.goto(`${server.address}?view=compare`);
+    await page.setInputFiles("#compare-files", [named(data.environment.device_name), named("Bob's")]);
+    const heads = page.locator("#compare-result section:has(> h2:text-is('Verdicts')) .wide thead");
+    await heads.first().waitFor();
+    assert.match(await heads.first().innerText(), /Ann's <b>laptop<\/b>\s+Bob's\s+Bob's ÷ Ann's <b>laptop<\/b>/);
+    assert.match(await page.innerText("#compare-chips"), /Bob's \(.*\) · browser/);
+    assert.match(await page.innerText("#compare-result"), /the devices differ/);
+    await narrowAndWide(page, "compared-by-name");
+    assert.deepEqual(page.problems, []);
+  },
+
   async "says in a sentence that a link's results are broken"() {
     for (const [fragment, said] of [
       ["#r=", "is damaged"],

@@ -191,6 +191,7 @@ impl App {
     fn listen(self: &Rc<Self>) {
         let app = self.clone();
         self.view.on_settings(move || spawn_local(app.clone().change_settings()));
+        self.remember_the_name();
         let app = self.clone();
         self.view.on_run(move || spawn_local(app.clone().measure_again()));
         let app = self.clone();

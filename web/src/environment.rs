@@ -63,6 +63,11 @@ pub fn of_this_tab<T>(f: impl FnOnce(&web_sys::Storage) -> Result<T, JsValue>) -
     f(&window().session_storage().ok()??).ok()
 }
 
+/// The same with what it keeps for this site from visit to visit.
+pub fn of_this_site<T>(f: impl FnOnce(&web_sys::Storage) -> Result<T, JsValue>) -> Option<T> {
+    f(&window().local_storage().ok()??).ok()
+}
+
 /// Let so many milliseconds go by.
 pub async fn sleep(milliseconds: i32) {
     let timer = Promise::new(&mut |resolve, _| {

@@ -40,7 +40,7 @@ pub struct RunHead {
     pub name: String,
     /// What ran the cases.
     pub target: String,
-    /// Name of the device.
+    /// What the device is called.
     pub device: String,
     /// When it began, in seconds since 1970 (UTC).
     pub started: u64,

@@ -23,6 +23,8 @@ const ENDS: [(&str, char); 5] =
 pub struct RunSummary {
     /// Name of the device.
     pub device: String,
+    /// What somebody calls it.
+    pub name: Option<String>,
     /// Interface and version.
     pub api: String,
     /// What ran the cases.
@@ -87,6 +89,7 @@ impl RunSummary {
         let pairs = run.spec.to_pairs();
         RunSummary {
             device: run.device().name.chars().take(LONGEST_NAME).collect(),
+            name: run.given_name(),
             api: run.device().api.clone(),
             target: run.target.clone(),
             clock: run.clock.clock,
@@ -97,6 +100,11 @@ impl RunSummary {
             left_out: 0,
             left_out_bad: 0,
         }
+    }
+
+    /// What to call the device: as somebody does, or else as its interface does.
+    pub fn called(&self) -> &str {
+        self.name.as_ref().unwrap_or(&self.device)
     }
 
     /// The settings, if they are there and this version knows them all.

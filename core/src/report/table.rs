@@ -264,7 +264,7 @@ pub fn device_line(run: &Run) -> String {
     let device = run.device();
     let driver = if device.driver.is_empty() { String::new() } else { format!(", {}", device.driver) };
     let software = if device.kind == crate::device::DeviceKind::Software { ", software" } else { "" };
-    format!("{} ({}{driver}{software}) as target {}", device.name, device.api, run.target)
+    format!("{} ({}{driver}{software}) as target {}", run.called_in_full(), device.api, run.target)
 }
 
 /// The clocks in one line, each with its step, which is the error of a single reading.

@@ -3,15 +3,34 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use parallax_core::record::Run;
+use parallax_core::record::{Run, given_name};
 use wasm_bindgen_futures::spawn_local;
 
 use super::App;
+use crate::environment::of_this_site;
 use crate::shelf::Shelf;
 use crate::view::{Tone, Wish};
 use crate::words::moment;
 
+/// What the browser remembers the device's name under.
+const DEVICE_NAME: &str = "parallax-device-name";
+
 impl App {
+    /// The device is called as it was at the last visit, until the user calls it otherwise.
+    pub(super) fn remember_the_name(&self) {
+        let known = of_this_site(|kept| kept.get_item(DEVICE_NAME)).flatten();
+        self.view.set_device_name(&known.and_then(|name| given_name(&name)).unwrap_or_default());
+        let view = self.view.clone();
+        self.view.on_device_name(move || {
+            let name = given_name(&view.device_name());
+            of_this_site(|kept| match &name {
+                Some(name) => kept.set_item(DEVICE_NAME, name),
+                None => kept.remove_item(DEVICE_NAME),
+            });
+            view.set_device_name(&name.unwrap_or_default());
+        });
+    }
+
     /// Connect the buttons of the kept runs.
     pub(super) fn listen_to_wishes(self: &Rc<Self>) {
         let app = self.clone();
@@ -59,7 +78,7 @@ impl App {
             self.show(record, &run, &BTreeSet::new());
         }
         let ended = run.interrupted.as_ref().map_or(String::new(), |why| format!(" It ended early: {why}."));
-        self.view.results(&run, &format!("The run of {} on {}.{ended} ", moment(id), run.device().name));
+        self.view.results(&run, &format!("The run of {} on {}.{ended} ", moment(id), run.called()));
         self.hold_against_the_link("the kept run", &run);
         *self.run.borrow_mut() = Some(run);
     }

@@ -40,7 +40,8 @@ impl App {
         let Some(mut bench) = self.bench.take() else { return };
         let asked = self.spec.borrow().clone();
         let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked.clone() };
-        let header = header(self.target, &bench, &spec, &plan);
+        let mut header = header(self.target, &bench, &spec, &plan);
+        header.name_device(&self.view.device_name());
         if let Some(remote) = &self.remote {
             remote.tell(&Event::Begin { run: Box::new(header.clone()) });
         }

@@ -73,6 +73,7 @@ impl RunSummary {
         let wire = Wire {
             v: VERSION,
             device: self.device.clone(),
+            name: self.name.clone(),
             api: self.api.clone(),
             target: self.target.clone(),
             clock: self.clock,
@@ -135,6 +136,7 @@ mod tests {
         let cases = [(FLASH, 123_456.0), (MANUAL, 777_777.0), (TILED, 99.96)];
         let mut run = run("browser", "NVIDIA H200", &cases.map(|(case, time)| (case, spread(time, 0.013, 40))));
         run.started = 1_795_306_744;
+        run.name_device("Ann's laptop");
         run.records[1].outcome = Outcome::Error { reason: "the device said no".to_owned() };
         let mut skipped = run.records[1].clone();
         skipped.case = "matmul/fwd/m8,n8,k8/f32/vendor".to_owned();
@@ -177,6 +179,10 @@ mod tests {
         let figures = |s: &RunSummary| RunSummary { cases: Vec::new(), ..s.clone() };
         assert_eq!(figures(&read), figures(&whole));
         assert_eq!(read.spec(), Some(Ok(sample().spec)));
+        assert_eq!(read.called(), "Ann's laptop");
+        let mut older = unpacked(&link);
+        older.as_object_mut().expect("an object").remove("name");
+        assert_eq!(RunSummary::from_link(&packed(&older)).expect("of an older page").called(), "NVIDIA H200");
     }
 
     #[test]
@@ -236,6 +242,9 @@ mod tests {
             ("/v", json!(9), "newer version"),
             ("/v", json!("1"), "no summary"),
             ("/device", json!(long), "a name"),
+            ("/name", json!("x".repeat(61)), "a name"),
+            ("/name", json!("a\nb"), "a name"),
+            ("/name", json!(""), "a name"),
             ("/device", json!("H\u{1b}[2J"), "a name"),
             ("/suite/commit", json!("a\nb"), "a name"),
             ("/asked", json!("preset=quick\u{0}"), "settings"),

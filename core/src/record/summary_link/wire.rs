@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::LinkError::{self, Damaged};
 use super::{CaseFigure, CaseSummary, ENDS, RunSummary};
 use crate::device::Clock;
-use crate::record::Suite;
+use crate::record::{Suite, given_name};
 use crate::units::Nanos;
 
 /// Version of what links hold; raised when a reader of the old one would misunderstand.
@@ -26,6 +26,8 @@ const TIMES: std::ops::RangeInclusive<f64> = 1e-9..=1e18;
 pub(super) struct Wire {
     pub(super) v: u64,
     pub(super) device: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
     pub(super) api: String,
     pub(super) target: String,
     pub(super) clock: Clock,
@@ -45,7 +47,8 @@ impl Wire {
     /// The summary, if it can be one.
     pub(super) fn checked(self) -> Result<RunSummary, LinkError> {
         let names = [&self.device, &self.api, &self.target, &self.suite.version, &self.suite.commit];
-        if !names.into_iter().all(|name| is_name(name)) {
+        let given = self.name.as_ref().is_none_or(|name| given_name(name).as_ref() == Some(name));
+        if !given || !names.into_iter().all(|name| is_name(name)) {
             return Err(Damaged("a name in it is too long or no text"));
         }
         if self.asked.as_ref().is_some_and(|asked| asked.len() > LONGEST_SETTINGS || asked.contains(char::is_control)) {
@@ -75,9 +78,10 @@ impl Wire {
             Ok(CaseSummary { case, verdict, figure: time })
         });
         let cases = cases.collect::<Result<_, _>>()?;
-        let Wire { device, api, target, clock, at: started, suite, asked, more: left_out, bad: left_out_bad, .. } =
-            self;
-        Ok(RunSummary { device, api, target, clock, started, suite, asked, cases, left_out, left_out_bad })
+        let Wire {
+            device, name, api, target, clock, at: started, suite, asked, more: left_out, bad: left_out_bad, ..
+        } = self;
+        Ok(RunSummary { device, name, api, target, clock, started, suite, asked, cases, left_out, left_out_bad })
     }
 }
 
