@@ -8,9 +8,9 @@ use parallax_core::device::{
     Awaited, BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Sample, Span, SpanKind, Trace, TraceSource,
     Track,
 };
+use parallax_core::suite::parallel::*;
 use parallax_core::suite::{BufferSpec, HostBuffer, Inputs, Problem, Role, Storage, bytes_of, load, round_to};
 use parallax_core::units::{Bytes, Nanos};
-use rayon::prelude::*;
 use web_time::Instant;
 
 use crate::profiler::Breathe;

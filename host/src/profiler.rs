@@ -5,6 +5,7 @@ use std::pin::Pin;
 use async_trait::async_trait;
 use parallax_core::device::clock::smallest_move;
 use parallax_core::device::{BackendError, Clock, ClockInfo, DeviceInfo, DeviceKind, Prepared, Profiler, Transfer};
+use parallax_core::suite::parallel::current_num_threads;
 use parallax_core::suite::{Caps, Case, DType, Dialect, Inputs, Tuning};
 use parallax_core::units::{Bytes, Nanos};
 use web_time::Instant;
@@ -39,7 +40,7 @@ pub struct Cpu {
 impl Cpu {
     /// Always there.
     pub fn open(place: Place) -> Cpu {
-        let threads = rayon::current_num_threads() as u32;
+        let threads = current_num_threads() as u32;
         let caps = Caps {
             dialect: Dialect::Cpu,
             // 16-bit floats are emulated on most processors; the reference point is f32.
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn the_device_says_how_many_threads_there_are_and_what_else() {
         let device = Cpu::open(here()).device().clone();
-        let threads = rayon::current_num_threads();
+        let threads = current_num_threads();
         let count = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
         assert_eq!((device.features, device.caps.units), (vec![count, "some".to_owned()], Some(threads as u32)));
     }

@@ -163,6 +163,11 @@ pub struct Common {
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub trace: Trace,
+    /// What to call the device beside others, as in "Ann's laptop"
+    ///
+    /// It is kept with the run, and stands at the heads of columns where devices are compared; 60 characters at most.
+    #[arg(long, value_name = "NAME", help_heading = DEVICES, hide_short_help = true)]
+    pub name: Option<String>,
     /// Folder for the results
     #[arg(long, value_name = "DIR", default_value = "results", help_heading = RESULTS)]
     pub out: PathBuf,

@@ -30,6 +30,8 @@ pub struct Output {
     pub gzip: bool,
     /// Whether events are printed as they come.
     pub lines: bool,
+    /// What somebody calls the device.
+    pub name: Option<String>,
     /// The file and the run to go on with, in place of new ones.
     pub resumed: Option<(PathBuf, Run)>,
 }
@@ -37,7 +39,13 @@ pub struct Output {
 impl Output {
     /// As the options say, into new files.
     pub fn of(common: &Common) -> Output {
-        Output { folder: common.out.clone(), gzip: common.trace.trace_gzip, lines: common.json_lines, resumed: None }
+        Output {
+            folder: common.out.clone(),
+            gzip: common.trace.trace_gzip,
+            lines: common.json_lines,
+            name: common.name.clone(),
+            resumed: None,
+        }
     }
 }
 
@@ -121,7 +129,10 @@ impl RunFile {
         })
     }
 
-    fn create(output: &Output, run: Run) -> anyhow::Result<RunFile> {
+    fn create(output: &Output, mut run: Run) -> anyhow::Result<RunFile> {
+        if let Some(name) = &output.name {
+            run.name_device(name);
+        }
         let at = jiff::Timestamp::from_second(run.started as i64).context("the clock shows an impossible time")?;
         let stem = format!("{}-{}", run.target, at.strftime("%Y%m%dT%H%M%SZ"));
         let free = create(&output.folder, &stem, output.gzip)?;
@@ -353,7 +364,7 @@ mod tests {
     #[test]
     fn runs_that_begin_at_once_share_no_file() {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let output = Output { folder: folder.path().to_owned(), gzip: false, lines: false, resumed: None };
+        let output = Output { folder: folder.path().to_owned(), gzip: false, lines: false, name: None, resumed: None };
         let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
         let run = Run::begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &Plan::default());
         // A trace whose run is gone keeps its name too.

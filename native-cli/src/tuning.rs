@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_core::device::{DeviceInfo, Profiler};
 use parallax_core::plan::{TuningFile, TuningFileError, tuning_for};
-use parallax_core::suite::Tuning;
+use parallax_core::suite::TuningError;
 
 use crate::args::Native;
 
@@ -34,7 +34,7 @@ pub enum TuningMistake {
     },
     /// A flag says what cannot be.
     #[error(transparent)]
-    Flag(TuningFileError),
+    Flag(TuningError),
 }
 
 /// The file for a device's class.
@@ -64,10 +64,9 @@ pub fn apply(profiler: &mut dyn Profiler, options: &Native, set: &[String]) -> R
     let device = profiler.device();
     let off = options.tuning.as_deref() == Some(Path::new("off"));
     let file = if off { Some(String::new()) } else { read(options, device)? };
-    if let Some(text) = &file {
-        TuningFile::parse(text).map_err(|why| TuningMistake::Wrong { path: path(options, device), why })?;
-    }
-    let tuning: Tuning = tuning_for(device, file.as_deref(), set).map_err(TuningMistake::Flag)?;
+    let file = file.map(|text| TuningFile::parse(&text)).transpose();
+    let file = file.map_err(|why| TuningMistake::Wrong { path: path(options, device), why })?;
+    let tuning = tuning_for(device, file, set).map_err(TuningMistake::Flag)?;
     profiler.set_tuning(tuning);
     Ok(())
 }

@@ -31,7 +31,7 @@ mod mapped;
 mod matrix;
 mod memory;
 mod order;
-#[cfg(target_arch = "wasm32")]
+#[cfg_attr(not(target_arch = "wasm32"), path = "no_page.rs")]
 mod page;
 mod poison;
 mod prepared;
@@ -44,7 +44,6 @@ mod transfer;
 mod wait;
 
 pub use device::{Adapter, Options, Unavailable, adapters, open};
-#[cfg(target_arch = "wasm32")]
 pub use page::offers_matrices;
 pub use profiler::Wgpu;
 pub use wait::breathe;

@@ -4,10 +4,11 @@ import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { chromium } from "playwright-core";
 
-/// PARALLAX_BROWSER names it; otherwise one is looked for on the PATH.
-function findBrowser() {
-  if (process.env.PARALLAX_BROWSER) return process.env.PARALLAX_BROWSER;
-  const names = ["google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chromium-headless-shell"];
+const CHROMIUMS = ["google-chrome", "google-chrome-stable", "chromium", "chromium-browser", "chromium-headless-shell"];
+
+/// The one that was chosen, or else the first of these names on the PATH.
+export function find(chosen, names) {
+  if (chosen) return chosen;
   for (const folder of (process.env.PATH ?? "").split(delimiter)) {
     for (const name of names) {
       try {
@@ -18,13 +19,13 @@ function findBrowser() {
       }
     }
   }
-  throw new Error(`no browser: looked for ${names.join(", ")} on the PATH; set PARALLAX_BROWSER`);
+  throw new Error(`no browser: looked for ${names.join(", ")} on the PATH`);
 }
 
-/// With the browser's software adapter.
+/// With the browser's software adapter. PARALLAX_BROWSER names it; otherwise one is looked for on the PATH.
 export function launch() {
   return chromium.launch({
-    executablePath: findBrowser(),
+    executablePath: find(process.env.PARALLAX_BROWSER, CHROMIUMS),
     args: [
       "--no-sandbox",
       "--enable-unsafe-webgpu",

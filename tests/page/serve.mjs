@@ -13,11 +13,11 @@ const TYPES = {
 };
 
 /// Resolves to { address, events, close }; `events` collects what the page posts. Plain file servers isolate nothing; `runs` is
-/// another folder, served as runs/.
-export async function serve(folder, { isolated = true, runs } = {}) {
+/// another folder, served as runs/; `below` is a path that everything else lies below, as the page does in a site.
+export async function serve(folder, { isolated = true, runs, below = "" } = {}) {
   const events = [];
   const server = createServer(async (request, response) => {
-    const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname);
+    const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname).replace(below, "");
     if (request.method === "POST" && path === "/api/events") {
       let body = "";
       for await (const part of request) body += part;

@@ -8,7 +8,7 @@ use parallax_core::compare::verdict::usual_resolution;
 use parallax_core::compare::{Comparison, Cost, Options, compare, costs};
 use parallax_core::plan::query;
 use parallax_core::record::{Run, RunSummary};
-use parallax_core::report::{FROM_A_LINK, compared_scores, comparison_table, html, sheet};
+use parallax_core::report::{FROM_A_LINK, compared_scores, comparison_table, heads, html, sheet};
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 
@@ -171,7 +171,7 @@ impl Comparing {
         let mut slots = self.slots.borrow_mut();
         let Some(at) = slots.iter().position(|slot| slot.id == id) else { return };
         let stem = match &what {
-            What::Link(summary) => format!("{}, by link", summary.device),
+            What::Link(summary) => format!("{}, by link", summary.called()),
             What::Run(_) => slots[at].name.clone(),
         };
         let numbered = |n: u32| if n == 1 { stem.clone() } else { format!("{stem} ({n})") };
@@ -201,8 +201,8 @@ impl Comparing {
         let base = self.base_id();
         let chip = |slot: &Slot| {
             let (device, way, started) = match slot.what.as_ref()? {
-                What::Run(run) => (&run.device().name, run.way(), run.started),
-                What::Link(summary) => (&summary.device, summary.way(), summary.started),
+                What::Run(run) => (run.called_in_full(), run.way(), run.started),
+                What::Link(summary) => (summary.called().to_owned(), summary.way(), summary.started),
             };
             let about = format!("{device} · {way} · {}", moment(started as f64 * 1e3));
             let can_be_base = matches!(slot.what, Some(What::Run(_)));
@@ -224,12 +224,17 @@ impl Comparing {
         runs.clone().find(|id| Some(*id) == chosen).or_else(|| runs.next())
     }
 
+    /// The runs, under the names that stand at the heads of their columns.
     fn runs(&self) -> Vec<(u32, String, Rc<Run>)> {
         let run = |slot: &Slot| match &slot.what {
             Some(What::Run(run)) => Some((slot.id, slot.name.clone(), run.clone())),
             _ => None,
         };
-        self.slots.borrow().iter().filter_map(run).collect()
+        let mut runs: Vec<_> = self.slots.borrow().iter().filter_map(run).collect();
+        if let Some(heads) = heads(runs.iter().map(|(.., run)| &**run)) {
+            runs.iter_mut().zip(heads).for_each(|((_, name, _), head)| *name = head);
+        }
+        runs
     }
 
     fn links(&self) -> Vec<(String, Rc<RunSummary>)> {

@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::task::Poll;
 
 use js_sys::{Function, Promise, Reflect};
-use wasm_bindgen::prelude::Closure;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::VisibilityState;
@@ -31,10 +30,17 @@ pub fn unix_time() -> u64 {
     (js_sys::Date::now() / 1e3) as u64
 }
 
+/// Whether the browser offers WebGPU here, in a page or in a worker.
+pub fn has_webgpu() -> bool {
+    let member = |of: &JsValue, name: &str| Reflect::get(of, &name.into());
+    member(&js_sys::global(), "navigator")
+        .and_then(|navigator| member(&navigator, "gpu"))
+        .is_ok_and(|gpu| gpu.is_object())
+}
+
 /// Why there is no WebGPU to ask for a device, or `None` when there is.
 pub fn webgpu_missing() -> Option<&'static str> {
-    let present = Reflect::get(&window().navigator(), &"gpu".into()).is_ok_and(|gpu| gpu.is_object());
-    if present {
+    if has_webgpu() {
         None
     } else if !window().is_secure_context() {
         Some("Browsers offer WebGPU to secure pages only. Open this page over https, or from localhost.")
@@ -57,34 +63,39 @@ pub fn of_this_tab<T>(f: impl FnOnce(&web_sys::Storage) -> Result<T, JsValue>) -
     f(&window().session_storage().ok()??).ok()
 }
 
-/// Do something later.
-pub fn after(milliseconds: i32, f: impl FnOnce() + 'static) {
-    let f = Closure::once_into_js(f);
-    // Without timers nothing would be late, either.
-    let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(f.unchecked_ref(), milliseconds);
+/// The same with what it keeps for this site from visit to visit.
+pub fn of_this_site<T>(f: impl FnOnce(&web_sys::Storage) -> Result<T, JsValue>) -> Option<T> {
+    f(&window().local_storage().ok()??).ok()
 }
 
-/// What a future comes to, if it does so within some milliseconds.
-pub async fn within<T>(milliseconds: i32, future: impl Future<Output = T>) -> Option<T> {
+/// Let so many milliseconds go by.
+pub async fn sleep(milliseconds: i32) {
     let timer = Promise::new(&mut |resolve, _| {
         // Without timers nothing would be late, either.
         let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, milliseconds);
     });
-    let (mut timer, mut future) = (pin!(JsFuture::from(timer)), pin!(future));
+    let _ = JsFuture::from(timer).await;
+}
+
+/// What a future comes to, if it does so within some milliseconds.
+pub async fn within<T>(milliseconds: i32, future: impl Future<Output = T>) -> Option<T> {
+    let (mut timer, mut future) = (pin!(sleep(milliseconds)), pin!(future));
     poll_fn(|context| match future.as_mut().poll(context) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
-        Poll::Pending => timer.as_mut().poll(context).map(|_| None),
+        Poll::Pending => timer.as_mut().poll(context).map(|()| None),
     })
     .await
 }
 
 /// Let the browser do what waits, and go on after that.
 pub async fn turn() {
-    let timer = Promise::new(&mut |resolve, _| {
-        // Without timers nothing waits, either.
-        let _ = window().set_timeout_with_callback(&resolve);
-    });
-    let _ = JsFuture::from(timer).await;
+    sleep(0).await;
+}
+
+/// Where the site is that this page is a part of, if it is: a site has the page at `run/`.
+pub fn site() -> Option<&'static str> {
+    let path = window().location().pathname().unwrap_or_default();
+    ["/run/", "/run/index.html"].iter().any(|end| path.ends_with(end)).then_some("../")
 }
 
 /// Whether the page comes from a server on this machine.

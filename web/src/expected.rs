@@ -108,6 +108,7 @@ mod tests {
         Spine {
             id: 1e12,
             device: "X".to_owned(),
+            name: None,
             asked: asked.to_owned(),
             cases: measured + 2,
             planned: measured + 2,

@@ -5,10 +5,10 @@ use parallax_core::record::Run;
 use parallax_core::report::html;
 use parallax_core::trace;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::JsFuture;
+use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{Blob, BlobPropertyBag, HtmlAnchorElement, Url};
 
-use crate::environment::{after, isolated, window};
+use crate::environment::{isolated, sleep, window};
 
 #[wasm_bindgen(module = "/src/perfetto.js")]
 extern "C" {
@@ -64,7 +64,8 @@ fn save(name: &str, blob: &Blob) -> Result<(), JsValue> {
     link.set_download(name);
     link.click();
     // The browser reads the blob after this call; a minute is plenty, and then its memory is free.
-    after(60_000, move || {
+    spawn_local(async move {
+        sleep(60_000).await;
         let _ = Url::revoke_object_url(&url);
     });
     Ok(())
@@ -76,7 +77,7 @@ pub fn open_trace(run: &Run, tell: impl Fn(&str) + Clone + 'static) {
     let title = format!("Parallax · {} · {}", run.target, run.device().name);
     if isolated() {
         let wait = tell.clone();
-        wasm_bindgen_futures::spawn_local(async move {
+        spawn_local(async move {
             match hand_over(&bytes, &title).await {
                 Ok(_) => open_second_page(&tell),
                 Err(_) => {

@@ -35,6 +35,9 @@ pub struct Spine {
     pub id: f64,
     /// Name of its device.
     pub device: String,
+    /// What the user calls it.
+    #[serde(default)]
+    pub name: Option<String>,
     /// What was asked for, in the words of an address.
     pub asked: String,
     /// Cases that ended.
@@ -52,8 +55,8 @@ pub struct Spine {
 
 impl Spine {
     fn of(id: f64, run: &Run, asked: String) -> Spine {
-        let device = run.device().name.clone();
-        Spine { id, device, asked, cases: 0, planned: run.planned.len(), measured: 0, ended: false, heard: id }
+        let (device, name) = (run.device().name.clone(), run.given_name());
+        Spine { id, device, name, asked, cases: 0, planned: run.planned.len(), measured: 0, ended: false, heard: id }
     }
 
     fn take(&mut self, event: &Event, now: f64) {
@@ -210,6 +213,7 @@ mod tests {
         let spine = Spine {
             id: 7.0,
             device: String::new(),
+            name: None,
             asked: String::new(),
             cases: 1,
             planned: 3,

@@ -121,7 +121,7 @@ fn head(name: &str, run: &Run, base: &Run) -> RunHead {
         name: name.to_owned(),
         target: run.target.clone(),
         reach: run.reach,
-        device: run.device().name.clone(),
+        device: run.called(),
         started: run.started,
         commit: run.suite.commit.clone(),
         drift: device_drift(base, run),

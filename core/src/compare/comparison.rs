@@ -44,7 +44,7 @@ pub struct RunHead {
     /// How far a browser let it, where one did and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reach: Option<Reach>,
-    /// Name of the device.
+    /// What the device is called.
     pub device: String,
     /// When it began, in seconds since 1970 (UTC).
     pub started: u64,

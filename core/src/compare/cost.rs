@@ -7,13 +7,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::compare::compare::{device_drift, judge};
-use crate::compare::one_gpu::{TaxError, distance, one_gpu};
-use crate::compare::pairing::{as_asked, fastest, problem_of, variant_of};
+use crate::compare::one_gpu::{TaxError, distance, on_the_processor, one_gpu};
+use crate::compare::pairing::{as_asked, fastest};
 use crate::compare::timed;
 use crate::compare::verdict::{Ratio, usual_resolution};
 use crate::device::Reach;
 use crate::record::stats::geometric_mean;
 use crate::record::{Record, Run, way};
+use crate::suite::{problem_of, variant_of};
 
 /// One run against one that is nearer to the hardware, on one GPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +68,11 @@ pub struct Against {
 }
 
 impl Cost {
+    /// What both targets are ways to.
+    pub fn hardware(&self) -> &'static str {
+        if on_the_processor(&self.base.target) { "processor" } else { "GPU" }
+    }
+
     /// Several of the same two targets as one. A problem that more than one has is the first one's. None of none.
     pub fn together(costs: impl IntoIterator<Item = Cost>) -> Option<Cost> {
         costs.into_iter().reduce(|mut all, cost| {
@@ -171,6 +177,15 @@ mod tests {
     const NAIVE: &str = "matmul/fwd/m8,n8,k8/f32/naive";
     const VENDOR: &str = "matmul/fwd/m8,n8,k8/f32/vendor";
     const COPY: &str = "copy/fwd/n64/f32/vec4";
+
+    #[test]
+    fn a_processor_is_no_gpu() {
+        let hardware = |near: &str, far: &str| {
+            let [near, far] = [near, far].map(|target| named(target, "X", &[(TILED, 100.0)]));
+            cost(&near, &far).expect("one device").hardware()
+        };
+        assert_eq!((hardware("cpu", "wasm"), hardware("cuda", "browser")), ("processor", "GPU"));
+    }
 
     #[test]
     fn a_problem_has_the_same_kernel_and_the_best_of_each() {

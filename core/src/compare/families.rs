@@ -9,6 +9,7 @@ use crate::compare::verdict::Ratio;
 use crate::compare::{Comparison, Pair, timed};
 use crate::record::Run;
 use crate::record::stats::geometric_mean;
+use crate::suite::workload_of;
 
 /// The problems of one workload together.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +53,7 @@ impl Cost {
     pub fn families(&self) -> Vec<FamilyCost> {
         let mut members: BTreeMap<&str, Vec<&ProblemCost>> = BTreeMap::new();
         for problem in &self.problems {
-            members.entry(problem.problem.split('/').next().unwrap_or_default()).or_default().push(problem);
+            members.entry(workload_of(&problem.problem)).or_default().push(problem);
         }
         let family = |(workload, problems): (&str, Vec<&ProblemCost>)| {
             let mean = |of: fn(&ProblemCost) -> Option<&Against>| {
@@ -89,7 +90,7 @@ impl Comparison {
         };
         let mut members: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
         for pair in self.pairs.iter().filter(|pair| counts(self.base, &pair.case)) {
-            members.entry(pair.case.split('/').next().unwrap_or_default()).or_default().push(pair);
+            members.entry(workload_of(&pair.case)).or_default().push(pair);
         }
         let mean = |run: usize, pairs: &[&Pair]| {
             let ratios =

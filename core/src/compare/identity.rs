@@ -26,9 +26,13 @@ pub fn normalised(name: &str) -> String {
     if left.is_empty() { name } else { left }
 }
 
-/// Whether two runs were on the same card: by its address where both tell it, else by its name.
+/// Whether two runs were on the same card: by its address where both tell it, else by the names that somebody gave it, else by
+/// its own.
 pub fn same_device(a: &Run, b: &Run) -> bool {
-    same_card(a, b).unwrap_or_else(|| normalised(&a.device().name) == normalised(&b.device().name))
+    same_card(a, b).unwrap_or_else(|| match (a.given_name(), b.given_name()) {
+        (Some(a), Some(b)) => a == b,
+        _ => normalised(&a.device().name) == normalised(&b.device().name),
+    })
 }
 
 /// Whether two runs were on the same card; `None` where only names could tell.
@@ -39,6 +43,20 @@ pub fn same_card(a: &Run, b: &Run) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::fixtures::run;
+
+    fn on(target: &str, device: &str, name: &str) -> Run {
+        let mut run = run(target, device, &[]);
+        run.name_device(name);
+        run
+    }
+
+    #[test]
+    fn a_given_name_tells_devices_of_one_kind_apart() {
+        assert!(same_device(&on("cuda", "X", ""), &on("cuda", "X", "Ann's")), "one of them says nothing");
+        assert!(!same_device(&on("cuda", "X", "Bob's"), &on("cuda", "X", "Ann's")));
+        assert!(same_device(&on("cuda", "X", "Ann's"), &on("browser", "some GPU", "Ann's")));
+    }
 
     #[test]
     fn one_device_under_several_names() {

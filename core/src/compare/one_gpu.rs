@@ -20,6 +20,11 @@ pub(crate) fn distance(target: &str) -> usize {
     TARGETS.iter().position(|known| *known == target).unwrap_or(TARGETS.len())
 }
 
+/// Whether a target is a way to a processor and not to a GPU.
+pub(super) fn on_the_processor(target: &str) -> bool {
+    ["cpu", "wasm"].contains(&target)
+}
+
 /// Runs that are no views of one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

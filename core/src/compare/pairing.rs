@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Cache;
 use crate::record::{Record, Run};
+use crate::suite::problem_of;
 
 /// What the tax holds against what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -15,16 +16,6 @@ pub enum Pairing {
     Same,
     /// Each run's fastest variant of a problem: best with best.
     Best,
-}
-
-/// A case's string without the variant.
-pub(super) fn problem_of(case: &str) -> &str {
-    case.rsplit_once('/').map_or(case, |(problem, _)| problem)
-}
-
-/// The variant of a case's string.
-pub(super) fn variant_of(case: &str) -> &str {
-    case.rsplit_once('/').map_or("", |(_, variant)| variant)
 }
 
 /// The cases of a problem that ran as asked.

@@ -4,7 +4,7 @@
 use crate::compare::verdict::{Ratio, Verdict, resolution_on};
 use crate::compare::{device_drift, judge};
 use crate::record::{Outcome, Record, Run, Timing};
-use crate::suite::{CPU_VARIANT, Scaling, Shape, Sides, Workload, all};
+use crate::suite::{CPU_VARIANT, Scaling, Shape, Sides, Workload, all, problem_of};
 
 /// The target that runs the host's code.
 const HOST: &str = "cpu";
@@ -112,7 +112,7 @@ impl<'a> Of<'a> {
     /// The records of a problem, those on hard inputs apart.
     fn records(&self, run: &'a Run, shape: &str) -> impl Iterator<Item = &'a Record> + use<'a> {
         let problem = self.problem(shape);
-        let of_it = move |record: &&Record| record.case.rsplit_once('/').is_some_and(|(before, _)| before == problem);
+        let of_it = move |record: &&Record| problem_of(&record.case) == problem;
         run.records.iter().filter(of_it).filter(|record| !record.case.ends_with(']'))
     }
 

@@ -21,11 +21,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::one_gpu::{away, by_name_only, one_gpu};
-use crate::compare::pairing::{fastest, problem_of, variant_of};
+use crate::compare::pairing::fastest;
 use crate::compare::{renamed, timed};
 use crate::device::Reach;
 use crate::record::stats::{Summary, geometric_mean};
 use crate::record::{OneCall, Record, Run, completion_step};
+use crate::suite::{problem_of, variant_of};
 use crate::units::{Nanos, percent};
 
 pub use crate::compare::one_gpu::TaxError;

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 use crate::device::{BackendError, Batch, OTHER_POISON, POISON, Prepared, Profiler};
 use crate::measure::repeat::Left;
@@ -58,7 +58,7 @@ impl Expected {
             let chosen: Vec<u64> = (0..total).filter(|r| rows.contains(*r)).collect();
             let mut values = vec![0.0; chosen.len() * row_len as usize];
             // Between breaths, as many rows as all processors compute in a few milliseconds; a page has one.
-            let at_once = (AT_ONCE * rayon::current_num_threads() as u64 / rows.cost).max(1) as usize;
+            let at_once = (AT_ONCE * current_num_threads() as u64 / rows.cost).max(1) as usize;
             for (some, slots) in chosen.chunks(at_once).zip(values.chunks_mut(at_once * row_len as usize)) {
                 let each = some.par_iter().zip(slots.par_chunks_mut(row_len as usize));
                 each.for_each(|(r, row)| row_of(output, *r, row));

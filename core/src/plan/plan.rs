@@ -125,41 +125,76 @@ pub enum PlanError {
 /// # Errors
 /// When no case is left, or the device cannot be launched on as asked.
 pub fn plan(spec: &Spec, caps: &Caps) -> Result<Plan, PlanError> {
-    let ways = Launching::choices(caps.dialect);
-    if let Some(wanted) = spec.launch.filter(|wanted| !ways.contains(wanted)) {
-        let names: Vec<&str> = ways.iter().map(|way| way.name()).collect();
-        let choices = match names.is_empty() {
-            true => "stages are plain calls here, leave the setting out".to_owned(),
-            false => format!("choose one of {}", names.join(", ")),
-        };
-        return Err(PlanError::Launch { wanted: wanted.name(), choices });
-    }
-    let mut plan = Plan::default();
-    // Each once, however often and in whatever spelling it was asked for.
-    let mut seen = BTreeSet::new();
-    for case in asked(spec, caps)? {
-        let name = case.to_string();
-        if !spec.keeps(&name) || !seen.insert(name) {
-            continue;
+    let mut planning = Planning::begin(spec, caps)?;
+    while planning.step() {}
+    planning.end()
+}
+
+/// A plan in the making, case by case: a preset takes a while, during which a page has to answer.
+pub struct Planning<'a> {
+    spec: &'a Spec,
+    caps: &'a Caps,
+    left: std::vec::IntoIter<Case>,
+    /// Each once, however often and in whatever spelling it was asked for.
+    seen: BTreeSet<String>,
+    plan: Plan,
+}
+
+impl<'a> Planning<'a> {
+    /// Of a spec on a device.
+    ///
+    /// # Errors
+    /// When the device cannot be launched on as asked, or extents that were asked for make no problem.
+    pub fn begin(spec: &'a Spec, caps: &'a Caps) -> Result<Planning<'a>, PlanError> {
+        let ways = Launching::choices(caps.dialect);
+        if let Some(wanted) = spec.launch.filter(|wanted| !ways.contains(wanted)) {
+            let names: Vec<&str> = ways.iter().map(|way| way.name()).collect();
+            let choices = match names.is_empty() {
+                true => "stages are plain calls here, leave the setting out".to_owned(),
+                false => format!("choose one of {}", names.join(", ")),
+            };
+            return Err(PlanError::Launch { wanted: wanted.name(), choices });
         }
-        match decide(&case, spec, caps) {
-            Ok(actual) if spec.inputs == InputSet::Hard => {
+        let left = asked(spec, caps)?.into_iter();
+        Ok(Planning { spec, caps, left, seen: BTreeSet::new(), plan: Plan::default() })
+    }
+
+    /// Decide on the next case. Whether there was one.
+    pub fn step(&mut self) -> bool {
+        let Some(case) = self.left.next() else { return false };
+        let name = case.to_string();
+        if !self.spec.keeps(&name) || !self.seen.insert(name) {
+            return true;
+        }
+        match decide(&case, self.spec, self.caps) {
+            Ok(actual) if self.spec.inputs == InputSet::Hard => {
                 let sets = case.problem.form().hard.iter().filter(|hard| (hard.applies)(&case.problem));
                 let on = |hard| Planned { case: case.clone(), actual: actual.clone(), hard: Some(hard) };
-                plan.cases.extend(sets.map(on));
+                self.plan.cases.extend(sets.map(on));
             }
-            Ok(actual) => plan.cases.push(Planned { case, actual, hard: None }),
-            Err(reason) => plan.skips.push(Skip { case, reason }),
+            Ok(actual) => self.plan.cases.push(Planned { case, actual, hard: None }),
+            Err(reason) => self.plan.skips.push(Skip { case, reason }),
         }
+        true
     }
-    if plan.cases.is_empty() && plan.skips.is_empty() {
-        let pairs = spec.to_pairs();
-        let chooses = |key: &str| setting(key).is_ok_and(|s| matches!(s.scope, Scope::Preset | Scope::Cases));
-        let what =
-            pairs.iter().filter(|(k, _)| chooses(k)).map(|(k, v)| format!("{k} `{v}`")).collect::<Vec<_>>().join(", ");
-        return Err(NothingMatches { what: if what.is_empty() { "the preset".to_owned() } else { what } }.into());
+
+    /// The plan of the cases that were decided on.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn end(self) -> Result<Plan, PlanError> {
+        if self.plan.cases.is_empty() && self.plan.skips.is_empty() {
+            return Err(nothing_matches(self.spec).into());
+        }
+        Ok(self.plan)
     }
-    Ok(plan)
+}
+
+fn nothing_matches(spec: &Spec) -> NothingMatches {
+    let chooses = |key: &str| setting(key).is_ok_and(|s| matches!(s.scope, Scope::Preset | Scope::Cases));
+    let pairs = spec.to_pairs();
+    let what: Vec<String> = pairs.iter().filter(|(k, _)| chooses(k)).map(|(k, v)| format!("{k} `{v}`")).collect();
+    NothingMatches { what: if what.is_empty() { "the preset".to_owned() } else { what.join(", ") } }
 }
 
 /// Whether a case can run on a device in the variant that it names.

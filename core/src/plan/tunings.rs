@@ -9,12 +9,16 @@
 //! ```
 //!
 //! The first word is the dialect, because a variant's texts in two dialects have different best values on one device;
-//! then come the parts of the tunable's full name. The files in `tuning/` are part of the program, in pages too.
+//! then come the parts of the tunable's full name. The values of the files in `tuning/` are part of the program, in
+//! pages too.
 
 use std::fmt::Write;
 
 use crate::device::DeviceInfo;
 use crate::suite::{Dialect, Tuning, TuningError};
+
+/// A value of a file that the program brings along: its dialect, the tunable's full name, the value.
+type Shipped = (&'static str, &'static str, i64);
 
 include!(concat!(env!("OUT_DIR"), "/tunings.rs"));
 
@@ -53,14 +57,28 @@ impl TuningFile {
         let table: toml::Table = toml::from_str(text).map_err(|e| TuningFileError::Toml(line(e)))?;
         let mut file = TuningFile::default();
         for (dialect, value) in &table {
-            let values = match dialect.as_str() {
-                "wgsl" => &mut file.wgsl,
-                "cuda" => &mut file.cuda,
-                _ => return Err(TuningFileError::Dialect(dialect.clone())),
-            };
-            gather(value, &mut Vec::new(), values)?;
+            gather(value, &mut Vec::new(), file.values_of(dialect)?)?;
         }
         Ok(file)
+    }
+
+    /// The file for a class that the program brings along, if it has one.
+    pub fn shipped(class: &str) -> Option<TuningFile> {
+        let (_, values) = TUNINGS.iter().find(|(name, _)| *name == class)?;
+        let mut file = TuningFile::default();
+        for (dialect, name, value) in *values {
+            let known = file.values_of(dialect).and_then(|values| take(values, name, *value));
+            known.expect("tests hold the shipped files against the tunables");
+        }
+        Some(file)
+    }
+
+    fn values_of(&mut self, dialect: &str) -> Result<&mut Tuning, TuningFileError> {
+        match dialect {
+            "wgsl" => Ok(&mut self.wgsl),
+            "cuda" => Ok(&mut self.cuda),
+            _ => Err(TuningFileError::Dialect(dialect.to_owned())),
+        }
     }
 
     /// The values for kernels of a dialect.
@@ -112,17 +130,14 @@ fn gather(value: &toml::Value, path: &mut Vec<String>, into: &mut Tuning) -> Res
             }
             Ok(())
         }
-        toml::Value::Integer(number) => {
-            let number = u32::try_from(*number).map_err(|_| TuningFileError::Number(path.join(".")))?;
-            Ok(into.set(&path.join("."), number)?)
-        }
+        toml::Value::Integer(number) => take(into, &path.join("."), *number),
         _ => Err(TuningFileError::Number(path.join("."))),
     }
 }
 
-/// The file for a class that the program brings along, if it has one.
-pub fn shipped(class: &str) -> Option<&'static str> {
-    TUNINGS.iter().find(|(name, _)| *name == class).map(|(_, text)| *text)
+fn take(into: &mut Tuning, name: &str, number: i64) -> Result<(), TuningFileError> {
+    let number = u32::try_from(number).map_err(|_| TuningFileError::Number(name.to_owned()))?;
+    Ok(into.set(name, number)?)
 }
 
 /// The values for a device: those of its class's file, then what was asked for, as `NAME=VALUE`.
@@ -130,10 +145,10 @@ pub fn shipped(class: &str) -> Option<&'static str> {
 /// `file` stands before the file that the program brings along.
 ///
 /// # Errors
-/// When a file or an assignment is wrong.
-pub fn tuning_for(device: &DeviceInfo, file: Option<&str>, asked: &[String]) -> Result<Tuning, TuningFileError> {
-    let text = file.or_else(|| shipped(&device.class())).unwrap_or_default();
-    let mut tuning = TuningFile::parse(text)?.of(device.caps.dialect);
+/// When an assignment is wrong.
+pub fn tuning_for(device: &DeviceInfo, file: Option<TuningFile>, asked: &[String]) -> Result<Tuning, TuningError> {
+    let file = file.or_else(|| TuningFile::shipped(&device.class())).unwrap_or_default();
+    let mut tuning = file.of(device.caps.dialect);
     for assignment in asked {
         tuning.assign(assignment)?;
     }
@@ -150,14 +165,16 @@ mod tests {
 
     #[test]
     fn shipped_files_are_whole_and_those_that_keep_the_defaults_say_them_all() {
-        for (class, text) in TUNINGS {
+        assert_eq!(TEXTS.len(), TUNINGS.len());
+        for (class, text) in TEXTS {
             let file = TuningFile::parse(text).unwrap_or_else(|e| panic!("{class}: {e}"));
+            assert_eq!(TuningFile::shipped(class).as_ref(), Some(&file), "{class} is in the program as it is on disk");
             assert_ne!(file, TuningFile::default(), "{class} says nothing");
             let comment = text.lines().take_while(|l| l.starts_with('#')).map(|l| l.trim_start_matches('#').trim());
             let again = file.text(&comment.collect::<Vec<_>>().join("\n"));
             assert_eq!(again, *text, "{class} is as the program writes it");
         }
-        let h200 = TuningFile::parse(shipped("nvidia-h200").expect("shipped")).expect("valid");
+        let h200 = TuningFile::shipped("nvidia-h200").expect("shipped");
         for dialect in [Dialect::Cuda, Dialect::Wgsl] {
             let values: Vec<(String, u32)> = h200.of(dialect).values().map(|(k, v)| (k.to_owned(), v)).collect();
             let mut defaults: Vec<(String, u32)> = tunables().into_iter().map(|k| (k.key, k.tunable.default)).collect();
@@ -168,7 +185,7 @@ mod tests {
 
     #[test]
     fn in_pages_every_variant_keeps_within_the_limits_that_every_browser_has() {
-        let tuning = TuningFile::parse(shipped("browser").expect("shipped")).expect("valid").of(Dialect::Wgsl);
+        let tuning = TuningFile::shipped("browser").expect("shipped").of(Dialect::Wgsl);
         // The mock's limits are the defaults of WebGPU.
         let (plain, tuned) = (caps(), Caps { tuning, ..caps() });
         let mut cases = 0;
@@ -220,14 +237,14 @@ mod tests {
         let mut device = crate::testing::mock::Mock::of(Default::default()).device().clone();
         let asked = ["DEPTH=8".to_owned()];
         let depth = |tuning: Tuning| tuning.values().find(|(key, _)| *key == "matmul.tiled.DEPTH").map(|(_, v)| v);
-        let own = Some("[wgsl.matmul.tiled]\nDEPTH = 32");
+        let own = || Some(TuningFile::parse("[wgsl.matmul.tiled]\nDEPTH = 32").expect("valid"));
         assert_eq!(tuning_for(&device, None, &[]), Ok(Tuning::default()), "nobody knows this device");
-        assert_eq!(depth(tuning_for(&device, own, &[]).expect("valid")), Some(32));
-        assert_eq!(depth(tuning_for(&device, own, &asked).expect("valid")), Some(8));
+        assert_eq!(depth(tuning_for(&device, own(), &[]).expect("valid")), Some(32));
+        assert_eq!(depth(tuning_for(&device, own(), &asked).expect("valid")), Some(8));
         device.name = "NVIDIA H200".to_owned();
         assert_eq!(depth(tuning_for(&device, None, &[]).expect("valid")), Some(16));
-        assert_eq!(depth(tuning_for(&device, own, &[]).expect("valid")), Some(32), "another file stands before it");
+        assert_eq!(depth(tuning_for(&device, own(), &[]).expect("valid")), Some(32), "another file stands before it");
         device.caps.dialect = Dialect::Cpu;
-        assert_eq!(tuning_for(&device, own, &[]), Ok(Tuning::default()));
+        assert_eq!(tuning_for(&device, own(), &[]), Ok(Tuning::default()));
     }
 }

@@ -113,6 +113,7 @@ impl Event {
     }
 
     /// As a line of JSON, with its end.
+    #[inline]
     pub fn line(&self) -> String {
         serde_json::to_string(self).expect("an event is JSON") + "\n"
     }
@@ -127,6 +128,7 @@ impl Event {
 ///
 /// # Errors
 /// When a line is no event.
+#[inline]
 pub fn events(text: &str) -> impl Iterator<Item = Result<Event, serde_json::Error>> {
     text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str)
 }

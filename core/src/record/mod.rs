@@ -21,6 +21,7 @@ pub use call::*;
 pub use check::*;
 pub use event::*;
 pub use items::*;
+pub use name::*;
 pub use read::*;
 pub use record::*;
 pub use run::*;

@@ -1,11 +1,45 @@
-//! What a run's file is called.
+//! What a run's device is called, and what its file is.
 
 use super::Run;
 
-/// Longest part of a name.
+/// Where a run's environment has the name that somebody gave the device.
+const GIVEN: &str = "device_name";
+/// Characters of the longest name that is given.
+pub const LONGEST_GIVEN: usize = 60;
+/// Longest part of a file's name.
 const LONGEST: usize = 40;
 
+/// A name for a device as it is kept: on one line, with single spaces, of at most [`LONGEST_GIVEN`] characters; `None` where
+/// nothing is left of it.
+pub fn given_name(text: &str) -> Option<String> {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let name: String = words.collect::<Vec<_>>().join(" ").chars().take(LONGEST_GIVEN).collect();
+    (!name.is_empty()).then(|| name.trim_end().to_owned())
+}
+
 impl Run {
+    /// Give the device a name, such as a person tells it by from others of its kind; none where the text has none.
+    pub fn name_device(&mut self, text: &str) {
+        self.environment.remove(GIVEN);
+        self.environment.extend(given_name(text).map(|name| (GIVEN.to_owned(), name)));
+    }
+
+    /// The name that somebody gave the device. A file may say anything, so it is read as it would be kept.
+    pub fn given_name(&self) -> Option<String> {
+        self.environment.get(GIVEN).and_then(|text| given_name(text))
+    }
+
+    /// What to call the device: as somebody does, or else as its interface does.
+    pub fn called(&self) -> String {
+        self.given_name().unwrap_or_else(|| self.device().name.clone())
+    }
+
+    /// The same, and what it is.
+    pub fn called_in_full(&self) -> String {
+        let device = &self.device().name;
+        self.given_name().map_or_else(|| device.clone(), |name| format!("{name} ({device})"))
+    }
+
     /// A file name without its ending: target, device and start, in characters that every system takes, whatever the run says.
     pub fn file_stem(&self) -> String {
         let parts = ["parallax", &plain(&self.target), &plain(&self.device().name), &self.started.to_string()];
@@ -29,7 +63,37 @@ fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::testing::fixtures::run;
+
+    #[test]
+    fn a_given_name_is_short_and_on_one_line() {
+        for (text, want) in [
+            ("", None),
+            (" \n\t", None),
+            ("  Ann's  laptop\n", Some("Ann's laptop".to_owned())),
+            ("a\u{1b}[2Jb", Some("a [2Jb".to_owned())),
+            (&"ö".repeat(99), Some("ö".repeat(LONGEST_GIVEN))),
+            (&format!("{} b", "a".repeat(LONGEST_GIVEN - 1)), Some("a".repeat(LONGEST_GIVEN - 1))),
+        ] {
+            assert_eq!(given_name(text), want, "{text:?}");
+            let mut of = run("browser", "X", &[]);
+            of.name_device(text);
+            assert_eq!(of.given_name(), want);
+            assert_eq!(of.called(), want.clone().unwrap_or("X".to_owned()));
+            of.name_device("");
+            assert_eq!(of.environment, run("browser", "X", &[]).environment, "a name can be taken back");
+        }
+    }
+
+    #[test]
+    fn a_file_may_say_anything() {
+        let mut of = run("browser", "X", &[]);
+        of.environment.insert(GIVEN.to_owned(), format!("a\nb{}", "c".repeat(500)));
+        let name = of.given_name().expect("a name");
+        assert!(name.starts_with("a bc") && name.chars().count() == LONGEST_GIVEN, "{name}");
+        assert_eq!(of.called_in_full(), format!("{name} (X)"));
+    }
 
     #[test]
     fn names_are_plain_whatever_a_run_says() {

@@ -1,6 +1,9 @@
 //! Run files: one JSON, or lines of it while the run goes on or where it was killed.
+//!
+//! What reads and writes whole runs is `#[inline]`, here and in [`super::event`]: then it is compiled with its caller, which in
+//! a page is for size, while this crate is compiled for speed, for the sake of the workloads' host code.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::valid::validate;
 use super::{Event, Invalid, Run, SCHEMA, VERSION, events};
@@ -30,6 +33,7 @@ impl Run {
     /// Parse a run, telling a newer or foreign file from a broken one. Of a file that is not closed, everything up to the
     /// last whole line counts, and [`Run::interrupted`] says [`UNFINISHED`].
     /// Numbers are checked, and summaries follow from their samples.
+    #[inline]
     pub fn parse(text: &str) -> Result<Run, ReadError> {
         // The mark that some editors put before a text says nothing.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -52,6 +56,7 @@ impl Run {
     }
 }
 
+#[inline]
 fn from_value(value: Value) -> Result<Run, ReadError> {
     let schema = value.get("schema").and_then(|s| s.as_str()).unwrap_or("absent");
     if schema != SCHEMA {
@@ -61,10 +66,15 @@ fn from_value(value: Value) -> Result<Run, ReadError> {
         Some(version) if version > u64::from(VERSION) => return Err(ReadError::Newer(version)),
         _ => {}
     }
-    Ok(serde_json::from_value(value)?)
+    // As the first line of a file of lines would be read: one reader for both is half of what a page would download.
+    match serde_json::from_value(json!({"event": "begin", "run": value}))? {
+        Event::Begin { run } => Ok(*run),
+        _ => unreachable!("its event is `begin`"),
+    }
 }
 
 /// Fold the lines of a file that was never closed. The last one may be cut off anywhere; then it did not happen.
+#[inline]
 fn unclosed(text: &str, mut header: Value) -> Result<Run, ReadError> {
     let mut run = from_value(header["run"].take())?;
     let mut ended = false;

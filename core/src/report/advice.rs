@@ -4,7 +4,7 @@ use crate::record::roofline::{Analysis, Bound, analyse};
 use crate::record::stats::Summary;
 use crate::record::{Measured, OneCall, Record, Relaunched, Run};
 use crate::report::executions::stage_times;
-use crate::suite::{Case, Role, Stage};
+use crate::suite::{Case, Role, Stage, problem_of};
 use crate::units::{Bytes, Nanos, percent, three_digits};
 
 /// One part of a case: a stage on the device, several that belong together, or something around them.
@@ -239,11 +239,10 @@ fn latency(measured: &Measured, used: &str) -> String {
 
 /// The fastest other variant of the same problem in the run.
 fn fastest_sibling<'r>(record: &Record, run: &'r Run) -> Option<(&'r str, Nanos)> {
-    let problem = |r: &Record| r.case.rsplit_once('/').map(|(p, _)| p.to_owned());
     let ours = record.actual.as_ref().map_or(&record.parts.variant, |a| &a.variant);
     run.records
         .iter()
-        .filter(|r| problem(r) == problem(record) && r.actual.is_none() && r.parts.variant != *ours)
+        .filter(|r| problem_of(&r.case) == problem_of(&record.case) && r.actual.is_none() && r.parts.variant != *ours)
         .filter_map(|r| Some((r.parts.variant.as_str(), r.timing()?.summary.median)))
         .min_by(|a, b| a.1.0.total_cmp(&b.1.0))
 }

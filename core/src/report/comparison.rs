@@ -1,8 +1,8 @@
 //! A comparison as a table.
 
-use super::html::date;
+use super::date::date;
 use super::{Cell, Column, Mark, Rank, Remark, Table, Tone, grouped};
-use crate::compare::identity::normalised;
+use crate::compare::identity::{normalised, same_device};
 use crate::compare::verdict::{Ratio, Verdict, digits};
 use crate::compare::{Comparison, Pair};
 use crate::record::Run;
@@ -20,7 +20,7 @@ pub fn compared_runs(runs: &[(String, Run)]) -> Table {
     let row = |(name, run): &(String, Run)| {
         let commit = if run.suite.commit.is_empty() { "unknown" } else { &run.suite.commit };
         let begun = date(run.started).unwrap_or_else(|| "unknown".to_owned());
-        vec![name.clone(), run.way(), run.device().name.clone(), driver(run), commit.to_owned(), begun]
+        vec![name.clone(), run.way(), run.called_in_full(), driver(run), commit.to_owned(), begun]
     };
     let row = |run| row(run).into_iter().map(Cell::from).collect();
     let columns = ["target", "device", "driver", "commit", "begun"].map(Column::label);
@@ -30,7 +30,7 @@ pub fn compared_runs(runs: &[(String, Run)]) -> Table {
     let begun = || runs.iter().map(|(_, run)| run.started);
     let apart = begun().max().zip(begun().min()).map_or(0, |(last, first)| (last - first) / DAY);
     let warnings = [
-        differ(&|run| normalised(&run.device().name)).then(|| "the devices differ".to_owned()),
+        runs.iter().any(|(_, run)| !same_device(run, &runs[0].1)).then(|| "the devices differ".to_owned()),
         (one_target && differ(&driver)).then(|| "the drivers differ".to_owned()),
         (one_target && differ(&|run| run.way()))
             .then(|| "browsers let the runs reach the hardware differently".to_owned()),

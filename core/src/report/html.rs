@@ -24,6 +24,7 @@ pub(super) use self::picture::{cost_picture, roofline_picture};
 pub(super) use self::plot::Palette;
 pub(super) use self::plots::{of_device, plots};
 pub(super) use self::roofline::roofline as roofline_of;
+use super::date::date;
 use crate::compare::Comparison;
 use crate::compare::tax::Tax;
 use crate::record::stats::Summary;
@@ -99,12 +100,6 @@ pub(super) fn head(name: &str, run: &Run) -> Markup {
             }
         }
     }
-}
-
-/// When, in UTC; `None` where nobody said.
-pub(super) fn date(seconds: u64) -> Option<String> {
-    let at = jiff::Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?;
-    (seconds > 0).then(|| at.strftime("%Y-%m-%d %H:%M:%SZ").to_string())
 }
 
 fn self_test(baseline: &Baseline) -> Markup {

@@ -5,6 +5,7 @@ use crate::compare::verdict::{Ratio, Verdict, digits, drift_within, resolution_o
 use crate::plan::PRECISION_NATIVE;
 use crate::record::stats::quantile;
 use crate::record::{Record, Run, StopReason, Timing};
+use crate::suite::problem_of;
 use crate::units::percent;
 
 /// The precision that the samples of a run aimed for.
@@ -28,7 +29,7 @@ pub fn summary(run: &Run) -> Vec<String> {
 /// What is fastest of each problem that several variants solve, in the order of the table.
 fn fastest(run: &Run) -> Vec<String> {
     let timed = run.as_planned().into_iter().filter(|r| r.timing().is_some());
-    let problems = timed.filter_map(|record| Some((record.case.rsplit_once('/')?.0, record)));
+    let problems = timed.map(|record| (problem_of(&record.case), record));
     let ranked = |(problem, records)| Some(format!("  {problem}: {}", ranked(run, records)?));
     let lines: Vec<String> = super::grouped(problems).into_iter().filter_map(ranked).collect();
     let title = (!lines.is_empty()).then(|| "fastest of each problem:".to_owned());

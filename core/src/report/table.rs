@@ -4,7 +4,7 @@ use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
 use crate::device::Clock;
 use crate::record::roofline::Ceilings;
 use crate::record::{Outcome, Record, Run};
-use crate::suite::Rate;
+use crate::suite::{Rate, problem_of, variant_of};
 use crate::units::{Nanos, percent, scaled};
 
 /// One line of a run's table; every field is ready to print.
@@ -43,7 +43,7 @@ pub fn rate(record: &Record, time: Nanos) -> String {
 /// One record as a line of its run's table.
 pub fn row(record: &Record, run: &Run) -> Row {
     let dash = || "–".to_owned();
-    let (problem, variant) = record.case.rsplit_once('/').unwrap_or((&record.case, ""));
+    let (problem, variant) = (problem_of(&record.case), variant_of(&record.case));
     let variant = match &record.actual {
         Some(actual) => format!("{variant} → {}", actual.variant),
         None => variant.to_owned(),
@@ -264,7 +264,7 @@ pub fn device_line(run: &Run) -> String {
     let device = run.device();
     let driver = if device.driver.is_empty() { String::new() } else { format!(", {}", device.driver) };
     let software = if device.kind == crate::device::DeviceKind::Software { ", software" } else { "" };
-    format!("{} ({}{driver}{software}) as target {}", device.name, device.api, run.way())
+    format!("{} ({}{driver}{software}) as target {}", run.called_in_full(), device.api, run.way())
 }
 
 /// The clocks in one line, each with its step, which is the error of a single reading.

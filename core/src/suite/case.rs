@@ -102,6 +102,21 @@ impl FromStr for Case {
     }
 }
 
+/// The workload in a case's string, or in a problem's.
+pub fn workload_of(name: &str) -> &str {
+    name.split('/').next().unwrap_or_default()
+}
+
+/// A case's string without the variant.
+pub fn problem_of(case: &str) -> &str {
+    case.rsplit_once('/').map_or(case, |(problem, _)| problem)
+}
+
+/// The variant in a case's string.
+pub fn variant_of(case: &str) -> &str {
+    case.rsplit_once('/').map_or("", |(_, variant)| variant)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

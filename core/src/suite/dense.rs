@@ -1,10 +1,10 @@
 //! What host implementations have in common, in f32, and references of workloads of many steps, in f64: products
 //! are a library's, and sums go along rows as they lie in memory, which is all that is done for speed.
 
+use crate::suite::parallel::*;
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView, ArrayView2, ArrayViewMut, s};
 use num_traits::Float;
-use rayon::prelude::*;
 
 use super::{Product, Stored};
 

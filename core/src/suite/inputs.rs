@@ -7,8 +7,8 @@
 use std::ops::{Bound, RangeBounds};
 use std::sync::OnceLock;
 
+use crate::suite::parallel::*;
 use half::{bf16, f16};
-use rayon::prelude::*;
 
 use super::{BufferSpec, DType, Draw, Fill, Hard, HostBuffer, Problem, Shape, Storage, Tolerance, splitmix64};
 

@@ -17,6 +17,7 @@ mod inputs;
 mod library;
 mod matrix;
 mod numbered;
+pub mod parallel;
 mod precondition;
 mod probe;
 mod product;

@@ -75,14 +75,19 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let limit = args.fail_if_slower.as_deref().map(|text| share("--fail-if-slower", text)).transpose()?;
     let files = files(args)?;
     let runs = read(&files)?;
-    let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
-    let base = args.base.as_deref().map(|wanted| compare::find_base(&names, wanted)).transpose()?;
+    let names = |runs: &[(String, Run)]| -> Vec<String> { runs.iter().map(|(name, _)| name.clone()).collect() };
+    let find = |names: &[String]| args.base.as_deref().map(|wanted| compare::find_base(names, wanted)).transpose();
     if args.tax {
+        let base = find(&names(&runs))?;
         let pairing = if args.best { Pairing::Best } else { Pairing::Same };
         let tax = tax(&runs, base, args.same_gpu, pairing)?;
         emit(&args.written, &files, &taxed(&tax, &runs, args.written.format())?)?;
         return Ok(ExitCode::SUCCESS);
     }
+    // The heads are what a table shows; whoever knows the files may name a run by its own.
+    let by_file = find(&names(&runs));
+    let runs = report::headed(runs);
+    let base = find(&names(&runs)).or_else(|mistake| by_file.map_err(|_| mistake))?;
     let resolution = asked.unwrap_or_else(|| usual_resolution(runs.iter().map(|(_, run)| run)));
     let comparison = compare::compare(&runs, &Options { base: base.unwrap_or(0), resolution })?;
     emit(&args.written, &files, &compared(&comparison, &runs, args.written.format())?)?;

@@ -78,6 +78,9 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
         0 => bail!("nothing is missing in {}", file.display()),
         missing => noteln!("{missing} of {} cases are missing in {}", earlier.planned.len(), file.display()),
     }
+    if common.name.is_some() {
+        bail!("{} keeps the name that its device has: leave --name out", file.display());
+    }
     let common = Common { target: Some(target), device, ..common.clone() };
     let spec = earlier.spec.clone();
     let resumed = Some((file.to_owned(), earlier));

@@ -3,7 +3,7 @@
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Cache, Spec};
 use parallax_core::record::Run;
-use parallax_core::suite::{CPU_VARIANT, Scaling, Sides, Workload};
+use parallax_core::suite::{CPU_VARIANT, Scaling, Sides, Workload, problem_of};
 use parallax_core::{compare, report};
 
 use crate::args::Common;
@@ -52,7 +52,7 @@ fn of_host(workload: &Workload, scaling: &Scaling, runs: &[Run]) -> Vec<String> 
         return Vec::new();
     }
     let planned = |problem: &str| {
-        let of_it = |case: &String| case.rsplit_once('/').is_some_and(|(before, _)| before == problem);
+        let of_it = |case: &String| problem_of(case) == problem;
         runs.iter().flat_map(|run| &run.planned).any(of_it)
     };
     let problems = workload.forms.iter().flat_map(|form| {

@@ -15,7 +15,7 @@ use parallax_core::measure::check::WORK;
 use parallax_core::measure::sampler::TrustedClock;
 use parallax_core::measure::side_by_side::{Effort, side_by_side};
 use parallax_core::measure::timer;
-use parallax_core::plan::{Spec, TuningFile, plan, shipped};
+use parallax_core::plan::{Spec, TuningFile, plan};
 use parallax_core::suite::{Case, Program, Tunable, Tuning};
 use parallax_core::units::Nanos;
 use pollster::block_on;
@@ -83,8 +83,8 @@ pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
     }
     let device = profiler.device();
     let before = tuning::read(&args.native, device)?;
-    let before = before.as_deref().or_else(|| shipped(&device.class())).unwrap_or_default();
-    let mut file = TuningFile::parse(before).with_context(|| path.display().to_string())?;
+    let before = before.map(|text| TuningFile::parse(&text)).transpose().with_context(|| path.display().to_string())?;
+    let mut file = before.or_else(|| TuningFile::shipped(&device.class())).unwrap_or_default();
     file.put(device.caps.dialect, &found);
     let comment =
         format!("{}: found by `parallax tune`, last through {} within {} s.", device.class(), device.api, args.budget);

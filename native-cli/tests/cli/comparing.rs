@@ -13,13 +13,42 @@ fn runs_with_nothing_in_common_cannot_be_compared() {
         let output = parallax(dir.path(), &["run", "--target", "cpu", "--case", case, "--budget", "1", "--out", out]);
         assert!(output.status.success());
     }
-    let file = |out: &str| {
-        let mut entries = std::fs::read_dir(dir.path().join(out)).expect("the folder");
-        let is_run = |p: &std::path::PathBuf| !p.to_string_lossy().ends_with(".trace.json");
-        entries.find_map(|e| Some(e.expect("readable").path()).filter(is_run)).expect("a run").display().to_string()
-    };
+    let file = |out: &str| run_in(&dir.path().join(out));
     mistake(dir.path(), &["compare", &file("a"), &file("b")], &["no timed case and no score in common", "--preset"]);
     mistake(dir.path(), &["compare", &file("a")], &["at least two runs"]);
+}
+
+/// The run file in a folder that has one.
+fn run_in(folder: &Path) -> String {
+    let mut entries = std::fs::read_dir(folder).expect("the folder");
+    let is_run = |p: &std::path::PathBuf| !p.to_string_lossy().ends_with(".trace.json");
+    entries.find_map(|e| Some(e.expect("readable").path()).filter(is_run)).expect("a run").display().to_string()
+}
+
+#[test]
+fn devices_stand_at_the_heads_of_columns_under_the_names_that_they_were_given() {
+    let dir = folder();
+    for (out, name) in [("a", " Ann's\tlaptop"), ("b", "Bob's")] {
+        let args = ["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--out", out, "--name", name];
+        assert!(parallax(dir.path(), &args).status.success());
+    }
+    let [ann, bob] = ["a", "b"].map(|out| run_in(&dir.path().join(out)));
+    let told = |args: &[&str]| {
+        let output = parallax(dir.path(), &[&["compare", "--markdown"], args].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let said = told(&[&ann, &bob]);
+    assert!(said.starts_with("| case | Ann's laptop | Bob's | Bob's ÷ Ann's laptop |"), "{said}");
+    let said = told(&[&ann, &bob, "--base", "Bob's"]);
+    assert!(said.contains("| Ann's laptop ÷ Bob's |"), "{said}");
+    // Devices by their own names; of one device the targets; and a file is a name for --base all the same.
+    recorded(dir.path(), "x.json", "cuda", "X", 1.0);
+    recorded(dir.path(), "y.json", "cuda", "Y", 1.0);
+    recorded(dir.path(), "far.json", "browser", "X", 1.0);
+    assert!(told(&["x.json", "y.json"]).contains("| Y ÷ X |"));
+    assert!(told(&["x.json", "y.json", "--base", "y"]).contains("| X ÷ Y |"));
+    assert!(told(&["x.json", "far.json"]).contains("| browser ÷ cuda |"));
 }
 
 /// A recorded run of one case, written with all its times multiplied; gives the file's name.

@@ -136,7 +136,7 @@ impl App {
         self.view.settings(&spec, self.mode);
         self.view.set_query(&self.query(&spec, self.target));
         *self.spec.borrow_mut() = spec;
-        if self.make_plan().is_ok() {
+        if self.make_plan().await.is_ok() {
             self.measure().await;
         }
     }

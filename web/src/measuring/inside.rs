@@ -1,12 +1,12 @@
 //! Inside the worker: a [`Lab`] that hears and speaks by messages, each a line of JSON.
 
-use js_sys::Reflect;
+use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::Closure;
-use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
 use super::lab::Lab;
 use super::protocol::Word;
+use crate::environment::has_webgpu;
 
 fn scope() -> DedicatedWorkerGlobalScope {
     js_sys::global().unchecked_into()
@@ -30,6 +30,5 @@ pub fn main() {
         lab.take(serde_json::from_str(&line).expect("the page posts orders"));
     });
     scope().set_onmessage(Some(on_message.into_js_value().unchecked_ref()));
-    let gpu = Reflect::get(&scope().navigator(), &JsValue::from("gpu"));
-    say(&Word::Ready { webgpu: gpu.is_ok_and(|gpu| gpu.is_object()) });
+    say(&Word::Ready { webgpu: has_webgpu() });
 }

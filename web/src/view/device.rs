@@ -42,12 +42,8 @@ impl View {
 
     /// What else a page can measure, at an address of this page.
     pub fn other_target(&self, target: Target, query: &str) {
-        let what = match target {
-            Target::Browser => "Measure the GPU instead, through WebGPU",
-            Target::Wasm => "Measure the processor instead, in WebAssembly",
-        };
         let link = id("other-target");
-        link.set_text_content(Some(what));
+        link.set_text_content(Some(instead(target)));
         attribute(&link, "href", &format!("?{query}"));
         link.set_hidden(false);
     }
@@ -61,6 +57,14 @@ impl View {
             (None, Some(note)) => self.notice("clock", Tone::Info, "About the clock.", note),
             (None, None) => {}
         }
+    }
+}
+
+/// The words of a link to a page that measures another target.
+pub(super) fn instead(target: Target) -> &'static str {
+    match target {
+        Target::Browser => "Measure the GPU instead, through WebGPU",
+        Target::Wasm => "Measure the processor instead, in WebAssembly",
     }
 }
 

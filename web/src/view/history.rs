@@ -36,7 +36,8 @@ impl View {
                 true => count(spine.cases),
                 false => format!("{} of {}", spine.cases, count(spine.planned)),
             };
-            let device = make("span", "", &format!("{} · {state}", spine.device));
+            let called = spine.name.as_ref().unwrap_or(&spine.device);
+            let device = make("span", "", &format!("{called} · {state}"));
             fill(&what, [&make("b", "", &moment(spine.id)), &device, &make("code", "quiet", &spine.asked)]);
             fill(&row, [&what, &button(Wish::Show, "Show", spine), &button(Wish::Remove, "Delete", spine)]);
             fill(&list, [&row]);

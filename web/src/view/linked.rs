@@ -44,6 +44,7 @@ impl View {
         let lead = make("p", "", "");
         fill(&lead, [&make("strong", "", FROM_A_LINK)]);
         let known = facts([
+            ("Name", summary.name.as_deref().map(|name| escape(name).into_owned()).unwrap_or_default()),
             ("Device", escape(&summary.device).into_owned()),
             ("Through", format!("{}, {}", escape(&summary.way()), escape(&summary.api))),
             ("Clock", summary.clock.label().to_owned()),

@@ -1,8 +1,10 @@
 //! Notices above everything else.
 
 use super::View;
+use super::device::instead;
 use super::dom::{attribute, fill, id, make};
 use crate::environment::window;
+use crate::target::Target;
 
 /// How serious a notice is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,12 +68,16 @@ impl View {
         }
     }
 
-    /// What else can be measured where there is no WebGPU, at an address of this page.
-    pub fn offer_the_processor(&self, query: &str) {
+    /// What else a page can measure where this device cannot be had, at an address of this page; and what others measured,
+    /// where a site has that.
+    pub fn offer_instead(&self, target: Target, query: &str, site: Option<&str>) {
         if let Ok(Some(notice)) = id("notices").query_selector("[data-notice=webgpu]") {
-            let link = make("a", "", "Measure the processor instead, in WebAssembly");
-            attribute(&link, "href", &format!("?{query}"));
-            fill(&notice, [&link]);
+            let others = site.map(|site| ("See what other devices take", site.to_owned()));
+            for (text, address) in [(instead(target), format!("?{query}"))].into_iter().chain(others) {
+                let link = make("a", "", text);
+                attribute(&link, "href", &address);
+                fill(&notice, [&link]);
+            }
         }
     }
 

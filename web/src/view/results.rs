@@ -2,6 +2,7 @@
 
 use parallax_core::record::Record;
 use parallax_core::report::Row;
+use parallax_core::suite::{problem_of, variant_of, workload_of};
 use parallax_core::units::{Nanos, percent};
 use web_sys::Element;
 
@@ -79,22 +80,12 @@ impl Busy {
     }
 }
 
-/// Problem and variant of a canonical case string.
-fn split(case: &str) -> (&str, &str) {
-    case.rsplit_once('/').unwrap_or((case, ""))
-}
-
-/// The workload of a problem.
-fn workload(problem: &str) -> &str {
-    problem.split('/').next().unwrap_or_default()
-}
-
 impl Table {
     fn group(&mut self, problem: &str) -> &mut Group {
         let known = self.groups.iter().position(|g| g.problem == problem);
         let at = known.unwrap_or_else(|| {
             // Problems come in a random order; those of a workload stand together.
-            let kin = self.groups.iter().rposition(|g| workload(&g.problem) == workload(problem));
+            let kin = self.groups.iter().rposition(|g| workload_of(&g.problem) == workload_of(problem));
             let group = Group::new(problem);
             let at = kin.map_or(self.groups.len(), |kin| kin + 1);
             match kin {
@@ -216,7 +207,7 @@ impl View {
 
     /// A case is worked on.
     pub fn case_started(&self, case: &str, stage: Stage) {
-        let (problem, variant) = split(case);
+        let (problem, variant) = (problem_of(case), variant_of(case));
         if let State::Busy(cells) = &self.table.borrow_mut().group(problem).line(variant).state {
             cells.stage.set_text_content(Some(stage.word()));
         }
@@ -236,7 +227,7 @@ impl View {
 
     /// What the samples of a case on its way say so far.
     pub fn case_so_far(&self, glimpse: &Glimpse) {
-        let (problem, variant) = split(&glimpse.case);
+        let (problem, variant) = (problem_of(&glimpse.case), variant_of(&glimpse.case));
         let table = self.table.borrow();
         let mut busy = table.busy();
         if let Some((.., cells)) = busy.find(|(of, line, _)| *of == problem && line.variant == variant) {
@@ -254,7 +245,7 @@ impl View {
 
     /// What is to be said about a case that ended, in place of what was said before.
     pub fn remarks(&self, case: &str, remarks: &Remarks) {
-        let (problem, variant) = split(case);
+        let (problem, variant) = (problem_of(case), variant_of(case));
         let mut table = self.table.borrow_mut();
         let group = table.groups.iter_mut().find(|g| g.problem == problem);
         if let Some(line) = group.and_then(|g| g.lines.iter_mut().find(|l| l.variant == variant)) {

@@ -7,7 +7,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::{Element, HtmlInputElement};
 
 use super::View;
-use super::dom::{attribute, empty, fill, id, make, prose, typed};
+use super::dom::{attribute, empty, fill, id, listen, make, prose, typed};
 use crate::environment::window;
 
 impl View {
@@ -63,6 +63,21 @@ impl View {
             }
         }
         Ok(spec)
+    }
+
+    /// What the device is called, as the user wrote it.
+    pub fn device_name(&self) -> String {
+        typed::<HtmlInputElement>("device-name").value()
+    }
+
+    /// Write the device's name where the user can change it.
+    pub fn set_device_name(&self, name: &str) {
+        typed::<HtmlInputElement>("device-name").set_value(name);
+    }
+
+    /// Call when the user has written another name.
+    pub fn on_device_name(&self, f: impl Fn() + 'static) {
+        listen(&id("device-name"), "change", move |_| f());
     }
 
     /// Mirror the settings in the address, without a history entry for each keystroke.

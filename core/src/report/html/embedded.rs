@@ -11,6 +11,7 @@ use crate::compare::{Comparison, Cost};
 use crate::record::stats::Summary;
 use crate::record::{Record, Run, RunSummary};
 use crate::report;
+use crate::suite::workload_of;
 
 /// Rows of a cost that are shown at once.
 const SHOWN: usize = 14;
@@ -52,16 +53,16 @@ pub fn cost_pictures(runs: &[(String, Run)], costs: &[Cost]) -> Vec<(String, Str
     costs.iter().map(picture).collect()
 }
 
-/// A comparison: what else the runs differ in, what targets cost on one GPU, verdicts and ratios.
+/// A comparison: what else the runs differ in, what targets cost on one GPU or processor, verdicts and ratios.
 pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost]) -> String {
     let palette = &Palette::of(runs.iter().map(|(_, run)| run));
     let markup = html! {
         p { (comparison.tally()) }
         @for note in report::compared_runs(runs).notes { p.soft { (note) } }
         (by_workload(runs, comparison))
-        @if !costs.is_empty() {
+        @for (hardware, costs) in report::grouped(costs.iter().map(|cost| (cost.hardware(), cost))) {
             section {
-                h2 { "What a target costs on one GPU" }
+                h2 { "What a target costs on one " (hardware) }
                 @for cost in costs {
                     (cost_figure(cost, (&cost.base.title(), &cost.other.title()), SHOWN, palette, &html! {}))
                 }
@@ -77,7 +78,7 @@ pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost
 fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
     let families = comparison.families(runs);
     let cases = |workload: &str| {
-        let of_this = |case: &str| case.split('/').next() == Some(workload);
+        let of_this = |case: &str| workload_of(case) == workload;
         let mut some = comparison.clone();
         some.pairs.retain(|pair| of_this(&pair.case));
         some.unpaired.retain(|alone| of_this(&alone.case));

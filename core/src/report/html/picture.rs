@@ -24,7 +24,7 @@ pub(super) type Part = (f64, Markup);
 pub(crate) fn roofline_picture(run: &Run, palette: &Palette<'_>) -> Option<String> {
     let (height, drawing) = roofline::drawing(run, palette)?;
     let (legend_height, legend) = legend(&roofline::workloads(run), palette);
-    let title = format!("Roofline of {}, {}", escape(&run.device().name), escape(&run.way()));
+    let title = format!("Roofline of {}, {}", escape(&run.called()), escape(&run.way()));
     let inside = html! {
         g transform=(format!("translate(0 {})", px(LINE))) { (drawing) }
         g transform=(format!("translate(0 {})", px(LINE + height + 4.0))) { (legend) }

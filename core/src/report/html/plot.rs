@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::table;
 use crate::record::Run;
 use crate::report::Table;
-use crate::suite;
+use crate::suite::{self, workload_of};
 use crate::units::Nanos;
 
 /// Width of every plot, in units of its view box. A phone shows about one unit per pixel.
@@ -60,10 +60,6 @@ impl<'a> Palette<'a> {
     pub fn of_case(&self, case: &str) -> &'static str {
         self.class(workload_of(case))
     }
-}
-
-fn workload_of(case: &str) -> &str {
-    case.split('/').next().unwrap_or_default()
 }
 
 /// A coordinate, short enough to keep the file small.

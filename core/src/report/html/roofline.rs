@@ -97,7 +97,7 @@ pub(crate) fn roofline(run: &Run, palette: &Palette<'_>) -> Markup {
     let past = past(run);
     html! {
         a.past href=(format!("#{past}")) { "Skip " (points.len()) " points" }
-        (svg_of_spots(SAID + SAID_LINES * LINE, &format!("roofline of {}", run.device().name), inside))
+        (svg_of_spots(SAID + SAID_LINES * LINE, &format!("roofline of {}", run.called()), inside))
         div.legend id=(past) tabindex="-1" {
             @for workload in workloads(run) { span class=(palette.class(workload)) { i {} (workload) } }
         }

@@ -74,6 +74,12 @@ impl<'r> Devices<'r> {
 }
 
 impl<'r> OnDevice<'r> {
+    /// What it is, where it is called otherwise.
+    pub fn model(&self) -> Option<&'r str> {
+        let model = &self.runs.first()?.run.device().name;
+        (*model != self.name).then_some(model.as_str())
+    }
+
     /// Where its page lies in the site.
     pub fn path(&self) -> String {
         format!("device/{}", self.slug)
@@ -129,8 +135,9 @@ fn targets_of<'a>(group: &[&'a (String, Run)]) -> Vec<&'a str> {
 fn on_device<'r>(mut group: Vec<&'r (String, Run)>, taken: &mut Vec<String>) -> OnDevice<'r> {
     group
         .sort_by_key(|(_, run)| (distance(&run.target), run.reach.unwrap_or_default(), std::cmp::Reverse(run.started)));
-    // The nearest to the hardware knows the name best.
-    let name = group[0].1.device().name.clone();
+    // Whoever named it knows best, and then who is nearest to the hardware.
+    let given = group.iter().find_map(|(_, run)| run.given_name());
+    let name = given.unwrap_or_else(|| group[0].1.device().name.clone());
     let slug = unused(&slug(&normalised(&name)), taken);
     let mut files = Vec::new();
     let kept = |named: &'r (String, Run)| {

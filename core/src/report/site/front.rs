@@ -7,7 +7,8 @@ use super::frame::{Head, page as whole, target_name};
 use super::{Site, desk, explain, pictures};
 use crate::compare::Cost;
 use crate::record::Run;
-use crate::report::html::{Palette, cost_figure, date, plots, short};
+use crate::report::date::date;
+use crate::report::html::{Palette, cost_figure, plots, short};
 use crate::report::{ceilings, tally};
 
 /// Rows of the picture that are shown at once.
@@ -135,7 +136,7 @@ fn measure(head: &Head<'_>, device: Option<&OnDevice<'_>>, site: Site) -> Markup
 
 /// How long a run took, as a sentence.
 fn took(run: &Run) -> Option<String> {
-    let (wall, device) = (run.spent.wall, &run.device().name);
+    let (wall, device) = (run.spent.wall, run.called());
     let cases = run.records.iter().filter(|record| record.timing().is_some()).count();
     (wall.0 > 0.0).then(|| {
         format!("The browser's run on {device} took {wall} for {cases} timed cases; slower devices take longer.")
@@ -158,6 +159,7 @@ fn card(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
         div.card {
             h3 { a href=(head.to(&format!("{}/", device.path()))) { (device.name) } }
             dl {
+                @if let Some(model) = device.model() { dt { "device" } dd { (model) } }
                 dt { "kind" } dd { (views[0].run.device().kind.name()) }
                 @for kept in &views { dt { (target_name(&kept.run.target, kept.run.reach)) } dd { (tally(kept.run)) } }
                 @if let Some(baseline) = views.iter().find_map(|kept| kept.run.baseline.as_ref()) {

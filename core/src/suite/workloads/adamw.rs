@@ -10,11 +10,11 @@
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, Role, Stage, Tolerance, Variant, Workload, by_pieces, indexable, normal, width,
 };
-use rayon::prelude::*;
 
 const PARAM: usize = 0;
 const GRAD: usize = 1;

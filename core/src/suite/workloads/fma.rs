@@ -9,12 +9,12 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, smallest_normal, subnormal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, Inputs, Probe, Problem,
     Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
-use rayon::prelude::*;
 
 const A: usize = 0;
 const B: usize = 1;

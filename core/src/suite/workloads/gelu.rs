@@ -8,11 +8,11 @@
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Preset, Problem, Program,
     Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
-use rayon::prelude::*;
 use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 
 const X: usize = 0;

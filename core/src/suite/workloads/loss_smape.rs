@@ -12,12 +12,12 @@ use std::sync::OnceLock;
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, MOST_PARTS,
     Preset, Problem, Program, Rate, Reference, Role, Rows, Stage, Tolerance, Variant, Workload, by_pieces, indexable,
     pieces_in_parts, sum_of_parts, width,
 };
-use rayon::prelude::*;
 
 const PRED: usize = 0;
 const TARGETS: usize = 1;

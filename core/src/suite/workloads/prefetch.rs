@@ -12,13 +12,13 @@ use super::gelu::gelu_tanh;
 use super::hash_embedding::{any_id, by_group, place};
 use super::linear::stages::{By, Stages};
 use crate::suite::hard::{any, one, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inner,
     Inputs, Place, Precondition, Preset, Problem, Product, Program, Rate, Reference, Rows, Scaling, Shape, Sides,
     Stage, Tolerance, Variant, Workload, indexable, normal,
 };
 use crate::units::Bytes;
-use rayon::prelude::*;
 
 const ID: usize = 0;
 const GROUP: usize = 1;

@@ -5,12 +5,12 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, Inputs, Preset, Probe,
     Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, indexable, spread,
 };
 use crate::units::{Bytes, Flops};
-use rayon::prelude::*;
 
 const X: usize = 0;
 

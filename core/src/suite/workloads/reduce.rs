@@ -7,12 +7,12 @@ use std::sync::OnceLock;
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, MOST_PARTS, Preset, Problem,
     Program, Rate, Reference, Rows, Stage, Tolerance, Variant, Workload, indexable, normal, pieces_in_parts, spread,
     width,
 };
-use rayon::prelude::*;
 
 const X: usize = 0;
 
@@ -174,7 +174,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let of_all = OnceLock::new();
     let reduced = move || {
         let x = (0..p["n"]).into_par_iter().map(|i| inputs.at(X, i));
-        if largest(p) { x.reduce(|| f64::NEG_INFINITY, f64::max) } else { x.sum::<f64>() }
+        if largest(p) { reduce(x, || f64::NEG_INFINITY, f64::max) } else { x.sum::<f64>() }
     };
     Box::new(move |_, _, out| out[0] = *of_all.get_or_init(reduced))
 }
@@ -182,7 +182,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let x = inputs[X].f32().par_iter();
     outputs[0][0] = match largest(p) {
-        true => x.copied().reduce(|| f32::NEG_INFINITY, f32::max),
+        true => reduce(x.copied(), || f32::NEG_INFINITY, f32::max),
         false => x.map(|x| f64::from(*x)).sum::<f64>() as f32,
     };
 }

@@ -8,11 +8,11 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, Shape, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
-use rayon::prelude::*;
 
 const X: usize = 0;
 const COSINES: usize = 1;

@@ -8,12 +8,12 @@
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, sums_of_zeros, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, MOST_PARTS, Preset,
     Problem, Program, Rate, Reference, Role, Rows, Stage, Tolerance, Variant, Workload, indexable, normal, parts_of,
     spread, text_for, width,
 };
-use rayon::prelude::*;
 
 const X: usize = 0;
 

@@ -9,12 +9,12 @@
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, Inputs, MOST_PARTS, Precondition, Preset,
     Problem, Program, Rate, Reference, Role, Rows, Shape, Sort, Sorted, Stage, Tolerance, Variant, Workload, indexable,
     parts_of, spread,
 };
-use rayon::prelude::*;
 
 const KEYS: usize = 0;
 const VALUES: usize = 1;

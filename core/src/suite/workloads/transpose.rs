@@ -5,11 +5,11 @@
 
 use super::copy::{hard_sets, tolerance};
 use crate::suite::Access::{Read, Write};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program, Rate,
     Reference, Stage, Variant, Workload, indexable, normal, spread,
 };
-use rayon::prelude::*;
 
 const X: usize = 0;
 

@@ -9,11 +9,11 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Place, Preset, Problem,
     Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
-use rayon::prelude::*;
 
 const A: usize = 0;
 

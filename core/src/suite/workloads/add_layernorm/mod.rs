@@ -8,11 +8,11 @@
 use super::layernorm::{self, HardPart, Spread};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{one, smallest_normal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate,
     Reference, Rows, Stage, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
 };
-use rayon::prelude::*;
 
 mod backward;
 

@@ -9,7 +9,7 @@
 
 use std::sync::OnceLock;
 
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 use super::flash::short_rows;
 use super::hard::unseen_keys;

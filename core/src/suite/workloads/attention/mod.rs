@@ -14,11 +14,11 @@
 //! length are not counted. Without the reader's own inputs, lengths are spread evenly over `1..=t`.
 
 use crate::suite::Access::{Read, Write};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program,
     Rate, Reference, Stage, Tolerance, Variant, Work, Workload, dense, normal, spread,
 };
-use rayon::prelude::*;
 
 use flash::{DEPTH, VALUES, flash, flash_mma, mma_available, short_rows};
 use masks::{Looks, Masks, looking};

@@ -1,6 +1,6 @@
 //! Attention over heads that lie side by side in rows, on the host: for references in f64 and host code in f32.
 
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 use crate::suite::dense::{Real, add, dot};
 

@@ -1,6 +1,6 @@
 //! Batches whose items repeat: the reference of a thousand of them goes through no more than the first few.
 
-use rayon::prelude::*;
+use crate::suite::parallel::*;
 
 use crate::suite::{Draw, Inputs};
 

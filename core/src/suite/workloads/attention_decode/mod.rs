@@ -22,13 +22,13 @@
 use super::attention::ragged;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::exact;
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, Inputs, Precondition,
     Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, normal, spread,
 };
 use crate::units::Bytes;
 use append::Appended;
-use rayon::prelude::*;
 
 mod append;
 mod hard;

@@ -13,11 +13,11 @@ use super::backward_stages::{Backward, With, most_parts_of_weights};
 use super::forward::{of_library, of_terms};
 use crate::suite::conv::Conv;
 use crate::suite::hard::{closed, exact, no_gradient, one, wide};
+use crate::suite::parallel::*;
 use crate::suite::{
     BufferSpec, Caps, Choice, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Product,
     Program, Rate, Reference, Tolerance, Variant, by_cudnn, normal,
 };
-use rayon::prelude::*;
 
 const X: usize = 0;
 const W: usize = 1;

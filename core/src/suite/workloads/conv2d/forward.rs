@@ -7,11 +7,11 @@ use super::winograd::Squares;
 use crate::suite::conv::Conv;
 use crate::suite::dense::{self, Real};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     BufferSpec, Caps, Choice, ConvPass, Convolution, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs,
     Problem, Product, Program, Rate, Reference, Tolerance, Variant, by_cudnn, normal,
 };
-use rayon::prelude::*;
 
 const X: usize = 0;
 const W: usize = 1;

@@ -5,8 +5,8 @@ use super::backward::{DBETA, DGAMMA, DOUT, DW, DX, GAMMA, MEAN, OUT, VALUES, VAR
 use super::{EPS, inference};
 use crate::suite::conv::Conv;
 use crate::suite::dense::narrow;
+use crate::suite::parallel::*;
 use crate::suite::{HostBuffer, Inputs, Problem, Rows};
-use rayon::prelude::*;
 
 /// What is known of a channel: its sums of the gradient and of that with what was normalised, its deviation, and its factor.
 struct Channel {

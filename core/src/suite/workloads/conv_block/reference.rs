@@ -5,8 +5,8 @@ use super::accuracy::{Holds, holds};
 use super::{BETA, BIAS, EPS, GAMMA, MEAN, VARIANCE, W, X, inference};
 use crate::suite::conv::Conv;
 use crate::suite::dense::{Real, narrow, wide};
+use crate::suite::parallel::*;
 use crate::suite::{HostBuffer, Inputs, Problem, Rows};
-use rayon::prelude::*;
 
 /// Statistics take every value, once for all rows.
 pub(super) fn row_cost(p: &Problem, output: usize) -> u64 {

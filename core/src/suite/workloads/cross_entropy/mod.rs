@@ -7,12 +7,12 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Precondition,
     Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable,
     spread,
 };
-use rayon::prelude::*;
 
 mod backward;
 

@@ -16,12 +16,12 @@ use super::depthwise_conv3d::vendor;
 use super::depthwise_conv3d::volume::Volume;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, normal, spread,
 };
 use crate::units::{Bytes, Flops};
-use rayon::prelude::*;
 
 const X: usize = 0;
 const W: usize = 1;

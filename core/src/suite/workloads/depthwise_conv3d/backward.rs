@@ -14,11 +14,11 @@ use super::volume::Volume;
 use super::{THREADS, by_element};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, no_gradient, one, smallest_normal};
+use crate::suite::parallel::*;
 use crate::suite::{
     BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program, Rate, Reference,
     Stage, Tolerance, Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
 };
-use rayon::prelude::*;
 
 const X: usize = 0;
 const W: usize = 1;

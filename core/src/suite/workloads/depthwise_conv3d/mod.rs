@@ -11,12 +11,12 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Arg, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, Stage, Tolerance, Variant, Workload, normal, spread,
 };
 use marching::Finish;
-use rayon::prelude::*;
 use volume::Volume;
 
 pub(super) mod backward;

@@ -11,11 +11,11 @@
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
-use rayon::prelude::*;
 
 mod philox;
 

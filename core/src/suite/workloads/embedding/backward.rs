@@ -5,11 +5,11 @@ use super::indices::{ENDS, LAST, chosen, most_alike, popular, summed};
 use super::stages::{SORTED, Segments, Taken, With, added_to_zeros, by_row};
 use super::{INDEX, forward, row_bytes};
 use crate::suite::hard::{any, sums_of_zeros, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Precondition, Problem, Program, Reference,
     Rows, Tolerance, Variant, normal,
 };
-use rayon::prelude::*;
 use std::sync::OnceLock;
 
 const DOUT: usize = 1;

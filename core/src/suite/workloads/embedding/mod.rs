@@ -8,11 +8,11 @@ use self::indices::{CHOICE, ENDS, LAST, chosen, different, moved};
 use self::stages::{AT_ONCE, Taken};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, subnormal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, Precondition, Preset, Problem,
     Program, Rate, Reference, Variant, Workload, by_pieces, indexable, normal,
 };
-use rayon::prelude::*;
 
 mod backward;
 pub(super) mod indices;

@@ -2,8 +2,8 @@
 
 use super::super::hash_embedding::by_group;
 use super::{INDEX, OFFSETS, TABLE, items, weighted};
+use crate::suite::parallel::*;
 use crate::suite::{HostBuffer, Problem};
-use rayon::prelude::*;
 
 const DOUT: usize = 3;
 const WEIGHT: usize = 4;

@@ -5,11 +5,11 @@ use super::super::embedding::stages::SORTED;
 use super::super::hash_embedding::by_group;
 use super::{INDEX, forward, items, row_bytes, stages};
 use crate::suite::hard::{any, sums_of_zeros, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     BufferSpec, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Reference, Rows, Tolerance, Variant,
     normal,
 };
-use rayon::prelude::*;
 use std::sync::OnceLock;
 
 const DOUT: usize = 1;

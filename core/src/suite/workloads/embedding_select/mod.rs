@@ -9,11 +9,11 @@
 
 use super::embedding::indices::{CHOICE, ENDS, LAST, chosen, different, moved};
 use crate::suite::hard::{any, subnormal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Precondition, Preset, Problem, Rate,
     Reference, Variant, Workload, indexable, normal,
 };
-use rayon::prelude::*;
 
 mod backward;
 mod stages;

@@ -8,12 +8,12 @@
 
 use self::stages::{MOST_COLUMNS, MOST_LANES, MOST_WORDS, OWNER_ROWS, SHARED_ROWS};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Precondition, Preset,
     Problem, Rate, Reference, Rows, Scaling, Shape, Sides, Tolerance, Variant, Workload, normal,
 };
 use crate::units::{Bytes, Flops};
-use rayon::prelude::*;
 use std::sync::OnceLock;
 
 mod stages;

@@ -12,11 +12,11 @@ use super::super::gelu::{self, slope_tanh};
 use super::stages::{By, Then, most_parts};
 use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims, weight, x_at, x_dims};
 use crate::suite::hard::{any, no_gradient, one, smallest_normal};
+use crate::suite::parallel::*;
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
     Program, Rate, Reference, Role, Rows, Stage, Stored, Tolerance, Variant, dense,
 };
-use rayon::prelude::*;
 
 const DOUT: usize = 2;
 const BIAS: usize = 3;

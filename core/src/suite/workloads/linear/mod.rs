@@ -12,12 +12,12 @@ use self::stages::{By, Stages, Then};
 use super::add_layernorm;
 use super::gelu::gelu_tanh;
 use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs,
     Preset, Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload, dense, indexable,
     normal,
 };
-use rayon::prelude::*;
 
 pub(super) mod backward;
 pub(super) mod stages;

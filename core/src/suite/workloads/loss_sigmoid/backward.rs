@@ -10,11 +10,11 @@ use super::{
 };
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::smallest_normal;
+use crate::suite::parallel::*;
 use crate::suite::{
     BufferSpec, Caps, Cost, Direction, Elem, Form, HostBuffer, Inputs, Problem, Product, Program, Rate, Reference,
     Rows, Stage, Stored, Tolerance, Variant, dense, sum_of_parts,
 };
-use rayon::prelude::*;
 use std::sync::OnceLock;
 
 const DLOSS: usize = 4;

@@ -6,12 +6,12 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, MOST_PARTS, Preset,
     Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, dense, indexable, parts_of,
     pieces_in_parts, spread, sum_of_parts,
 };
-use rayon::prelude::*;
 
 mod backward;
 mod pairs;

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use super::{BIAS, TEMPERATURE, X, Y};
+use crate::suite::parallel::*;
 use crate::suite::{Inputs, Problem};
-use rayon::prelude::*;
 
 /// Both sets of embeddings, made when the first pair is asked for.
 pub struct Pairs<'a> {

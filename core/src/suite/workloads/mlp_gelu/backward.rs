@@ -15,11 +15,11 @@ use super::{
     AWKWARD, B1, W1, W2, X, activated, argument, bytes, inputs, kept, middle, normal, products, stages, sum_error,
 };
 use crate::suite::hard::{any, no_gradient, smallest_normal, sums_of_zeros};
+use crate::suite::parallel::*;
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
     Program, Rate, Reference, Rows, Stage, Stored, Tolerance, Variant, dense,
 };
-use rayon::prelude::*;
 
 const DOUT: usize = 4;
 /// GELU's argument, where it is kept.

@@ -12,11 +12,11 @@ use std::sync::OnceLock;
 use super::gelu::{self, gelu_tanh};
 use super::linear::stages::{By, Stages, Then};
 use crate::suite::hard::{any, smallest_normal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset,
     Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, dense, indexable, normal,
 };
-use rayon::prelude::*;
 
 mod backward;
 

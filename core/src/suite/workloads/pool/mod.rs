@@ -13,11 +13,11 @@ use window::Windows;
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program,
     Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, countable, indexable, normal, spread, text_for, width,
 };
-use rayon::prelude::*;
 
 const X: usize = 0;
 

@@ -7,11 +7,11 @@
 use super::layernorm::{AWKWARD, AXES, GAMMA, ROW_THREADS, X, factor, huge, kept, shapes, sizes, validate};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate, Reference,
     Stage, Tolerance, Variant, Workload, normal, spread,
 };
-use rayon::prelude::*;
 
 mod backward;
 

@@ -3,8 +3,8 @@
 use super::super::depthwise_conv3d::volume::{Three, Volume};
 use super::{W, X, pointwise};
 use crate::suite::conv::Conv;
+use crate::suite::parallel::*;
 use crate::suite::{Inputs, Problem, Tolerance};
-use rayon::prelude::*;
 
 /// Whether they stay in memory for the backward pass.
 pub(super) fn kept(p: &Problem) -> bool {

@@ -16,12 +16,12 @@
 use super::depthwise_conv3d::volume::Volume;
 use crate::suite::conv::Conv;
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
     Rate, Reference, Shape, Tolerance, Variant, Workload, indexable, normal,
 };
 use middle::kept;
-use rayon::prelude::*;
 
 mod backward;
 mod middle;

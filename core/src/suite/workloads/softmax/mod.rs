@@ -5,11 +5,11 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, normal, spread,
 };
-use rayon::prelude::*;
 
 pub(super) mod backward;
 

@@ -11,12 +11,12 @@ use super::linear::stages::{By, Stages};
 use super::softmax::{FORWARD, OF_A_WARP};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset,
     Problem, Product, Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload,
     indexable, normal, spread,
 };
-use rayon::prelude::*;
 
 mod backward;
 

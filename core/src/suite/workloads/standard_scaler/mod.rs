@@ -9,11 +9,11 @@
 //! the host has of the device. Means and variances stay on the device, where the next table would be scaled by them.
 
 use crate::suite::hard::{any, one, sums_of_zeros, wide, zero};
+use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, MOST_PARTS, Place, Preset, Problem,
     Rate, Reference, Rows, Scaling, Sides, Tolerance, Variant, Workload, indexable,
 };
-use rayon::prelude::*;
 
 mod stages;
 
@@ -227,7 +227,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (n, f, x) = (p["n"] as usize, p["f"] as usize, inputs[X].f32());
     let [means, variances, out] = outputs else { panic!("three outputs") };
     // Every thread's rows are summed column by column, so that memory is read in its order.
-    let per_thread = n.div_ceil(4 * rayon::current_num_threads()).max(1) * f;
+    let per_thread = n.div_ceil(4 * current_num_threads()).max(1) * f;
     let sum = |term: &(dyn Fn(usize, f32) -> f64 + Sync)| {
         let of_rows = |rows: &[f32]| {
             let mut sums = vec![0.0; f];

@@ -5,8 +5,8 @@ use super::super::hash_embedding::place;
 use super::super::{adamw, loss_smape};
 use super::{HEADS, stages};
 use crate::suite::dense::{Real, add, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, wide};
+use crate::suite::parallel::*;
 use crate::suite::{Direction, Problem};
-use rayon::prelude::*;
 
 /// What a step is computed from.
 pub(super) struct Batch<T> {

@@ -1,0 +1,153 @@
+// The built page in Firefox as distributions ship it, without WebGPU: it says what is missing, and there is a way on.
+//
+//   node firefox.mjs DIST_DIR ARTEFACT_DIR
+//
+// PARALLAX_FIREFOX names the browser; otherwise one is looked for on the PATH. It is driven by its own WebDriver BiDi.
+
+import { strict as assert } from "node:assert";
+import { spawn } from "node:child_process";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import WebSocket from "ws";
+import { find } from "./browser.mjs";
+import { serve } from "./serve.mjs";
+
+const [dist, artefacts] = process.argv.slice(2).map((path) => resolve(path));
+const CASE = "softmax/fwd/r3,c7/f32/host";
+const PATIENCE = 60_000;
+
+/// Firefox on a profile of its own, and one tab of it.
+class Firefox {
+  static async start() {
+    const self = new Firefox();
+    self.profile = await mkdtemp(join(tmpdir(), "parallax-firefox-"));
+    // As in a Firefox that has no WebGPU yet, whatever its version.
+    await writeFile(join(self.profile, "user.js"), 'user_pref("dom.webgpu.enabled", false);\n');
+    const args = ["--headless", "--no-remote", "--profile", self.profile, "--remote-debugging-port", "0"];
+    self.child = spawn(find(process.env.PARALLAX_FIREFOX, ["firefox-esr", "firefox"]), args, { stdio: ["ignore", "ignore", "pipe"] });
+    const address = await self.told(/WebDriver BiDi listening on (ws:\S+)/);
+    self.socket = new WebSocket(`${address}/session`);
+    self.waiting = new Map();
+    self.socket.on("message", (text) => self.hear(JSON.parse(text)));
+    await new Promise((open, failed) => self.socket.on("open", open).on("error", failed));
+    await self.say("session.new", { capabilities: {} });
+    const { contexts } = await self.say("browsingContext.getTree", {});
+    self.tab = contexts[0].context;
+    return self;
+  }
+
+  async told(pattern) {
+    for await (const line of createInterface({ input: this.child.stderr })) {
+      const found = line.match(pattern);
+      if (found) return found[1];
+    }
+    throw new Error("Firefox ended before it could be driven");
+  }
+
+  hear({ id, type, result, error, message }) {
+    const answer = this.waiting.get(id);
+    this.waiting.delete(id);
+    if (type === "success") answer?.resolve(result);
+    else if (type === "error") answer?.reject(new Error(`${error}: ${message}`));
+  }
+
+  say(method, params) {
+    const id = (this.last = (this.last ?? 0) + 1);
+    return new Promise((resolve, reject) => {
+      this.waiting.set(id, { resolve, reject });
+      this.socket.send(JSON.stringify({ id, method, params }));
+    });
+  }
+
+  open(url) {
+    return this.say("browsingContext.navigate", { context: this.tab, url, wait: "complete" });
+  }
+
+  /// What an expression is in the page: something that JSON has.
+  async evaluate(expression) {
+    const whole = `(async () => JSON.stringify(await (${expression})))()`;
+    const { result, exceptionDetails } = await this.say("script.evaluate", {
+      expression: whole,
+      target: { context: this.tab },
+      awaitPromise: true,
+    });
+    if (exceptionDetails) throw new Error(exceptionDetails.text);
+    return result.value === undefined ? undefined : JSON.parse(result.value);
+  }
+
+  /// Until an expression is true.
+  async until(expression) {
+    for (const end = Date.now() + PATIENCE; Date.now() < end; ) {
+      if (await this.evaluate(`Boolean(${expression})`)) return;
+      await new Promise((later) => setTimeout(later, 100));
+    }
+    throw new Error(`never true: ${expression}; the page says: ${await this.evaluate("document.body.innerText.slice(0, 600)")}`);
+  }
+
+  async picture(name) {
+    for (const width of [1280, 360]) {
+      await this.say("browsingContext.setViewport", { context: this.tab, viewport: { width, height: 900 } });
+      const { data } = await this.say("browsingContext.captureScreenshot", { context: this.tab, origin: "document" });
+      await writeFile(join(artefacts, `firefox-${name}-${width}.png`), Buffer.from(data, "base64"));
+      const overflow = await this.evaluate("document.documentElement.scrollWidth - innerWidth");
+      assert.ok(overflow <= 0, `${name} at ${width} is ${overflow} px too wide`);
+    }
+  }
+
+  async end() {
+    this.socket?.close();
+    const ended = new Promise((exit) => this.child.on("exit", exit));
+    this.child.kill();
+    await ended;
+    await rm(this.profile, { recursive: true, force: true });
+  }
+}
+
+const server = await serve(dist, { below: "/run" });
+await mkdir(artefacts, { recursive: true });
+const firefox = await Firefox.start();
+const page = `${server.address}run/`;
+
+const tests = {
+  async "says what is missing, and offers the processor and what others measured"() {
+    await firefox.open(page);
+    await firefox.until(`document.querySelector("[data-notice=webgpu] a")`);
+    assert.equal(await firefox.evaluate(`"gpu" in navigator`), false);
+    const notice = await firefox.evaluate(`document.querySelector("[data-notice=webgpu]").innerText`);
+    assert.match(notice, /No WebGPU.*This browser does not offer WebGPU/s);
+    const links = await firefox.evaluate(`[...document.querySelectorAll("[data-notice=webgpu] a")].map((a) => [a.innerText, a.href])`);
+    assert.deepEqual(links, [
+      ["Measure the processor instead, in WebAssembly", `${page}?target=wasm`],
+      ["See what other devices take", server.address],
+    ]);
+    assert.equal(await firefox.evaluate(`document.querySelector("#run").disabled`), true);
+    await firefox.picture("no-webgpu");
+  },
+
+  async "measures the processor"() {
+    await firefox.open(`${page}?target=wasm&case=${CASE}&budget=1&ceilings=off`);
+    await firefox.until(`document.querySelector("#run:enabled")`);
+    await firefox.evaluate(`document.querySelector("#run").click()`);
+    await firefox.until(`!document.querySelector("#share").hidden`);
+    assert.equal(await firefox.evaluate(`document.querySelector('tr[data-case="${CASE}"] .verdict').innerText`), "pass");
+    assert.equal(await firefox.evaluate(`document.querySelectorAll("[data-notice=crash]").length`), 0);
+    await firefox.picture("processor");
+  },
+};
+
+let failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+  try {
+    await test();
+    console.log(`ok    ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAIL  ${name}\n      ${String(error.stack ?? error).replaceAll("\n", "\n      ")}`);
+  }
+}
+await firefox.end();
+server.close();
+console.log(`${Object.keys(tests).length - failed} passed, ${failed} failed`);
+process.exitCode = failed === 0 ? 0 : 1;

@@ -1,0 +1,85 @@
+//! The runs that this browser keeps: their list, and what is wished for one of them.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use parallax_core::record::{Run, given_name};
+use wasm_bindgen_futures::spawn_local;
+
+use super::App;
+use crate::environment::of_this_site;
+use crate::shelf::Shelf;
+use crate::view::{Tone, Wish};
+use crate::words::moment;
+
+/// What the browser remembers the device's name under.
+const DEVICE_NAME: &str = "parallax-device-name";
+
+impl App {
+    /// The device is called as it was at the last visit, until the user calls it otherwise.
+    pub(super) fn remember_the_name(&self) {
+        let known = of_this_site(|kept| kept.get_item(DEVICE_NAME)).flatten();
+        self.view.set_device_name(&known.and_then(|name| given_name(&name)).unwrap_or_default());
+        let view = self.view.clone();
+        self.view.on_device_name(move || {
+            let name = given_name(&view.device_name());
+            of_this_site(|kept| match &name {
+                Some(name) => kept.set_item(DEVICE_NAME, name),
+                None => kept.remove_item(DEVICE_NAME),
+            });
+            view.set_device_name(&name.unwrap_or_default());
+        });
+    }
+
+    /// Connect the buttons of the kept runs.
+    pub(super) fn listen_to_wishes(self: &Rc<Self>) {
+        let app = self.clone();
+        self.view.on_wish(move |wish, id| spawn_local(app.clone().grant(wish, id)));
+    }
+
+    /// The kept runs, and a question about one that was left in the middle.
+    pub(super) async fn show_history(self: Rc<Self>) {
+        let Some(shelf) = &self.shelf else { return };
+        let spines = shelf.spines().await.unwrap_or_default();
+        self.view.history(&spines);
+        *self.kept.borrow_mut() = spines.clone();
+        self.tell_time();
+        match Shelf::left(&spines).first() {
+            Some(left) if !self.running.get() => self.view.left(left),
+            _ => self.view.clear_notice("left"),
+        }
+    }
+
+    /// What is wished for a kept run.
+    async fn grant(self: Rc<Self>, wish: Wish, id: f64) {
+        let Some(shelf) = &self.shelf else { return };
+        let spines = shelf.spines().await.unwrap_or_default();
+        let spine = spines.iter().find(|spine| spine.id == id);
+        // A browser that cannot write any more shows the same list again.
+        match (wish, spine) {
+            (Wish::Remove, _) => drop(shelf.remove(id)),
+            (Wish::Keep, Some(spine)) => drop(shelf.close(spine)),
+            _ => {}
+        }
+        if wish != Wish::Remove && !self.running.get() {
+            match shelf.read(id).await {
+                Ok(run) => self.recall(run, id),
+                Err(why) => self.view.notice("kept", Tone::Error, "That run cannot be shown.", &why),
+            }
+        }
+        self.show_history().await;
+    }
+
+    /// Show a run from the shelf in place of the last one.
+    fn recall(&self, run: Run, id: f64) {
+        self.view.clear_notice("kept");
+        self.view.begin();
+        for record in run.records.iter().filter(|record| record.verdict() != "skipped") {
+            self.show(record, &run, &BTreeSet::new());
+        }
+        let ended = run.interrupted.as_ref().map_or(String::new(), |why| format!(" It ended early: {why}."));
+        self.view.results(&run, &format!("The run of {} on {}.{ended} ", moment(id), run.called()));
+        self.hold_against_the_link("the kept run", &run);
+        *self.run.borrow_mut() = Some(run);
+    }
+}

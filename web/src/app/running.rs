@@ -1,0 +1,261 @@
+//! A run from its first event to its last: on a device that may be lost meanwhile, in a tab that may be hidden.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use parallax_core::device::Reach;
+use parallax_core::measure::runner::{RunEnd, SoFar};
+use parallax_core::plan::{PRECISION_PAGE, Plan, Spec};
+use parallax_core::record::{Event, Record, Run};
+use parallax_core::report;
+use parallax_core::suite::problem_of;
+use parallax_core::units::Nanos;
+use wasm_bindgen_futures::spawn_local;
+
+use super::{App, suite};
+use crate::activity::{Activity, Stage};
+use crate::environment::{self, ScreenLock};
+use crate::live::Live;
+use crate::measuring::{Bench, Job};
+use crate::progress::Progress;
+use crate::remarks::Remarks;
+use crate::remote::Remote;
+use crate::target::Target;
+use crate::view::Tone;
+use crate::words::rough;
+
+impl App {
+    /// Run on request of the user, after a last look at the controls.
+    pub(super) async fn measure_again(self: Rc<Self>) {
+        self.clone().change_settings().await;
+        self.measure().await;
+    }
+
+    /// Run the plan on the device.
+    pub(super) async fn measure(self: Rc<Self>) {
+        if self.running.get() {
+            return;
+        }
+        let Some(plan) = self.plan.borrow().clone() else { return };
+        let Some(mut bench) = self.bench.take() else { return };
+        let asked = self.spec.borrow().clone();
+        let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked.clone() };
+        let mut header = header((self.target, self.reach), &bench, &spec, &plan);
+        header.name_device(&self.view.device_name());
+        if let Some(remote) = &self.remote {
+            remote.tell(&Event::Begin { run: Box::new(header.clone()) });
+        }
+        if let Some(shelf) = &self.shelf {
+            shelf.begin(&header, self.query(&asked, self.target));
+        }
+        *self.run.borrow_mut() = Some(header);
+        let (began, since) = (environment::seconds(), bench.since);
+        let expected = self.expected(&asked, &plan, &bench.device);
+        *self.progress.borrow_mut() = Some(Progress::new(expected.middle(), began));
+        self.stop.set(false);
+        self.was_hidden.set(environment::hidden());
+        self.running.set(true);
+        self.view.begin();
+        self.keep_screen_on();
+
+        let never: BTreeSet<String> = plan.skips.iter().map(|s| s.case.to_string()).collect();
+        let interrupted = loop {
+            let so_far = self.run.borrow().as_ref().map(SoFar::of).unwrap_or_default();
+            let mode = self.mode;
+            let known = self.run.borrow().as_ref().is_some_and(|run| run.baseline.is_some());
+            *self.activity.borrow_mut() = Some(Activity::new(mode, spec.ceilings && !known));
+            *self.live.borrow_mut() = Live::default();
+            self.draw_progress();
+            let (job, later) = (Job { spec: spec.clone(), mode, so_far }, Nanos::from_secs(bench.since - since));
+            match bench.run(job, |event| self.on_event(event.later(later), &never)).await {
+                Ok(RunEnd::Complete) => break None,
+                Ok(RunEnd::Stopped) if self.stop.get() => break Some("stopped by the user".to_owned()),
+                Ok(RunEnd::Stopped) => break Some("nobody receives the results any more".to_owned()),
+                Ok(RunEnd::DeviceLost(case)) => {
+                    let what = format!("It happened during {case}. The run goes on with a fresh device.");
+                    self.view.notice("lost", Tone::Warn, "The browser took the device away.", &what);
+                    self.view.cases_wait();
+                    match self.reopen(bench).await {
+                        Ok(fresh) => bench = fresh,
+                        Err(why) => return self.end(None, Some(why), began),
+                    }
+                }
+                Err(bug) => {
+                    let advice = format!("If it happens again, report this: {bug}");
+                    self.view.notice("crash", Tone::Error, "Measuring stopped working.", &advice);
+                    return self.end(None, Some(bug), began);
+                }
+            }
+        };
+        self.end(Some(bench), interrupted, began);
+    }
+
+    /// A fresh device in place of a lost one; it must be the same, because the plan and the header name it.
+    async fn reopen(&self, lost: Bench) -> Result<Bench, String> {
+        let device = lost.device.clone();
+        drop(lost);
+        let mut fresh = Bench::open(self.target, self.reach)
+            .await
+            .map_err(|why| format!("device lost, and no other to be had: {why}"))?;
+        fresh.device.caps.tuning = device.caps.tuning.clone();
+        if fresh.device != device {
+            return Err(format!("device lost, and the browser now offers another: {}", fresh.device.name));
+        }
+        *self.orders.borrow_mut() = fresh.orders.clone();
+        Ok(fresh)
+    }
+
+    fn end(self: &Rc<Self>, bench: Option<Bench>, interrupted: Option<String>, began: f64) {
+        self.running.set(false);
+        let alive = bench.is_some();
+        *self.bench.borrow_mut() = bench;
+        *self.progress.borrow_mut() = None;
+        *self.activity.borrow_mut() = None;
+        *self.screen.borrow_mut() = None;
+        if let Some(run) = &mut *self.run.borrow_mut() {
+            let hidden = self.was_hidden.get().then(|| ("hidden_during_run".to_owned(), "true".to_owned()));
+            let event = Event::End { interrupted, environment: BTreeMap::from_iter(hidden) };
+            if let Some(remote) = &self.remote {
+                remote.tell(&event);
+            }
+            if let Some(shelf) = &self.shelf {
+                shelf.tell(&event);
+            }
+            run.apply(event);
+            self.view.end(run, environment::seconds() - began);
+            self.hold_against_the_link("this device", run);
+        }
+        spawn_local(self.clone().show_history());
+        spawn_local(self.clone().send_to_desk());
+        if !alive {
+            let advice = "Finished cases stand. Reload the page to try for a device again.";
+            self.view.notice("lost", Tone::Error, "There is no device any more.", advice);
+            self.view.allow_run(false);
+        }
+    }
+
+    /// `never` are the cases that the plan has skipped.
+    fn on_event(&self, event: Event, never: &BTreeSet<String>) {
+        // The bar moves by the clock; only news are said at once.
+        if self.take_in(event, never) {
+            self.draw_progress();
+        }
+        if self.remote.as_ref().is_some_and(Remote::gone) {
+            self.orders.borrow().stop();
+        }
+    }
+
+    /// Take an event over into run, table and files. Whether the run turned to something else with it: rounds are too many
+    /// to say each of them.
+    fn take_in(&self, event: Event, never: &BTreeSet<String>) -> bool {
+        let (mut run, mut activity) = (self.run.borrow_mut(), self.activity.borrow_mut());
+        let (Some(run), Some(activity)) = (&mut *run, &mut *activity) else { return false };
+        if let Some(remote) = &self.remote {
+            remote.tell(&event);
+        }
+        if let Some(shelf) = &self.shelf {
+            shelf.tell(&event);
+        }
+        run.apply(event.clone());
+        match &event {
+            Event::Baseline { baseline } => {
+                self.view.device(run.device(), &run.clock, environment::isolated(), Some(baseline));
+                self.view.clock_notice(&run.clock, Some(baseline));
+                false
+            }
+            Event::Drift { .. } => self.measuring(activity.round_begins()),
+            Event::Progress { share, left } => {
+                if let Some(progress) = &mut *self.progress.borrow_mut() {
+                    progress.told(*share, left.secs(), environment::seconds());
+                }
+                false
+            }
+            Event::Started { case } => {
+                self.view.case_started(case, activity.started(case));
+                true
+            }
+            Event::Record { record } => {
+                activity.finished(&record.case);
+                // Cases that were never to run are in the plan, not in the table.
+                if !never.contains(&record.case) {
+                    self.show(record, run, never);
+                }
+                false
+            }
+            Event::Sampling { .. } => self.measuring(activity.round_begins()),
+            Event::Samples { .. } => self.measuring(activity.round_ends()),
+            Event::Spent { .. } | Event::Begin { .. } | Event::End { .. } | Event::Unavailable { .. } => false,
+        }
+    }
+
+    /// The cases on their way are measured from now on, if that is news.
+    fn measuring(&self, news: bool) -> bool {
+        if news {
+            self.view.cases_at(Stage::Measuring);
+        }
+        news
+    }
+
+    /// A record in the table; what is said of the others of its problem may change with it.
+    pub(super) fn show(&self, record: &Record, run: &Run, never: &BTreeSet<String>) {
+        self.view.case_finished(record, &report::row(record, run));
+        let of_ours = |other: &&Record| problem_of(&other.case) == problem_of(&record.case);
+        for sibling in run.records.iter().filter(of_ours).filter(|other| !never.contains(&other.case)) {
+            self.view.remarks(&sibling.case, &Remarks::on(sibling, &report::row(sibling, run), run));
+        }
+    }
+
+    pub(super) fn draw_progress(&self) {
+        if let (Some(progress), Some(activity)) = (&*self.progress.borrow(), &*self.activity.borrow()) {
+            let now = environment::seconds();
+            self.view.progress(progress.fraction(now), &rough(progress.left(now)), &activity.words());
+        }
+    }
+
+    /// What samples say so far, in the rows of their cases.
+    pub(super) fn draw_samples(&self) {
+        if let (true, Some(run)) = (self.running.get(), &*self.run.borrow()) {
+            for glimpse in self.live.borrow_mut().news(run, environment::seconds()) {
+                self.view.case_so_far(&glimpse);
+            }
+        }
+    }
+
+    /// Hold the screen lock while the run lasts. Browsers take it back when the tab is hidden.
+    fn keep_screen_on(self: &Rc<Self>) {
+        let app = self.clone();
+        spawn_local(async move {
+            let lock = ScreenLock::hold().await;
+            *app.screen.borrow_mut() = lock.filter(|_| app.running.get());
+        });
+    }
+
+    /// The tab was hidden or shown. The engine, told so, leaves samples of a hidden tab out; the user should know.
+    pub(super) fn notice_visibility(self: &Rc<Self>) {
+        self.orders.borrow().sight(environment::hidden());
+        if !self.running.get() {
+            return;
+        }
+        if !environment::hidden() {
+            self.keep_screen_on();
+        } else {
+            self.was_hidden.set(true);
+            let advice = "Browsers slow hidden tabs down, so samples taken meanwhile are discarded: they stay in the \
+                          result file with the reason and count for no figure. A case that gets no other samples has no \
+                          figure; keep the tab in sight for all of them.";
+            self.view.notice("hidden", Tone::Warn, "This tab was hidden during the run.", advice);
+        }
+    }
+}
+
+/// What is known of a run before its first case.
+fn header((target, reach): (Target, Reach), bench: &Bench, spec: &Spec, plan: &Plan) -> Run {
+    let mut environment = environment::describe();
+    environment.insert("measured_in".to_owned(), bench.place().to_owned());
+    Run {
+        started: environment::unix_time(),
+        environment,
+        reach: (target == Target::Browser).then(|| reach.found(&bench.clock)),
+        ..Run::begin_on(target.name(), suite(), (&bench.device, &bench.clock), spec, plan)
+    }
+}
