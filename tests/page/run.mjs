@@ -681,7 +681,7 @@ const tests = {
     const other = await openOn(link, undefined, { serviceWorkers: "block" });
     await enabledRun(other);
     assert.match(await other.innerText("#linked-about"), /A summary from a link: not verifiable, nothing was uploaded\./);
-    assert.match(await other.innerText("#linked-about"), /SwiftShader[^]*browser, WebGPU[^]*case=attention/i);
+    assert.match(await other.innerText("#linked-about"), /SwiftShader[^]*browser \(developer\), WebGPU[^]*case=attention/i);
     const rows = () => other.locator("#linked-table tbody tr").allInnerTexts();
     const before = await rows();
     assert.deepEqual(before.map((row) => row.split("\t")[0]), CASES);
