@@ -12,9 +12,13 @@ const TYPES = {
   ".svg": "image/svg+xml",
 };
 
+/// What a slow server sends at a time.
+const PIECE = 16 << 10;
+
 /// Resolves to { address, events, close }; `events` collects what the page posts. Plain file servers isolate nothing; `runs` is
-/// another folder, served as runs/; `below` is a path that everything else lies below, as the page does in a site.
-export async function serve(folder, { isolated = true, runs, below = "" } = {}) {
+/// another folder, served as runs/; `below` is a path that everything else lies below, as the page does in a site. A slow one sends
+/// 16 kB at a time.
+export async function serve(folder, { isolated = true, runs, below = "", slow = false } = {}) {
   const events = [];
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname).replace(below, "");
@@ -36,7 +40,12 @@ export async function serve(folder, { isolated = true, runs, below = "" } = {}) 
     try {
       if (!file.startsWith(normalize(root + sep))) throw new Error("outside");
       const bytes = await readFile(file);
-      response.writeHead(200, headers).end(bytes);
+      response.writeHead(200, headers);
+      for (let at = 0; slow && at < bytes.length; at += PIECE) {
+        response.write(bytes.subarray(at, at + PIECE));
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+      response.end(slow ? undefined : bytes);
     } catch {
       response.writeHead(404, headers).end();
     }

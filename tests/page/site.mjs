@@ -22,14 +22,14 @@ const files = (await readdir(folder, { recursive: true })).map((path) => path.re
 const pages = files.filter((path) => path.endsWith("index.html") && !path.startsWith("run/"));
 assert.ok(pages.length >= 10, `${pages.length} pages`);
 
-async function open(path, width, colorScheme) {
+async function open(path, width, colorScheme, from = server) {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
   const page = await context.newPage();
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(String(error)));
   page.on("console", (message) => message.type() === "error" && page.problems.push(message.text()));
   page.on("request", (request) => {
-    if (!request.url().startsWith(server.address)) page.problems.push(`asked for ${request.url()}`);
+    if (!request.url().startsWith(from.address)) page.problems.push(`asked for ${request.url()}`);
   });
   await page.addInitScript(() => {
     window.shifted = 0;
@@ -37,7 +37,7 @@ async function open(path, width, colorScheme) {
       for (const entry of list.getEntries()) window.shifted += entry.value;
     }).observe({ type: "layout-shift", buffered: true });
   });
-  const response = await page.goto(server.address + path);
+  const response = await page.goto(from.address + path);
   assert.equal(response.status(), 200, path);
   return page;
 }
@@ -66,6 +66,18 @@ const tests = {
         await page.context().close();
       }
     }
+  },
+
+  async "what arrives slowly pushes nothing down"() {
+    const slow = await serve(folder, { slow: true });
+    for (const path of ["index.html", "compare/index.html"]) {
+      for (const width of [360, 1280]) {
+        const page = await open(path, width, "light", slow);
+        assert.ok((await page.evaluate(() => window.shifted)) < 0.1, `${path} at ${width} jumps`);
+        await page.context().close();
+      }
+    }
+    slow.close();
   },
 
   async "the front answers above the fold and leads to the page that measures"() {

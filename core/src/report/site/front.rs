@@ -43,13 +43,14 @@ pub(super) fn page(devices: &Devices<'_>, site: Site) -> String {
     whole(head, site, &main)
 }
 
-/// The picture, what it says in a sentence, and what a visitor can do.
+/// The picture, what it says in a sentence, and what a visitor can do: that first, which a phone shows above the picture, since a long
+/// page that arrives slowly must not push down what is there.
 fn answer(head: &Head<'_>, device: &OnDevice<'_>, cost: &Cost, site: Site) -> Markup {
     html! {
         p.lead { (sentence(device, cost, "./")) }
         div.answer {
-            (picture(head, cost, device, SHOWN))
             (measure(head, Some(device), site))
+            (picture(head, cost, device, SHOWN))
         }
     }
 }
