@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { launch } from "./browser.mjs";
+import { runTests } from "./tests.mjs";
 
 const [program, dist, artefacts] = process.argv.slice(2).map((path) => resolve(path));
 const CASE = "attention/fwd/b1,h1,s17,d8/f32/flash";
@@ -118,18 +119,7 @@ const tests = {
   },
 };
 
-let failed = 0;
-for (const [name, test] of Object.entries(tests)) {
-  try {
-    await test();
-    console.log(`ok    ${name}`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAIL  ${name}\n      ${String(error.stack ?? error).replaceAll("\n", "\n      ")}`);
-  }
-}
+await runTests(tests);
 await browser.close();
 child.kill();
 await rm(results, { recursive: true });
-console.log(`${Object.keys(tests).length - failed} passed, ${failed} failed`);
-process.exitCode = failed === 0 ? 0 : 1;

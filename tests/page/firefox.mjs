@@ -12,6 +12,7 @@ import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import WebSocket from "ws";
 import { find } from "./browser.mjs";
+import { runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
 
 const [dist, artefacts] = process.argv.slice(2).map((path) => resolve(path));
@@ -137,17 +138,6 @@ const tests = {
   },
 };
 
-let failed = 0;
-for (const [name, test] of Object.entries(tests)) {
-  try {
-    await test();
-    console.log(`ok    ${name}`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAIL  ${name}\n      ${String(error.stack ?? error).replaceAll("\n", "\n      ")}`);
-  }
-}
+await runTests(tests);
 await firefox.end();
 server.close();
-console.log(`${Object.keys(tests).length - failed} passed, ${failed} failed`);
-process.exitCode = failed === 0 ? 0 : 1;

@@ -12,6 +12,7 @@ import { brotliCompressSync } from "node:zlib";
 import { accessible } from "./accessible.mjs";
 import { launch } from "./browser.mjs";
 import { busiest } from "./busy.mjs";
+import { runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
 
 const [dist = "dist", artefacts = "tests/page/artefacts"] = process.argv.slice(2).map((p) => resolve(p));
@@ -1076,23 +1077,12 @@ const tests = {
   },
 };
 
-let passed = 0;
-let failed = 0;
-let left;
-const wanted = process.argv[4] ?? "";
-for (const [name, test] of Object.entries(tests).filter(([name]) => name.includes(wanted))) {
-  try {
-    left = (await test(left)) ?? left;
-    passed += 1;
-    console.log(`ok    ${name}`);
-  } catch (error) {
-    failed += 1;
-    await opened?.screenshot({ path: join(artefacts, `failed-${failed}.png`), fullPage: true }).catch(() => {});
+await runTests(tests, {
+  wanted: process.argv[4],
+  async failed(number) {
+    await opened?.screenshot({ path: join(artefacts, `failed-${number}.png`), fullPage: true }).catch(() => {});
     if (opened?.problems.length) console.log(`      the page said: ${opened.problems.join("\n      ")}`);
-    console.log(`FAIL  ${name}\n      ${String(error.stack ?? error).replaceAll("\n", "\n      ")}`);
-  }
-}
+  },
+});
 await browser.close();
 server.close();
-console.log(`${passed} passed, ${failed} failed`);
-process.exitCode = failed === 0 ? 0 : 1;

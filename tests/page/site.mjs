@@ -8,6 +8,7 @@ import { join, resolve } from "node:path";
 import { brotliCompressSync } from "node:zlib";
 import { accessible } from "./accessible.mjs";
 import { launch } from "./browser.mjs";
+import { runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
 
 const [folder, artefacts] = process.argv.slice(2).map((path) => resolve(path));
@@ -159,17 +160,6 @@ const tests = {
   },
 };
 
-let failed = 0;
-for (const [name, test] of Object.entries(tests)) {
-  try {
-    await test();
-    console.log(`ok    ${name}`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAIL  ${name}\n      ${String(error.stack ?? error).replaceAll("\n", "\n      ")}`);
-  }
-}
+await runTests(tests);
 await browser.close();
 server.close();
-console.log(`${Object.keys(tests).length - failed} passed, ${failed} failed`);
-process.exitCode = failed === 0 ? 0 : 1;

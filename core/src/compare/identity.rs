@@ -43,13 +43,7 @@ pub fn same_card(a: &Run, b: &Run) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::fixtures::run;
-
-    fn on(target: &str, device: &str, name: &str) -> Run {
-        let mut run = run(target, device, &[]);
-        run.name_device(name);
-        run
-    }
+    use crate::testing::fixtures::called as on;
 
     #[test]
     fn a_given_name_tells_devices_of_one_kind_apart() {

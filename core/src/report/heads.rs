@@ -27,13 +27,7 @@ pub fn headed(runs: Vec<(String, Run)>) -> Vec<(String, Run)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::fixtures::run;
-
-    fn on(target: &str, device: &str, name: &str) -> Run {
-        let mut run = run(target, device, &[]);
-        run.name_device(name);
-        run
-    }
+    use crate::testing::fixtures::called as on;
 
     #[test]
     fn heads_are_devices_or_the_targets_of_one() {

@@ -104,6 +104,13 @@ pub fn measured<'a>(run: &'a mut Run, case: &str) -> &'a mut Measured {
     }
 }
 
+/// A run without cases on a device that somebody calls so; nobody calls it anything where the name is empty.
+pub fn called(target: &str, device: &str, name: &str) -> Run {
+    let mut run = run(target, device, &[]);
+    run.name_device(name);
+    run
+}
+
 /// A run of these cases, each with its samples in nanoseconds.
 pub fn run(target: &str, device: &str, cases: &[(&str, Vec<f64>)]) -> Run {
     let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
