@@ -4,6 +4,7 @@ use parallax_core::device::{Batch, DeviceKind, POISON, Profiler};
 use parallax_core::measure::check::check_once;
 use parallax_core::plan::Planned;
 use parallax_core::suite::{CPU_VARIANT, Case, DType};
+use parallax_shaders::Checks;
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases};
 
 /// Multiply-adds of reference work: enough to compare every element.
@@ -54,18 +55,18 @@ fn agree_on(profiler: &mut dyn Profiler, cases: Vec<Planned>) {
 
 #[test]
 fn wgsl_agrees_in_f32_for_attention_and_convolutions() {
-    wgsl(false, |case| case.problem.dtype == DType::F32 && takes_long(case));
+    wgsl(Checks::NONE, |case| case.problem.dtype == DType::F32 && takes_long(case));
 }
 
 #[test]
 fn wgsl_agrees_in_f32_for_all_else() {
-    wgsl(false, |case| case.problem.dtype == DType::F32 && !takes_long(case));
+    wgsl(Checks::NONE, |case| case.problem.dtype == DType::F32 && !takes_long(case));
 }
 
 /// Every second shape, and those that hard inputs are tried at: f32 has them all.
 #[test]
 fn wgsl_with_checks_agrees_in_f16() {
-    wgsl(true, |case| case.problem.dtype != DType::F32 && (place(case).is_multiple_of(2) || is_hard(case)));
+    wgsl(Checks::ALL, |case| case.problem.dtype != DType::F32 && (place(case).is_multiple_of(2) || is_hard(case)));
 }
 
 /// Long kernels, whose loops the compiler writes out.
@@ -85,8 +86,8 @@ fn is_hard(case: &Case) -> bool {
 }
 
 /// On seeded inputs, then on hard ones, which need no further kernels.
-fn wgsl(checked: bool, takes: impl Fn(&Case) -> bool) {
-    let options = parallax_shaders::Options { checked, ..Default::default() };
+fn wgsl(checks: Checks, takes: impl Fn(&Case) -> bool) {
+    let options = parallax_shaders::Options { checks, ..Default::default() };
     let mut profiler = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
     let caps = profiler.device().caps.clone();
     if profiler.device().kind == DeviceKind::Software {

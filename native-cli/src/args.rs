@@ -9,6 +9,7 @@ use clap::{ArgAction, ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatc
 use parallax_core::device::Reach;
 use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::ScheduleError;
+use parallax_shaders::Checks;
 
 use crate::commands::baseline::Baseline;
 use crate::commands::compare::Compare;
@@ -227,9 +228,13 @@ pub struct Native {
     /// that is no emulation.
     #[arg(long, value_name = "GPU", visible_alias = "adapter", help_heading = DEVICES, hide_short_help = true)]
     pub device: Option<String>,
-    /// wgpu: keep the run-time checks that browsers always make (bounds, loops)
-    #[arg(long, help_heading = DEVICES, hide_short_help = true)]
-    pub checked: bool,
+    /// wgpu: keep checks in kernels that browsers always keep; all when none is named
+    ///
+    /// As in --checked=bounds,loops: `bounds` of indices, `loops` that end, `divisions` by zero, `zeroing` of workgroup memory.
+    /// `profile safety` says what each costs.
+    #[arg(long, value_name = "CHECKS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
+          help_heading = DEVICES, hide_short_help = true)]
+    pub checked: Option<Checks>,
     /// cuda, wgpu: kernel texts from this folder before the program's own
     ///
     /// A checkout, or a folder with folders `cuda` and `shaders`; PARALLAX_KERNELS when left out.

@@ -28,7 +28,8 @@ pub const PROFILE: &str = "\
 Examples:
   parallax profile encoder_layer --direction fwd+bwd
   parallax profile attention --format flamegraph --output attention.svg
-  parallax profile hash_embedding       Also: host against device, by rows";
+  parallax profile hash_embedding       Also: host against device, by rows
+  parallax profile safety               What bounds checks and their like cost";
 
 /// Of `compare`.
 pub const COMPARE: &str = "\

@@ -64,7 +64,8 @@ fn wgpu(options: &Device) -> Result<Opened, String> {
         Some(card) => Some(card.wgpu.ok_or_else(|| unreachable_through("wgpu", &card))?),
         None => cards::usual_adapter(),
     };
-    let wanted = parallax_shaders::Options { adapter, checked: options.checked, texts, ..Default::default() };
+    let checks = options.checked.unwrap_or_default();
+    let wanted = parallax_shaders::Options { adapter, checks, texts, ..Default::default() };
     let profiler = pollster::block_on(parallax_shaders::open(wanted)).map_err(|e| e.to_string())?;
     here(profiler, options)
 }

@@ -6,6 +6,7 @@ use parallax_core::device::{BackendError, Compiled, Step};
 use parallax_core::suite::{Program, Stage};
 use parallax_core::units::Nanos;
 
+use crate::checks::Checks;
 use crate::gpu::Gpu;
 use crate::incidents::{Scopes, backend_error};
 use crate::text::{Text, hash_of};
@@ -27,18 +28,15 @@ pub async fn compile(
     texts: (&[Text], &[Option<usize>]),
     program: &Program,
     layout: impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
-    checked: bool,
+    checks: Checks,
 ) -> Result<(Pipelines, Compiled), BackendError> {
-    let (pipelines, steps) = once(gpu, texts, program, &layout, checked).await?;
-    let (_, again) = once(gpu, texts, program, &layout, checked).await?;
+    let (pipelines, steps) = once(gpu, texts, program, &layout, checks).await?;
+    let (_, again) = once(gpu, texts, program, &layout, checks).await?;
     let compiled = Compiled {
         time: total(&steps),
         cached: false,
         text_hash: hash_of(texts.0),
-        options: vec![
-            format!("bounds checks: {}", if checked { "on" } else { "off" }),
-            format!("zero-initialised workgroup memory: {}", if checked { "on" } else { "off" }),
-        ],
+        options: checks.lines(),
         repeat: Some(total(&again)),
         steps,
     };
@@ -56,12 +54,12 @@ async fn once(
     (texts, places): (&[Text], &[Option<usize>]),
     program: &Program,
     layout: &impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
-    checked: bool,
+    checks: Checks,
 ) -> Result<(Pipelines, Vec<Step>), BackendError> {
     let began = gpu.now();
     let mut modules = Vec::new();
     for text in texts {
-        modules.push(judged(gpu, text, || module(&gpu.device, text, checked)).await?);
+        modules.push(judged(gpu, text, || module(&gpu.device, text, checks)).await?);
     }
     let parsed = gpu.now();
     let mut made = HashMap::new();
@@ -71,7 +69,7 @@ async fn once(
             entries.entry(stage.entry()).or_insert(stage);
         }
         let one = |(entry, stage): (&'static str, &Stage)| {
-            ((i, entry), pipeline(&gpu.device, &modules[i], entry, layout(stage).as_ref(), checked))
+            ((i, entry), pipeline(&gpu.device, &modules[i], entry, layout(stage).as_ref(), checks))
         };
         // All of a text at once: a browser then compiles them side by side.
         made.extend(judged(gpu, text, || entries.into_iter().map(one).collect::<Vec<_>>()).await?);
@@ -94,18 +92,23 @@ async fn judged<T>(gpu: &Gpu, text: &Text, make: impl FnOnce() -> T) -> Result<T
     }
 }
 
-fn module(device: &wgpu::Device, text: &Text, checked: bool) -> wgpu::ShaderModule {
+fn module(device: &wgpu::Device, text: &Text, checks: Checks) -> wgpu::ShaderModule {
     let descriptor = wgpu::ShaderModuleDescriptor {
         label: Some(&text.file),
         source: wgpu::ShaderSource::Wgsl(text.wgsl.as_str().into()),
     };
-    if checked {
-        device.create_shader_module(descriptor)
-    } else {
-        // SAFETY: the kernels are ours; every variant is run with checks on against the reference by the tests,
-        // at shapes chosen to step over every edge.
-        unsafe { device.create_shader_module_trusted(descriptor, wgpu::ShaderRuntimeChecks::unchecked()) }
+    if checks == Checks::ALL {
+        return device.create_shader_module(descriptor);
     }
+    let kept = wgpu::ShaderRuntimeChecks {
+        bounds_checks: checks.bounds,
+        force_loop_bounding: checks.loops,
+        int_div_checks: checks.divisions,
+        ..wgpu::ShaderRuntimeChecks::unchecked()
+    };
+    // SAFETY: the kernels are ours; every variant is run with checks on against the reference by the tests,
+    // at shapes chosen to step over every edge.
+    unsafe { device.create_shader_module_trusted(descriptor, kept) }
 }
 
 fn pipeline(
@@ -113,7 +116,7 @@ fn pipeline(
     module: &wgpu::ShaderModule,
     entry: &str,
     layout: Option<&wgpu::PipelineLayout>,
-    checked: bool,
+    checks: Checks,
 ) -> wgpu::ComputePipeline {
     device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
         label: Some(entry),
@@ -121,7 +124,7 @@ fn pipeline(
         module,
         entry_point: Some(entry),
         compilation_options: wgpu::PipelineCompilationOptions {
-            zero_initialize_workgroup_memory: checked,
+            zero_initialize_workgroup_memory: checks.zeroing,
             ..Default::default()
         },
         cache: None,
@@ -145,7 +148,7 @@ mod tests {
             let lookup = |file: &str| Ok((file == "attention/flash.wgsl").then(|| wgsl.to_owned()));
             let (texts, places) =
                 assemble_all(&embedded().behind(lookup), &program, case.problem.dtype).expect("a text");
-            let result = block_on(compile(wgpu.gpu(), (&texts, &places), &program, |_| None, true)).map(|_| ());
+            let result = block_on(compile(wgpu.gpu(), (&texts, &places), &program, |_| None, Checks::ALL)).map(|_| ());
             let Err(BackendError::Compile { file, log }) = result else { panic!("{wgsl}: {result:?}") };
             assert_eq!(file, "attention/flash.wgsl");
             assert!(log.contains(said), "{log}");

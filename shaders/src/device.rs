@@ -8,6 +8,7 @@ use parallax_core::device::{DeviceInfo, DeviceKind};
 use parallax_core::suite::{Caps, DType, Dialect, MatrixElement, MatrixScope, MatrixShape, Texts};
 use parallax_core::units::Bytes;
 
+use crate::checks::Checks;
 use crate::gpu::Gpu;
 #[cfg(target_arch = "wasm32")]
 use crate::page;
@@ -20,8 +21,8 @@ use crate::timing::{Timestamps, examine};
 pub struct Options {
     /// Number of the adapter in [`adapters`]; the first when left out. A page has no choice, and ignores it.
     pub adapter: Option<usize>,
-    /// Keep the shader's run-time checks (index clamping, loop bounding). Browsers always keep them.
-    pub checked: bool,
+    /// What is put into kernels for safety's sake. Browsers put in everything, whatever stands here.
+    pub checks: Checks,
     /// In a page: ask for what the browser offers behind flags.
     pub experimental: bool,
     /// Where kernel texts come from.
@@ -31,7 +32,7 @@ pub struct Options {
 impl Default for Options {
     /// The first adapter, no checks, nothing experimental, the program's own texts.
     fn default() -> Options {
-        Options { adapter: None, checked: false, experimental: false, texts: embedded() }
+        Options { adapter: None, checks: Checks::NONE, experimental: false, texts: embedded() }
     }
 }
 
@@ -192,8 +193,8 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let device = describe(&info, &gpu.device, matrices);
     #[cfg(target_arch = "wasm32")]
     let device = page::described(&gpu.device, options.experimental, device);
-    let checked = options.checked || cfg!(target_arch = "wasm32");
-    Ok(Wgpu::new(gpu, timestamps, clock, device, &Options { checked, ..options }))
+    let checks = if cfg!(target_arch = "wasm32") { Checks::ALL } else { options.checks };
+    Ok(Wgpu::new(gpu, timestamps, clock, device, &Options { checks, ..options }))
 }
 
 /// The matrices that subgroups multiply, where a program may ask for such; sums that saturate are another operation.

@@ -7,7 +7,7 @@
 //!   behind a browser's flags, `gpu` submits and waits, `incidents` are its errors, `wait`
 //!   differs between a program and a page, `memory` counts buffers, `timing` reads timestamps.
 //! - A case on it: `lower` makes kernels of work without a launch, `text` assembles WGSL, `matrix` spells matrices for browsers,
-//!   `compile` makes pipelines,
+//!   `compile` makes pipelines with the `checks` that were asked for,
 //!   `buffers` allocates and fills, `mapped` is the host's memory among them, `poison` spoils outputs, `launch` encodes
 //!   batches, `copied` what lies between their passes, `order` keeps executions apart and `fence` copies from stamps,
 //!   `trace` looks at one execution, `stack` at who asked for it.
@@ -17,6 +17,7 @@
 //! - The contract: `profiler` and `prepared`, and `transfer` for bytes that only move.
 
 mod buffers;
+mod checks;
 mod compile;
 mod copied;
 mod device;
@@ -43,6 +44,7 @@ mod trace;
 mod transfer;
 mod wait;
 
+pub use checks::Checks;
 pub use device::{Adapter, Options, Unavailable, adapters, open};
 pub use page::offers_matrices;
 pub use profiler::Wgpu;

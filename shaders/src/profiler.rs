@@ -11,6 +11,7 @@ use parallax_core::units::Nanos;
 use web_time::Instant;
 
 use crate::buffers::Buffers;
+use crate::checks::Checks;
 use crate::compile::compile;
 use crate::device::Options;
 use crate::fence::Fence;
@@ -31,7 +32,7 @@ pub struct Wgpu {
     timestamps: Option<Rc<Timestamps>>,
     clock: ClockInfo,
     device: DeviceInfo,
-    checked: bool,
+    checks: Checks,
     texts: Texts,
     poison: Rc<Poison>,
     order: Order,
@@ -51,8 +52,8 @@ impl Wgpu {
         let poison = Rc::new(Poison::new(&gpu));
         let order = Order::new(&gpu);
         let fence = Fence::new(&gpu);
-        let (checked, texts) = (options.checked, options.texts.clone());
-        Wgpu { gpu, timestamps, clock, device, checked, texts, poison, order, fence }
+        let (checks, texts) = (options.checks, options.texts.clone());
+        Wgpu { gpu, timestamps, clock, device, checks, texts, poison, order, fence }
     }
 
     /// The device below.
@@ -86,7 +87,7 @@ impl Wgpu {
             return Err(BackendError::Unsupported("several buffer sets, as kernels bind no further buffer".to_owned()));
         }
         let layout = |stage: &Stage| order.map(|order| order.layout(gpu, stage));
-        let (pipelines, mut compiled) = compile(gpu, (&texts, &places), &program, layout, self.checked).await?;
+        let (pipelines, mut compiled) = compile(gpu, (&texts, &places), &program, layout, self.checks).await?;
         let queues = Queues::behind(first, &program.stages).map_err(BackendError::Unsupported)?.queues;
         if queues > 1 {
             compiled.options.push(format!("one queue for {queues}: stages run in the order of the list"));

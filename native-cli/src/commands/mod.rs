@@ -18,6 +18,7 @@ pub mod profile;
 pub mod report;
 pub mod run;
 pub mod run_files;
+pub mod safety;
 pub mod scaling;
 pub mod schema;
 pub mod serve;

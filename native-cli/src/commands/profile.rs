@@ -17,6 +17,7 @@ use parallax_core::{report, suite};
 
 use crate::args::{Common, RESULTS};
 use crate::commands::measuring::{each_target, finish, say, show};
+use crate::commands::safety::{SAFETY, safety};
 use crate::commands::scaling;
 use crate::console::{Painted, errln, width};
 use crate::output::{Output, writable_folder};
@@ -26,6 +27,9 @@ use crate::{console, files, flamegraph, table};
 #[derive(Debug, Args)]
 pub struct Profile {
     /// The workload: attention, matmul and so on; `list` shows them
+    ///
+    /// Or `safety`: a set of kernels with and without the checks that browsers put in, and what each check costs. Of wgpu, or with
+    /// --target browser of Chromium; --filter chooses other kernels.
     pub workload: String,
     /// flamegraph: what the stages take as an SVG, too
     #[arg(long, value_enum, help_heading = RESULTS, conflicts_with_all = ["json", "csv", "json_lines"])]
@@ -53,6 +57,12 @@ const SCHEDULE: Schedule = Schedule { wait: 0, warmup: 1, active: 5, repeat: 1 }
 pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
     let graph = args.format.is_some();
     let common = &Common { stdout_taken: graph && args.output.is_none(), ..args.common.clone() };
+    if args.workload == SAFETY {
+        if graph {
+            bail!("profile {SAFETY} compares runs, and a flame graph shows the stages of one: leave --format out");
+        }
+        return safety(common, common.spec()?);
+    }
     let spec = spec(args)?;
     writable_folder(&common.out)?;
     let mut written = Vec::new();
@@ -107,7 +117,7 @@ fn spec(args: &Profile) -> anyhow::Result<Spec> {
     let name = &args.workload;
     let Some(workload) = suite::find(name) else {
         let names: Vec<&str> = suite::all().iter().map(|w| w.name).collect();
-        bail!("unknown workload `{name}`: choose one of {}", names.join(", "));
+        bail!("unknown workload `{name}`: choose one of {}, or {SAFETY}", names.join(", "));
     };
     let mut spec = args.common.spec()?;
     if spec.case.is_empty() {

@@ -2,7 +2,7 @@
 
 use parallax_core::record::Event;
 
-use crate::{TINY, folder, parallax};
+use crate::{TINY, folder, parallax, parallax_with};
 
 #[test]
 fn what_a_target_cannot_do_is_a_skip_with_its_reason() {
@@ -66,6 +66,26 @@ fn a_profile_tells_how_times_scale_and_what_is_missing_in_the_table() {
     let runs: Vec<parallax_core::record::Run> = serde_json::from_slice(&output.stdout).expect("a JSON array on stdout");
     assert_eq!(runs.iter().map(|run| run.target.as_str()).collect::<Vec<_>>(), ["wgpu", "cpu"]);
     assert_eq!(runs[1].planned, ["hash_embedding/fwd/r10000,g833,d64,sorted/f32/host"]);
+}
+
+#[test]
+fn a_profile_of_safety_holds_each_check_against_none_and_none_against_itself() {
+    let dir = folder();
+    let case = "transpose/fwd/r33,c17/f32/tiled";
+    let few = ["--budget", "2", "--case", case];
+    let args = [&["profile", "safety", "--target", "wgpu"], &few[..]].concat();
+    let output = parallax_with(dir.path(), &args, &[("COLUMNS", "400")]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    for way in ["bounds", "loops", "divisions", "zeroing", "all", "unchecked again"] {
+        assert!(said.contains(&format!("{way} ÷ unchecked")), "{way}: {said}");
+    }
+    let runs =
+        std::fs::read_dir(dir.path().join("results")).expect("a folder").map(|file| file.expect("a file").path());
+    let texts = runs.map(|path| std::fs::read_to_string(path).expect("text"));
+    // What each was compiled with is in its file.
+    let options: Vec<String> = texts.filter(|text| text.contains("\"loop bounds: on\"")).collect();
+    assert_eq!(options.len(), 2, "`loops` and `all`");
 }
 
 #[test]

@@ -34,6 +34,9 @@ fn mistakes_in_cases_and_settings() {
         (&["list", "--target", "gpu"], &["unknown target `gpu`", "cuda, wgpu, browser, cpu"]),
         (&["list", "--adapter", "Voodoo 2"], &["no device matches `Voodoo 2`", "0: "]),
         (&["run", "--budget", "0"], &["budget", "seconds above 0"]),
+        (&["profile", "safety", "--target", "cpu"], &["target cpu puts no checks", "--target wgpu or browser"]),
+        (&["profile", "safety", "--checked=bounds"], &["leave --checked out"]),
+        (&["profile", "safety", "--format", "flamegraph"], &["leave --format out"]),
     ] {
         mistake(dir.path(), args, parts);
     }
