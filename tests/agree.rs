@@ -3,7 +3,7 @@
 use parallax_core::device::{Batch, DeviceKind, POISON, Profiler};
 use parallax_core::measure::check::check_once;
 use parallax_core::plan::Planned;
-use parallax_core::suite::{CPU_VARIANT, Case, DType};
+use parallax_core::suite::{CPU_VARIANT, Caps, Case, DType};
 use parallax_shaders::Checks;
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases};
 
@@ -95,6 +95,20 @@ fn wgsl(checks: Checks, takes: impl Fn(&Case) -> bool) {
     }
     let mut cases = kernel_cases(awkward_problems(&caps), &caps);
     cases.retain(takes);
+    agree(&mut profiler, cases.clone());
+    agree_on_hard_inputs(&mut profiler, cases);
+}
+
+/// Kernels on matrix units, where there are none. Compiling takes the time: a part of the shapes, in another way for each workload's
+/// number of them, and those that hard inputs are tried at.
+#[test]
+fn wgsl_on_imitated_matrix_units_agrees() {
+    let options = parallax_shaders::Options { imitate_matrices: true, ..Default::default() };
+    let mut profiler = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
+    let caps = profiler.device().caps.clone();
+    let f16 = Caps { dtypes: vec![DType::F16], ..caps };
+    let mut cases = kernel_cases(awkward_problems(&f16), &f16);
+    cases.retain(|case| case.variant.ends_with("coopmat"));
     agree(&mut profiler, cases.clone());
     agree_on_hard_inputs(&mut profiler, cases);
 }

@@ -6,7 +6,7 @@ use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_core::suite;
 use parallax_core::suite::{Access, Caps, Case, Dialect, How, MatrixShape, Role, Stage, Storage, Texts};
 use parallax_core::testing::mock::{HOPPER, caps};
-use parallax_shaders::text::{Text, assemble_all, embedded};
+use parallax_shaders::text::{Compiler, Text, assemble_all, embedded};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases};
 
 /// A device with room for everything, so that no text escapes the test.
@@ -38,7 +38,7 @@ fn reflect(case: &Case, caps: &Caps) {
     let (program, first) = case.whole(caps).expect("a kernel variant");
     let (setup, execution) = program.stages.split_at(first);
     [setup, execution].iter().for_each(|stages| scratch_is_written_first(case, stages));
-    let assembled = assemble_all(&embedded(), &program, case.problem.dtype);
+    let assembled = assemble_all(&embedded(), &program, case.problem.dtype, Compiler::HERE);
     let (texts, places) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
     for (i, text) in texts.iter().enumerate() {
         let of_text = program.stages.iter().zip(&places).filter(|(_, place)| **place == Some(i));
@@ -128,12 +128,18 @@ fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &
     assert_eq!(workgroup_bytes, kernel.shared_bytes, "{at}: bytes of workgroup memory");
 }
 
-/// Kind and width of what an array, or a vector in it, is made of.
+/// Kind and width of what an array, or a vector or structure in it, is made of.
 fn scalar(inner: &naga::TypeInner, module: &naga::Module) -> (naga::ScalarKind, u8) {
     match inner {
         naga::TypeInner::Array { base, .. } => scalar(&module.types[*base].inner, module),
         naga::TypeInner::Scalar(s) | naga::TypeInner::Vector { scalar: s, .. } | naga::TypeInner::Atomic(s) => {
             (s.kind, s.width)
+        }
+        // Vectors of one kind, side by side.
+        naga::TypeInner::Struct { members, .. } => {
+            let of: Vec<_> = members.iter().map(|member| scalar(&module.types[member.ty].inner, module)).collect();
+            assert!(of.iter().all(|one| *one == of[0]), "storage of {of:?}");
+            of[0]
         }
         other => panic!("storage of {other:?}"),
     }

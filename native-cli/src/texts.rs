@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use parallax_core::suite::{DType, Dialect, Program, Texts};
+use parallax_shaders::text::Compiler;
 
 use crate::args::Native;
 
@@ -96,7 +97,8 @@ pub fn assembled(
             (texts.into_iter().map(one).collect(), places)
         }
         Dialect::Wgsl => {
-            let (texts, places) = parallax_shaders::text::assemble_all(&wgsl_texts(options)?, program, dtype)?;
+            let (texts, places) =
+                parallax_shaders::text::assemble_all(&wgsl_texts(options)?, program, dtype, Compiler::HERE)?;
             let one = |text: parallax_shaders::text::Text| FinalText {
                 file: text.file,
                 text: text.wgsl,

@@ -99,14 +99,14 @@ impl Buffers {
         self.sets[set][*index].as_ref().map(|held| &held.buffer)
     }
 
-    /// A stage with its bindings in every set.
+    /// A stage with its bindings in every set, and what it binds further, as bind group 1.
     pub fn bind(
         &self,
         gpu: &Gpu,
         case: &Case,
         stage: &Stage,
         pipeline: wgpu::ComputePipeline,
-        order: Option<&Order>,
+        further: Option<wgpu::BindGroup>,
     ) -> Launched {
         let specs = case.problem.buffers();
         let layout = pipeline.get_bind_group_layout(0);
@@ -125,7 +125,7 @@ impl Buffers {
             })
         };
         let groups = self.sets.iter().map(group).collect();
-        Launched::new(stage, pipeline, groups, order.map(|o| o.group().clone()))
+        Launched::new(stage, pipeline, groups, further)
     }
 
     /// A buffer as far as it is long, where it takes its turn in a longer one.

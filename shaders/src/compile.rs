@@ -134,7 +134,7 @@ fn pipeline(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::{assemble_all, embedded};
+    use crate::text::{Compiler, assemble_all, embedded};
     use crate::{Options, open};
     use parallax_core::suite::Case;
     use pollster::block_on;
@@ -147,7 +147,7 @@ mod tests {
         for (wgsl, said) in [("fn attention_flash( {", "expected"), ("const UNUSED: u32 = 1u;", "attention_flash")] {
             let lookup = |file: &str| Ok((file == "attention/flash.wgsl").then(|| wgsl.to_owned()));
             let (texts, places) =
-                assemble_all(&embedded().behind(lookup), &program, case.problem.dtype).expect("a text");
+                assemble_all(&embedded().behind(lookup), &program, case.problem.dtype, Compiler::HERE).expect("a text");
             let result = block_on(compile(wgpu.gpu(), (&texts, &places), &program, |_| None, Checks::ALL)).map(|_| ());
             let Err(BackendError::Compile { file, log }) = result else { panic!("{wgsl}: {result:?}") };
             assert_eq!(file, "attention/flash.wgsl");

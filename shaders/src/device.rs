@@ -25,6 +25,8 @@ pub struct Options {
     pub checks: Checks,
     /// In a page: ask for what the browser offers behind flags.
     pub experimental: bool,
+    /// On a device without matrix units: run what needs them all the same, in plain code, to see whether it computes the right thing.
+    pub imitate_matrices: bool,
     /// Where kernel texts come from.
     pub texts: Texts,
 }
@@ -32,7 +34,8 @@ pub struct Options {
 impl Default for Options {
     /// The first adapter, no checks, nothing experimental, the program's own texts.
     fn default() -> Options {
-        Options { adapter: None, checks: Checks::NONE, experimental: false, texts: embedded() }
+        let imitate_matrices = false;
+        Options { adapter: None, checks: Checks::NONE, experimental: false, imitate_matrices, texts: embedded() }
     }
 }
 
@@ -190,7 +193,11 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let gpu = Rc::new(Gpu::new(device, queue));
     let timestamps = Timestamps::new(&gpu);
     let clock = examine(&gpu, timestamps.as_ref()).await.map_err(|e| no_device(e.to_string()))?;
-    let device = describe(&info, &gpu.device, matrices);
+    let mut device = describe(&info, &gpu.device, matrices);
+    if options.imitate_matrices {
+        device.caps.matrices = vec![MatrixShape::F16_IN_F32];
+        device.caps.subgroup = Some((32, 32));
+    }
     #[cfg(target_arch = "wasm32")]
     let device = page::described(&gpu.device, options.experimental, device);
     let checks = if cfg!(target_arch = "wasm32") { Checks::ALL } else { options.checks };

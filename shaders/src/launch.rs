@@ -54,8 +54,8 @@ pub struct Launched {
     shared: u32,
     /// One bind group per set.
     groups: Vec<wgpu::BindGroup>,
-    /// What keeps executions on different sets apart, where there are several.
-    order: Option<wgpu::BindGroup>,
+    /// What keeps executions on different sets apart, where there are several; or else the matrices, where these are imitated.
+    further: Option<wgpu::BindGroup>,
 }
 
 impl Launched {
@@ -64,7 +64,7 @@ impl Launched {
         stage: &Stage,
         pipeline: wgpu::ComputePipeline,
         groups: Vec<wgpu::BindGroup>,
-        order: Option<wgpu::BindGroup>,
+        further: Option<wgpu::BindGroup>,
     ) -> Launched {
         let kernel = stage.kernel_launch().expect("all work has been made kernels");
         Launched {
@@ -75,7 +75,7 @@ impl Launched {
             block: kernel.workgroup,
             shared: kernel.shared_bytes,
             groups,
-            order,
+            further,
         }
     }
 
@@ -93,7 +93,7 @@ impl Launched {
 
     /// Launch it on one set.
     pub fn encode<'a>(&'a self, pass: &mut Pass<'a>, set: usize) {
-        pass.dispatch(&self.pipeline, &self.groups[set], self.order.as_ref(), self.grid);
+        pass.dispatch(&self.pipeline, &self.groups[set], self.further.as_ref(), self.grid);
     }
 }
 

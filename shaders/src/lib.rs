@@ -6,8 +6,8 @@
 //! - Reaching a device: `device` opens and describes it, `page` adds what only a page asks and knows, `experimental` what is there
 //!   behind a browser's flags, `gpu` submits and waits, `incidents` are its errors, `wait`
 //!   differs between a program and a page, `memory` counts buffers, `timing` reads timestamps.
-//! - A case on it: `lower` makes kernels of work without a launch, `text` assembles WGSL, `matrix` spells matrices for browsers,
-//!   `compile` makes pipelines with the `checks` that were asked for,
+//! - A case on it: `lower` makes kernels of work without a launch, `text` assembles WGSL, `matrix` spells matrices for browsers, `imitate` does
+//!   without, `compile` makes pipelines with the `checks` that were asked for,
 //!   `buffers` allocates and fills, `mapped` is the host's memory among them, `poison` spoils outputs, `launch` encodes
 //!   batches, `copied` what lies between their passes, `order` keeps executions apart and `fence` copies from stamps,
 //!   `trace` looks at one execution, `stack` at who asked for it.
@@ -25,6 +25,7 @@ mod device;
 mod experimental;
 mod fence;
 mod gpu;
+mod imitate;
 mod incidents;
 mod launch;
 mod lower;

@@ -80,14 +80,14 @@ fn store<'a>(rest: &'a str, layout: &str) -> Option<(String, &'a str)> {
 }
 
 /// The array and the number of an element: `&array[first]`.
-fn element(pointer: &str) -> Option<(&str, &str)> {
+pub fn element(pointer: &str) -> Option<(&str, &str)> {
     let (array, rest) = pointer.strip_prefix('&')?.split_once('[')?;
     let (first, rest) = closed(rest, '[', ']')?;
     (rest.is_empty() && names(array).eq([array])).then_some((array, first))
 }
 
 /// What stands before the bracket that closes one opened just before, and what stands after it.
-fn closed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
+pub fn closed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
     let mut depth = 1;
     for (at, c) in text.char_indices() {
         depth += i32::from(c == open) - i32::from(c == close);
@@ -99,12 +99,12 @@ fn closed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
 }
 
 /// The names and numbers in a piece of code.
-fn names(code: &str) -> impl Iterator<Item = &str> {
+pub fn names(code: &str) -> impl Iterator<Item = &str> {
     code.split(|c: char| !c.is_alphanumeric() && c != '_')
 }
 
 /// What commas outside of brackets separate.
-fn arguments(text: &str) -> Vec<&str> {
+pub fn arguments(text: &str) -> Vec<&str> {
     let (mut depth, mut from, mut all) = (0, 0, Vec::new());
     for (at, c) in text.char_indices() {
         match c {

@@ -21,7 +21,7 @@ use crate::lower::lower;
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
 use crate::prepared::WgpuCase;
-use crate::text::assemble_all;
+use crate::text::{Compiler, Imitation, assemble_all};
 use crate::timing::Timestamps;
 use crate::transfer;
 use crate::wait::breathe;
@@ -33,6 +33,7 @@ pub struct Wgpu {
     clock: ClockInfo,
     device: DeviceInfo,
     checks: Checks,
+    compiler: Compiler,
     texts: Texts,
     poison: Rc<Poison>,
     order: Order,
@@ -53,7 +54,8 @@ impl Wgpu {
         let order = Order::new(&gpu);
         let fence = Fence::new(&gpu);
         let (checks, texts) = (options.checks, options.texts.clone());
-        Wgpu { gpu, timestamps, clock, device, checks, texts, poison, order, fence }
+        let compiler = if options.imitate_matrices { Compiler::Imitating } else { Compiler::HERE };
+        Wgpu { gpu, timestamps, clock, device, checks, compiler, texts, poison, order, fence }
     }
 
     /// The device below.
@@ -80,7 +82,11 @@ impl Wgpu {
         let gpu = &self.gpu;
         gpu.incident()?;
         let program = lower(program, &case.problem)?;
-        let (texts, places) = assemble_all(&self.texts, &program, case.problem.dtype)?;
+        let (texts, places) = assemble_all(&self.texts, &program, case.problem.dtype, self.compiler)?;
+        let imitated = |place: &Option<usize>| place.and_then(|text| texts[text].imitation);
+        if sets > 1 && places.iter().any(|place| imitated(place).is_some()) {
+            return Err(BackendError::Unsupported("several buffer sets, as what imitates matrices has one".to_owned()));
+        }
         // One set needs no order of its own: each execution writes what the one before wrote.
         let order = (sets > 1).then_some(&self.order);
         if order.is_some() && !program.stages.iter().all(|stage| Order::fits(gpu, stage)) {
@@ -101,9 +107,13 @@ impl Wgpu {
         // Memory is asked for before anything is bound or filled: a set too many ends here, with its own error.
         let buffers = gpu.make(|| Buffers::allocate(gpu, &ledger, case, &program, sets)).await?;
         let bind = || {
-            let stages = pipelines.into_iter().zip(&program.stages);
-            let step = |(pipeline, stage)| match pipeline {
-                Some(pipeline) => Step::Launch(buffers.bind(gpu, case, stage, pipeline, order)),
+            let stages = pipelines.into_iter().zip(program.stages.iter().zip(&places));
+            let step = |(pipeline, (stage, place))| match pipeline {
+                Some(pipeline) => {
+                    let matrices = imitated(place).map(|buffers| imitation(gpu, stage, &pipeline, buffers));
+                    let further = matrices.or_else(|| order.map(|order| order.group().clone()));
+                    Step::Launch(buffers.bind(gpu, case, stage, pipeline, further))
+                }
                 None => Step::Copy(buffers.copied(gpu, case, stage, order, &self.fence)),
             };
             let steps: Vec<_> = stages.map(step).collect();
@@ -128,6 +138,30 @@ impl Wgpu {
             launching: Launching::OnePass,
         })
     }
+}
+
+/// What binds the buffers of a launch's matrices, where these are imitated.
+fn imitation(gpu: &Gpu, stage: &Stage, pipeline: &wgpu::ComputePipeline, buffers: Imitation) -> wgpu::BindGroup {
+    let kernel = stage.kernel_launch().expect("it has a text");
+    let product = |counts: [u32; 3]| counts.iter().map(|count| u64::from(*count)).product::<u64>();
+    let groups = product(kernel.grid);
+    let kept = groups * product(kernel.workgroup) * u64::from(buffers.kept) * 16;
+    // No array is longer than all of them.
+    let arrays = (0..buffers.arrays).map(|_| groups * u64::from(kernel.shared_bytes));
+    let made = [kept].into_iter().chain(arrays).map(|size| {
+        let (label, usage) = (Some("matrices"), wgpu::BufferUsages::STORAGE);
+        gpu.device.create_buffer(&wgpu::BufferDescriptor { label, size, usage, mapped_at_creation: false })
+    });
+    let made: Vec<_> = made.collect();
+    let entries = (0..).zip(&made).map(|(binding, buffer)| {
+        let resource = buffer.as_entire_binding();
+        wgpu::BindGroupEntry { binding, resource }
+    });
+    gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
+        label: Some("matrices"),
+        layout: &pipeline.get_bind_group_layout(1),
+        entries: &entries.collect::<Vec<_>>(),
+    })
 }
 
 impl Wgpu {

@@ -5,13 +5,14 @@
 //! the kernel's file first, which keeps the line numbers of messages right, with its import lines left empty; then
 //! everything imported, directly or not, each file once; then the constants and the element type `elem`. Of a line
 //! `#when NAME rest` the rest is there where that constant is true: see [`decided`]. Where browsers have other words than naga
-//! for the same, the text is for the one that compiles it: see [`Compiler`].
+//! for the same, the text is for the one that compiles it: see [`Compiler`]. Lines may also ask for `IN_A_BROWSER`.
 
 use parallax_core::device::BackendError;
 use parallax_core::suite::{DType, Kernel, Part, Program, Texts, Value, decided};
 use sha2::{Digest, Sha256};
 
-use crate::matrix;
+pub use crate::imitate::Imitation;
+use crate::{imitate, matrix};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -22,6 +23,8 @@ pub enum Compiler {
     Naga,
     /// The browser's, in a page.
     Browser,
+    /// wgpu's own, for a device whose matrix units are imitated.
+    Imitating,
 }
 
 impl Compiler {
@@ -38,6 +41,8 @@ pub struct Text {
     pub wgsl: String,
     /// What stands behind the file: where each imported file begins.
     pub imports: Vec<(usize, String)>,
+    /// What it binds besides, where matrix units are imitated.
+    pub imitation: Option<Imitation>,
 }
 
 impl Text {
@@ -90,12 +95,14 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler
         // Browsers ask for it; naga takes subgroup operations without, and does not know the word yet.
         wgsl += "enable subgroups; ";
     }
+    let mut known = kernel.consts.clone();
+    known.push(("IN_A_BROWSER", Value::Bool(compiler == Compiler::Browser)));
     let mut lines = 0;
     let mut put = |part: &Part, wgsl: &mut String, above: usize| {
         // Import lines become empty ones.
         let missing = (part.first_line + above).saturating_sub(lines + 1);
         *wgsl += &"\n".repeat(missing);
-        *wgsl += &decided(&part.text, &kernel.consts);
+        *wgsl += &decided(&part.text, &known);
         lines += missing + part.text.lines().count();
         lines
     };
@@ -125,13 +132,20 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler
         };
     }
     wgsl += &format!("alias elem = {elem};\n");
-    if compiler == Compiler::Browser {
-        wgsl = matrix::in_a_browser(&wgsl).map_err(BackendError::Unsupported)?;
+    let mut imitation = None;
+    match compiler {
+        Compiler::Naga => {}
+        Compiler::Browser => wgsl = matrix::in_a_browser(&wgsl).map_err(BackendError::Unsupported)?,
+        Compiler::Imitating if wgsl.contains(matrix::NATIVE) => {
+            let imitated = imitate::imitated(&wgsl).map_err(BackendError::Unsupported)?;
+            (wgsl, imitation) = (imitated.wgsl, Some(imitated.buffers));
+        }
+        Compiler::Imitating => {}
     }
-    Ok(Text { file, wgsl, imports })
+    Ok(Text { file, wgsl, imports, imitation })
 }
 
-/// The texts of a program for the compiler here, every different one once, and which of them each stage's kernel comes from.
+/// The texts of a program for a compiler, every different one once, and which of them each stage's kernel comes from.
 ///
 /// # Errors
 /// As for one.
@@ -139,8 +153,9 @@ pub fn assemble_all(
     texts: &Texts,
     program: &Program,
     dtype: DType,
+    compiler: Compiler,
 ) -> Result<(Vec<Text>, Vec<Option<usize>>), BackendError> {
-    program.distinct(|kernel| assemble(texts, kernel, dtype, Compiler::HERE))
+    program.distinct(|kernel| assemble(texts, kernel, dtype, compiler))
 }
 
 /// The file that a line imports.
@@ -182,7 +197,7 @@ mod tests {
         let hash = |text: &str| {
             let case: Case = text.parse().expect("valid");
             let program = case.program(&mock::caps()).expect("a kernel variant");
-            let (texts, _) = assemble_all(&embedded(), &program, case.problem.dtype).expect("has WGSL");
+            let (texts, _) = assemble_all(&embedded(), &program, case.problem.dtype, Compiler::HERE).expect("has WGSL");
             hash_of(&texts)
         };
         let one = hash("attention/fwd/b1,h2,s3,d4/f16/flash");
@@ -218,9 +233,12 @@ mod tests {
                 |compiler| assemble(&embedded(), kernel.expect("there"), DType::F16, compiler).expect("there").wgsl;
             let (native, browser) = (of(Compiler::Naga), of(Compiler::Browser));
             assert!(native.starts_with("enable f16; enable wgpu_cooperative_matrix;"), "{text}");
-            let head = "enable f16; enable subgroups; enable chromium_experimental_subgroup_matrix; \
-                        diagnostic(off, chromium.subgroup_matrix_uniformity);\n";
-            assert!(browser.starts_with(head), "{text}");
+            let subgroups = if native.contains("@builtin(subgroup_") { "enable subgroups; " } else { "" };
+            let head = format!(
+                "enable f16; {subgroups}enable chromium_experimental_subgroup_matrix; \
+                 diagnostic(off, chromium.subgroup_matrix_uniformity);\n"
+            );
+            assert!(browser.starts_with(&head), "{text}");
             for (naga, chromium) in [
                 ("= coop_mat16x16<f32, C>()", "= subgroup_matrix_result<f32, 16, 16>()"),
                 (
@@ -242,11 +260,13 @@ mod tests {
                 assert_eq!(browser.matches(chromium).count(), count, "{text}: {naga}");
             }
             assert!(native.matches("coopMultiplyAdd(").count() >= 2, "{text}");
-            // Messages name lines, and nothing but matrices and the first line differs.
+            // Messages name lines, and nothing differs but the first, matrices, and what is for one of both alone.
             assert_eq!(native.lines().count(), browser.lines().count());
             for (i, (one, other)) in native.lines().zip(browser.lines()).enumerate().skip(1) {
                 assert!(
-                    one == other || one.contains("coop") && other.contains("subgroup"),
+                    one == other
+                        || one.is_empty() != other.is_empty()
+                        || one.contains("coop") && other.contains("subgroup"),
                     "{text} {i}: {one} / {other}"
                 );
             }
