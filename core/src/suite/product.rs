@@ -174,12 +174,27 @@ impl Product {
         }
     }
 
-    /// Through WGSL's cooperative matrices, by so many subgroups of 32 to a tile. The text says which ways of storing it takes: that
-    /// of `matmul` row by row alone.
-    pub fn coopmat(&self, subgroups: u32, text: &'static str, entry: &'static str) -> Stage {
+    /// Through WGSL's cooperative matrices, by so many subgroups of 32 to a tile, in a text that gathers what it multiplies.
+    pub fn coopmat_gathering(&self, subgroups: u32, text: &'static str, entry: &'static str) -> Stage {
         // Beside the staged tiles of f16, a square of f32 for each subgroup.
         let staged = Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column());
         self.on_matrix_units(subgroups * 32, text, entry).shared(staged * 2 + subgroups * 16 * 16 * 4)
+    }
+
+    /// Through WGSL's cooperative matrices: every way of storing.
+    pub fn coopmat(&self) -> Stage {
+        let edge = u64::from(MATRIX_TILE);
+        let widths =
+            [if self.a_by_column() { self.m } else { self.k }, if self.b_by_column() { self.k } else { self.n }];
+        let packed = widths.iter().chain([&self.n]).all(|width| width.is_multiple_of(8));
+        let whole = self.m.is_multiple_of(edge) && self.n.is_multiple_of(edge);
+        let whole = packed && whole && self.k.is_multiple_of(u64::from(MATRIX_DEPTH));
+        // Two tiles of each matrix, which take turns, and for each of four subgroups a strip of 16 rows of two squares of f32, padded
+        // by a vector.
+        let staged = 2 * (Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column()));
+        self.on_matrix_units(4 * 32, "matmul/coopmat", "matmul_coopmat")
+            .consts(&[("PACKED", packed), ("WHOLE", whole)])
+            .shared(staged * 2 + 4 * 16 * (32 + 4) * 4)
     }
 
     /// Why a device cannot multiply elements of this type by cooperative matrices, if so.

@@ -1,5 +1,7 @@
 // Products of matrices, one for each of BATCH: C of M × N is A of M × K times B of K × N. C is stored row by row; so are A and
-// B, unless A_BY_COLUMN or B_BY_COLUMN. Here: bindings, vectors of A and B as they are stored, and the order of tiles.
+// B, unless A_BY_COLUMN or B_BY_COLUMN. Here: bindings, and vectors of A and B as they are stored.
+
+#import lib/product_order
 
 @group(0) @binding(0) var<storage, read> a: array<vec4<elem>>;
 @group(0) @binding(1) var<storage, read> b: array<vec4<elem>>;
@@ -37,15 +39,4 @@ fn four_of_b(batch: u32, row: u32, col: u32) -> vec4<elem> {
     if col + 2u < B_WIDTH { x.z = b[(at + 2u) / 4u][(at + 2u) % 4u]; }
     if col + 3u < B_WIDTH { x.w = b[(at + 3u) / 4u][(at + 3u) % 4u]; }
     return x;
-}
-
-const BAND: u32 = 8u;
-
-// Column and row of the index-th of across x down tiles. Tiles are taken column by column within bands of eight rows, so
-// that workgroups that run together share rows of A and columns of B in the cache.
-fn tile_at(index: u32, across: u32, down: u32) -> vec2<u32> {
-    let first = index / (BAND * across) * BAND;
-    let rows = min(BAND, down - first);
-    let within = index % (BAND * across);
-    return vec2<u32>(within / rows, first + within % rows);
 }

@@ -247,7 +247,7 @@ fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 }
 
 fn coopmat(p: &Problem, _caps: &Caps) -> Program {
-    program(p, product(p).coopmat(4, "matmul/coopmat", "matmul_coopmat"))
+    program(p, product(p).coopmat())
 }
 
 fn vendor(p: &Problem, _caps: &Caps) -> Program {

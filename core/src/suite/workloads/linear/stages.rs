@@ -16,7 +16,7 @@ pub(in crate::suite) enum By {
     Tiles,
     /// Tensor cores by warp-wide instructions (CUDA).
     Mma,
-    /// Cooperative matrices, for what is stored row by row (native WGSL).
+    /// Cooperative matrices (native WGSL).
     Coopmat,
     /// The vendor's library (CUDA).
     Library,
@@ -91,7 +91,7 @@ impl Stages<'_> {
             By::Elements => product.naive("matmul/naive", "matmul_naive"),
             By::Tiles => product.tiled(self.caps, Tiles::default(), "matmul/tiled", "matmul_tiled"),
             By::Mma => product.mma("matmul/mma", "matmul_mma"),
-            By::Coopmat => product.coopmat(4, "matmul/coopmat", "matmul_coopmat"),
+            By::Coopmat => product.coopmat(),
             By::Library => product.library("cublaslt_matmul", Epilogue::Plain),
         };
         stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(product))

@@ -1,0 +1,58 @@
+// Products of 16-bit floats as `lib/product` defines them, eight elements at a time. PACKED: stored rows of A, B and C are whole eights.
+// WHOLE: besides, tiles are whole, and nothing asks whether an element is there.
+
+#import lib/eights
+
+@group(0) @binding(0) var<storage, read> a: array<Eight>;
+@group(0) @binding(1) var<storage, read> b: array<Eight>;
+#when PACKED @group(0) @binding(2) var<storage, read_write> c: array<Eight>;
+#when !PACKED @group(0) @binding(2) var<storage, read_write> c: array<f16>;
+
+// Elements col .. col + 7 of a stored row of A, zeros outside; col is a multiple of eight.
+fn eight_of_a(batch: u32, row: u32, col: u32) -> Eight {
+    if !WHOLE && (row >= A_HEIGHT || col >= A_WIDTH) {
+        return Eight();
+    }
+    let at = (batch * A_HEIGHT + row) * A_WIDTH + col;
+    if PACKED {
+        return a[at / 8u];
+    }
+    var all = array<f32, 8>();
+    for (var i = 0u; i < min(A_WIDTH - col, 8u); i++) {
+        all[i] = float_in(a[(at + i) / 8u], at + i);
+    }
+    return eight_from(all);
+}
+
+// Elements col .. col + 7 of a stored row of B, zeros outside; col is a multiple of eight.
+fn eight_of_b(batch: u32, row: u32, col: u32) -> Eight {
+    if !WHOLE && (row >= B_HEIGHT || col >= B_WIDTH) {
+        return Eight();
+    }
+    let at = (batch * B_HEIGHT + row) * B_WIDTH + col;
+    if PACKED {
+        return b[at / 8u];
+    }
+    var all = array<f32, 8>();
+    for (var i = 0u; i < min(B_WIDTH - col, 8u); i++) {
+        all[i] = float_in(b[(at + i) / 8u], at + i);
+    }
+    return eight_from(all);
+}
+
+// Write columns col .. col + 7 of a row of C; col is a multiple of eight.
+fn put_eight(batch: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
+    if !WHOLE && (row >= M || col >= N) {
+        return;
+    }
+    let at = (batch * M + row) * N + col;
+#when PACKED     c[at / 8u] = eight(low, high);
+#when !PACKED     put(at, N - col, low);
+#when !PACKED     if col + 4u < N { put(at + 4u, N - col - 4u, high); }
+}
+#when !PACKED fn put(at: u32, there: u32, x: vec4<f32>) {
+#when !PACKED     c[at] = f16(x.x);
+#when !PACKED     if there > 1u { c[at + 1u] = f16(x.y); }
+#when !PACKED     if there > 2u { c[at + 2u] = f16(x.z); }
+#when !PACKED     if there > 3u { c[at + 3u] = f16(x.w); }
+#when !PACKED }
