@@ -5,36 +5,50 @@ use super::{cost_of_one_stage, stage};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Caps, Problem, Product, Program, spread};
 
-/// Keys of a tile.
-const KEYS: u64 = 32;
-/// Elements that pad a staged row of 16-bit floats.
+/// Query rows of a workgroup: sixteen for each of its four subgroups.
+const ROWS: u64 = 64;
+const THREADS: u64 = 128;
+/// Elements that pad a staged row of 16-bit floats, or a row of scores or weights.
 const PADDING: u64 = 8;
-/// Largest head_dim: sums of values lie in workgroup memory, of which there are 48 KiB.
+/// Largest head_dim: queries and sums of values lie in registers.
 const MAX_DIM: u64 = 128;
+/// Whether there is a square of 16 columns of this number, and an eight of a tile for a thread to fetch.
+const SQUARES: [&str; 8] = ["", "SQUARE1", "SQUARE2", "SQUARE3", "SQUARE4", "SQUARE5", "SQUARE6", "SQUARE7"];
+const FETCHES: [&str; 4] = ["", "FETCH1", "FETCH2", "FETCH3"];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Product::coopmat_available(p.dtype, caps)?;
     match p["d"] {
         d if d <= MAX_DIM => Ok(()),
-        d => Err(format!("flash_coopmat keeps its sums in workgroup memory: head_dim {d} > {MAX_DIM}")),
+        d => Err(format!("flash_coopmat keeps a row of the output in registers: head_dim {d} > {MAX_DIM}")),
     }
 }
 
-/// Query rows of a workgroup, and head_dim padded so that its four subgroups have as many squares each.
+/// Keys of a tile, and head_dim padded to whole squares.
 fn tile(d: u64) -> (u64, u64) {
-    if d <= 64 { (64, d.next_multiple_of(16)) } else { (32, d.next_multiple_of(32)) }
+    (if d <= 64 { 64 } else { 32 }, d.next_multiple_of(16))
+}
+
+/// Bytes of workgroup memory: a tile of keys and one of values, scores, weights, a number for each thread, and one for all.
+fn shared(keys: u64, width: u64) -> u64 {
+    2 * keys * (width + PADDING) * 2 + ROWS * (keys + PADDING) * (4 + 2) + THREADS * 4 + 4
 }
 
 pub fn program(p: &Problem, _caps: &Caps) -> Program {
-    let (rows, width) = tile(p["d"]);
-    let of_f16 = (rows + KEYS) * (width + PADDING) + rows * (KEYS + PADDING);
-    let of_f32 = rows * (KEYS + width + 1);
+    let (s, t, d) = (p["s"], p["t"], p["d"]);
+    let (keys, width) = tile(d);
+    let packed = d.is_multiple_of(8);
+    let whole = width == d && s.is_multiple_of(ROWS) && t.is_multiple_of(keys);
+    let squares = (1..SQUARES.len()).map(|i| (SQUARES[i], width > 16 * i as u64));
+    let fetches = (1..FETCHES.len()).map(|i| (FETCHES[i], keys * width / 8 > THREADS * i as u64));
     let stage = stage(p, "attention/flash_coopmat", "attention_flash_coopmat")
-        .consts(&[("ROWS", rows), ("KEYS", KEYS), ("WIDTH", width)].map(|(name, value)| (name, value as u32)))
+        .consts(&[("ROWS", ROWS), ("KEYS", keys), ("WIDTH", width)].map(|(name, value)| (name, value as u32)))
+        .consts(&[("PACKED", packed), ("WHOLE", whole)])
+        .consts(&squares.chain(fetches).collect::<Vec<_>>())
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
-        .threads([128, 1, 1])
-        .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(rows)))
-        .shared((2 * of_f16 + 4 * of_f32) as u32)
+        .threads([THREADS as u32, 1, 1])
+        .grid(spread(p["b"] * p["h"] * s.div_ceil(ROWS)))
+        .shared(shared(keys, width) as u32)
         .costing(cost_of_one_stage(p));
     looking(p, Looks::AtBoth, stage).into()
 }
@@ -44,15 +58,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn squares_are_dealt_out_evenly_and_fit() {
+    fn every_head_dim_has_matrices_and_fits() {
         for d in 1..=MAX_DIM {
-            let (rows, width) = tile(d);
-            let bands = rows / 16;
-            assert!(width >= d && width.is_multiple_of(16), "{d}");
-            assert!((bands * (KEYS / 16)).is_multiple_of(4) && (bands * (width / 16)).is_multiple_of(4), "{d}");
-            let bytes =
-                2 * ((rows + KEYS) * (width + PADDING) + rows * (KEYS + PADDING)) + 4 * rows * (KEYS + width + 1);
-            assert!(bytes <= 48 << 10, "{d}: {bytes}");
+            let (keys, width) = tile(d);
+            assert!(width >= d && width <= 16 * SQUARES.len() as u64, "{d}");
+            assert!(keys * width / 8 <= THREADS * FETCHES.len() as u64, "{d}");
+            // Queries are staged where keys and values will be.
+            assert!(2 * keys >= ROWS && shared(keys, width) <= 48 << 10, "{d}");
         }
     }
 }

@@ -129,7 +129,7 @@ fn forward() -> Form {
             Variant::kernel(
                 "flash_coopmat",
                 "the same on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
-                 scores and sums pass through workgroup memory",
+                 scores pass through workgroup memory",
                 coopmat::program,
             )
             .only_in(&[Dialect::Wgsl])
