@@ -30,7 +30,7 @@ fn key_eight(head: u32, first: u32, e: u32) -> Eight {
     let row = first + e / (WIDTH / 8u);
     let col = e % (WIDTH / 8u) * 8u;
     // Threads may be more than the last eights.
-    if e >= KEYS * (WIDTH / 8u) || !WHOLE && (row >= T || col >= D) {
+    if e >= KEYS * (WIDTH / 8u) || (!WHOLE && (row >= T || col >= D)) {
         return Eight();
     }
     let at = (head * T + row) * D + col;
@@ -49,7 +49,7 @@ fn value_eight(head: u32, first: u32, e: u32) -> Eight {
     let row = first + e / (WIDTH / 8u);
     let col = e % (WIDTH / 8u) * 8u;
     // Threads may be more than the last eights.
-    if e >= KEYS * (WIDTH / 8u) || !WHOLE && (row >= T || col >= D) {
+    if e >= KEYS * (WIDTH / 8u) || (!WHOLE && (row >= T || col >= D)) {
         return Eight();
     }
     let at = (head * T + row) * D + col;

@@ -32,8 +32,10 @@ var<workgroup> scores: array<vec4<f32>, ROWS * LONG>;
 var<workgroup> weights: array<vec4<f16>, ROWS * LIGHT>;
 // What two threads of a row tell each other.
 var<workgroup> told: array<f32, 128>;
-// Whether a maximum must be raised: 1 while there are no sums yet, 2 when they must be scaled down.
-var<workgroup> raises: u32;
+// Whether a maximum must be raised: 1 while there are no sums yet, 2 when they must be scaled down. Atomic, since texts with matrices
+// declare Vulkan's memory model, by which a plain variable that a thread did not write itself need not be looked at: naga marks no access
+// as one that others share.
+var<workgroup> raises: atomic<u32>;
 
 fn put_staged(first: u32, e: u32, x: Eight) {
     if e >= KEYS * EIGHTS {
@@ -152,7 +154,7 @@ fn attention_flash_coopmat(
     var sum = 0.0;
 
     if thread == 0u {
-        raises = 0u;
+        atomicStore(&raises, 0u);
     }
     for (var i = 0u; i < ROWS * EIGHTS / 128u; i++) {
         let e = i * 128u + thread;
@@ -239,7 +241,7 @@ fn attention_flash_coopmat(
         }
         var found = weigh(half, key, top);
         if found.x > top + GROWTH {
-            raises = select(1u, 2u, t > 0u);
+            atomicStore(&raises, select(1u, 2u, t > 0u));
         }
         if t + 1u < steps {
             put_staged(0u, thread + 0u, next0);
@@ -252,7 +254,7 @@ fn attention_flash_coopmat(
         if raised != 0u {
             told[thread] = found.x;
             if thread == 0u {
-                raises = 0u;
+                atomicStore(&raises, 0u);
             }
             workgroupBarrier();
             let before = top;
