@@ -67,8 +67,9 @@ pub fn imitated(text: &str) -> Result<Imitated, String> {
 
 /// A line that declares an array in workgroup memory, or waits for it, where that is a buffer; names and lengths are added to a list.
 fn buffered(code: &str, arrays: &mut Vec<(String, String)>) -> Option<String> {
-    if code.contains("workgroupBarrier()") || code.contains("workgroupUniformLoad(") {
-        return Some(format!("storageBarrier(); {}", code.trim_start()));
+    // One barrier and not two: compilers of processors take a thread apart at each.
+    if code.contains("workgroupBarrier()") {
+        return Some(code.replace("workgroupBarrier()", "storageBarrier()"));
     }
     let (name, of) = code.strip_prefix("var<workgroup> ")?.split_once(": array<")?;
     let (inner, _) = closed(of, '<', '>')?;
@@ -130,7 +131,7 @@ fn joined(text: &str) -> String {
         let (count, list, taken) = (calls.len(), arguments.join(", "), calls[0].taken());
         all += &format!(
             "{declared} {{ var calls = array<vec4<u32>, {count}>({list}); \
-             for (var i = 0u; i < {count}u; i++) {{ let call = calls[i]; {function}({taken}); }} }}"
+             for (var i = 0u; i < {count}u * one_matrix; i++) {{ let call = calls[i]; {function}({taken}); }} }}"
         );
         all += &"\n".repeat(behind - at);
         at = behind;
@@ -307,28 +308,38 @@ impl Found<'_> {
         let own = |_: u32| "matrix_lane / 2u".to_owned();
         let body = match (verb, role) {
             ("load", "A") if vectors => format!(
-                "for (var i = 0u; i < 4u; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
+                "for (var i = 0u; i < 4u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
                 whole("matrix_lane / 2u", "i")
             ),
             ("load", "B") if vectors => format!(
-                "for (var i = 0u; i < 32u; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
+                "for (var i = 0u; i < 32u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
                 whole("i / 2u", "matrix_lane % 2u * 2u + i % 2u")
             ),
             ("load", "A") => format!(
-                "for (var i = 0u; i < 4u; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
+                "for (var i = 0u; i < 4u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
                 four(&own, &|i| format!("i * 4u + {i}u"))
             ),
             ("load", "B") => format!(
-                "for (var i = 0u; i < 16u; i++) {{ kept_matrices[first_kept + matrix + i * 2u] = {}; \
+                "for (var i = 0u; i < 16u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i * 2u] = {}; \
                  kept_matrices[first_kept + matrix + i * 2u + 1u] = {}; }}",
                 four(&|_| "i".to_owned(), &half),
                 four(&|_| "i".to_owned(), &|i| half(i + 4)),
+            ),
+            ("load", "C") if vectors => format!(
+                "for (var i = 0u; i < 2u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
+                whole("matrix_lane / 2u", "matrix_lane % 2u * 2u + i")
             ),
             ("load", "C") => format!(
                 "kept_matrices[first_kept + matrix] = {}; kept_matrices[first_kept + matrix + 1u] = {};",
                 four(&own, &half),
                 four(&own, &|i| half(i + 4))
             ),
+            ("store", _) if vectors => (0..2)
+                .map(|i| {
+                    let to = format!("{array}[first + matrix_lane / 2u * stride + matrix_lane % 2u * 2u + {i}u]");
+                    format!("{to} = vec4<{elem}>(kept_matrices[first_kept + matrix + {i}u]); ")
+                })
+                .collect(),
             ("store", _) => (0..8)
                 .map(|i| {
                     let kept = format!("kept_matrices[first_kept + matrix + {}u][{}u]", i / 4, i % 4);
@@ -361,12 +372,18 @@ const SHARED: &str = "\
 @group(1) @binding(0) var<storage, read_write> kept_matrices: array<vec4<f32>>;
 var<private> first_kept: u32;
 var<private> matrix_lane: u32;
-fn place_matrices(thread: u32, lane: u32) { first_kept = thread * KEPT_VECTORS; matrix_lane = lane; }
+// One, which compilers cannot know: loops that they write out are too long for them.
+var<private> one_matrix: u32;
+fn place_matrices(thread: u32, lane: u32) {
+    first_kept = thread * KEPT_VECTORS;
+    matrix_lane = lane;
+    one_matrix = min(arrayLength(&kept_matrices), 1u);
+}
 fn zero_matrix(to: u32) { kept_matrices[first_kept + to] = vec4<f32>(); kept_matrices[first_kept + to + 1u] = vec4<f32>(); }
 fn multiply_matrices(to: u32, a: u32, b: u32, c: u32) {
     var left = kept_matrices[first_kept + c];
     var right = kept_matrices[first_kept + c + 1u];
-    for (var i = 0u; i < 4u; i++) {
+    for (var i = 0u; i < 4u * one_matrix; i++) {
         let row = kept_matrices[first_kept + a + i];
         let at = first_kept + b + i * 8u;
         left += row.x * kept_matrices[at] + row.y * kept_matrices[at + 2u] + row.z * kept_matrices[at + 4u] + row.w * kept_matrices[at + 6u];
@@ -420,7 +437,7 @@ fn f(
             "        let b = 6u; load_B_tile_columns(b, max(x, 1u), ROW);",
             "        multiply_matrices(sum, a, b, sum);",
             "    store_C_squares_rows(sum, subgroup * 256u, 16u);",
-            "storageBarrier(); workgroupBarrier();",
+            "    storageBarrier();",
             "}",
             "const KEPT_VECTORS: u32 = 38u;",
         ];
