@@ -91,7 +91,7 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler
     let parts = texts.with_imports(&file, &imported).map_err(|e| BackendError::Unsupported(e.to_string()))?;
     // `enable` must come first of all, and shares the first line.
     let mut wgsl = enable.to_owned();
-    if compiler == Compiler::Browser && parts.iter().any(|part| part.text.contains("@builtin(subgroup_")) {
+    if compiler == Compiler::Browser && parts.iter().any(|part| by_subgroups(&part.text)) {
         // Browsers ask for it; naga takes subgroup operations without, and does not know the word yet.
         wgsl += "enable subgroups; ";
     }
@@ -156,6 +156,11 @@ pub fn assemble_all(
     compiler: Compiler,
 ) -> Result<(Vec<Text>, Vec<Option<usize>>), BackendError> {
     program.distinct(|kernel| assemble(texts, kernel, dtype, compiler))
+}
+
+/// Whether a text asks for what threads of a subgroup know, or exchange.
+fn by_subgroups(text: &str) -> bool {
+    ["@builtin(subgroup_", "subgroupShuffle"].iter().any(|word| text.contains(word))
 }
 
 /// The file that a line imports.
@@ -233,7 +238,7 @@ mod tests {
                 |compiler| assemble(&embedded(), kernel.expect("there"), DType::F16, compiler).expect("there").wgsl;
             let (native, browser) = (of(Compiler::Naga), of(Compiler::Browser));
             assert!(native.starts_with("enable f16; enable wgpu_cooperative_matrix;"), "{text}");
-            let subgroups = if native.contains("@builtin(subgroup_") { "enable subgroups; " } else { "" };
+            let subgroups = if by_subgroups(&native) { "enable subgroups; " } else { "" };
             let head = format!(
                 "enable f16; {subgroups}enable chromium_experimental_subgroup_matrix; \
                  diagnostic(off, chromium.subgroup_matrix_uniformity);\n"

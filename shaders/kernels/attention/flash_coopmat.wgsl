@@ -30,8 +30,6 @@ const LIGHT: u32 = KEYS / 4u + 2u;
 var<workgroup> stage: array<Piece, 2u * KEYS * ROW * PIECES>;
 var<workgroup> scores: array<vec4<f32>, ROWS * LONG>;
 var<workgroup> weights: array<vec4<f16>, ROWS * LIGHT>;
-// What two threads of a row tell each other.
-var<workgroup> told: array<f32, 128>;
 // Whether a maximum must be raised: 1 while there are no sums yet, 2 when they must be scaled down. Atomic, since texts with matrices
 // declare Vulkan's memory model, by which a plain variable that a thread did not write itself need not be looked at: naga marks no access
 // as one that others share.
@@ -252,13 +250,13 @@ fn attention_flash_coopmat(
         // Also the barrier behind weights, values and next keys.
         let raised = workgroupUniformLoad(&raises);
         if raised != 0u {
-            told[thread] = found.x;
             if thread == 0u {
                 atomicStore(&raises, 0u);
             }
             workgroupBarrier();
             let before = top;
-            top = max(top, max(told[row * 2u], told[row * 2u + 1u]));
+            // Of the row's two threads.
+            top = max(top, max(found.x, subgroupShuffleXor(found.x, 1u)));
             let shrink = exp2(before - top);
             found = weigh(half, key, top);
             sum *= shrink;
@@ -319,9 +317,7 @@ fn attention_flash_coopmat(
         }
     }
 
-    told[thread] = sum;
-    workgroupBarrier();
-    let total = told[row * 2u] + told[row * 2u + 1u];
+    let total = sum + subgroupShuffleXor(sum, 1u);
     // A row that sees no key has sum zero and output zero.
     let share = select(0.0, 1.0 / total, total > 0.0);
     coopStoreT(o0, &scores[strip], LONG);
