@@ -51,6 +51,12 @@ pub fn imitated(text: &str) -> Result<Imitated, String> {
         all += rest;
     }
     all = joined(&all);
+    // Subgroups may be narrower here, or missing.
+    if all.contains("subgroupShuffleXor(") {
+        all = all.replace("subgroupShuffleXor(", "exchanged(");
+        found.kept += 1;
+        found.functions.insert(EXCHANGE.to_owned());
+    }
     let kept = found.kept;
     let _ = writeln!(all, "const KEPT_VECTORS: u32 = {kept}u;");
     all += SHARED;
@@ -366,6 +372,18 @@ impl Found<'_> {
         })
     }
 }
+
+/// What another thread of the subgroup hands over, through the last of what each keeps; by all threads of a workgroup together.
+const EXCHANGE: &str = "\
+fn exchanged(x: f32, distance: u32) -> f32 {
+    kept_matrices[first_kept + KEPT_VECTORS - 1u] = vec4<f32>(x);
+    storageBarrier();
+    let other = ((first_kept / KEPT_VECTORS) ^ distance) * KEPT_VECTORS;
+    let found = kept_matrices[other + KEPT_VECTORS - 1u].x;
+    storageBarrier();
+    return found;
+}
+";
 
 /// What every text needs.
 const SHARED: &str = "\
