@@ -87,7 +87,8 @@ fn is_hard(case: &Case) -> bool {
 
 /// On seeded inputs, then on hard ones, which need no further kernels.
 fn wgsl(checks: Checks, takes: impl Fn(&Case) -> bool) {
-    let options = parallax_shaders::Options { checks, ..Default::default() };
+    let texts = parallax_shaders::text::embedded().translated_by(parallax_cube::translator());
+    let options = parallax_shaders::Options { checks, texts, ..Default::default() };
     let mut profiler = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
     let caps = profiler.device().caps.clone();
     if profiler.device().kind == DeviceKind::Software {

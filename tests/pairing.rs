@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_core::suite;
-use parallax_core::suite::{Access, Caps, Case, Dialect, How, MatrixShape, Role, Stage, Storage, Texts};
-use parallax_core::testing::mock::{HOPPER, caps};
+use parallax_core::suite::{
+    Access, CUBE_VARIANT, Caps, Case, CudaCaps, Dialect, How, Kernel, MatrixShape, Role, Source, Stage, Storage, Texts,
+};
+use parallax_core::testing::mock::{HOPPER, caps, hopper};
 use parallax_shaders::text::{Compiler, Text, assemble_all, embedded};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases};
 
@@ -27,6 +29,44 @@ fn every_wgsl_text_agrees_with_its_form() {
     cases.iter().for_each(|case| reflect(case, &roomy()));
 }
 
+/// The texts that CubeCL makes, by the same measure: bindings, access, workgroup sizes and memory.
+#[test]
+fn every_text_of_cubecl_agrees_with_its_form() {
+    let caps = Caps { cube: true, ..roomy() };
+    let mut cases = kernel_cases(awkward_problems(&caps), &caps);
+    cases.retain(|case| case.variant == CUBE_VARIANT);
+    assert!(cases.len() > 100, "{}", cases.len());
+    cases.iter().for_each(|case| reflect(case, &caps));
+}
+
+/// NVRTC takes them too. Without the toolkit's headers only those of f32, which include none.
+#[test]
+fn every_text_of_cubecl_compiles_for_cuda() {
+    let nvrtc = parallax_cuda::nvrtc::get().expect("NVRTC, which needs no GPU");
+    let half_headers = nvrtc.headers().is_some();
+    let caps = Caps { cube: true, cuda: Some(CudaCaps { half_headers, ..HOPPER }), ..hopper() };
+    let texts = parallax_cuda::text::embedded().translated_by(parallax_cube::translator());
+    let mut compiled = 0;
+    for case in kernel_cases(awkward_problems(&caps), &caps).iter().filter(|case| case.variant == CUBE_VARIANT) {
+        let program = case.program(&caps).expect("a kernel variant");
+        let assembled = parallax_cuda::text::assemble_all(&texts, &program, case.problem.dtype);
+        let (texts, _) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
+        for text in texts {
+            let result = parallax_cuda::compile_text(&text, parallax_cuda::Arch::new(9, 0));
+            assert!(result.is_ok(), "{case}: {:?}\n{}", result.err(), text.source);
+            let parameters =
+                format!("void __launch_bounds__({})", program.stages[0].kernel_launch().map_or(0, threads));
+            assert!(program.stages.len() > 1 || text.source.contains(&parameters), "{case}: {}", text.source);
+            compiled += 1;
+        }
+    }
+    assert!(compiled > 50, "{compiled}");
+}
+
+fn threads(kernel: &Kernel) -> u32 {
+    kernel.workgroup.iter().product()
+}
+
 #[test]
 fn every_value_of_what_is_left_open_agrees_with_its_form() {
     let cases = tuned_cases(&roomy());
@@ -38,7 +78,8 @@ fn reflect(case: &Case, caps: &Caps) {
     let (program, first) = case.whole(caps).expect("a kernel variant");
     let (setup, execution) = program.stages.split_at(first);
     [setup, execution].iter().for_each(|stages| scratch_is_written_first(case, stages));
-    let assembled = assemble_all(&embedded(), &program, case.problem.dtype, Compiler::HERE);
+    let texts = embedded().translated_by(parallax_cube::translator());
+    let assembled = assemble_all(&texts, &program, case.problem.dtype, Compiler::HERE);
     let (texts, places) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
     for (i, text) in texts.iter().enumerate() {
         let of_text = program.stages.iter().zip(&places).filter(|(_, place)| **place == Some(i));
@@ -102,10 +143,15 @@ fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &
             naga::AddressSpace::Storage { access } => {
                 let binding = global.binding.expect("storage is bound");
                 assert_eq!(binding.group, 0, "{at}: `{name}`");
-                let position = stage.args.iter().position(|arg| arg.parameter == name);
+                let position = match kernel.source {
+                    Source::Own => stage.args.iter().position(|arg| arg.parameter == name),
+                    // CubeCL gives buffers names of its own.
+                    Source::Cube => Some(binding.binding as usize).filter(|at| *at < stage.args.len()),
+                };
                 let position = position.unwrap_or_else(|| panic!("{at}: uses `{name}`, the form does not say so"));
                 assert_eq!(position, binding.binding as usize, "{at}: `{name}` must have its argument's position");
                 let arg = &stage.args[position];
+                let name = arg.parameter;
                 let writable = access.contains(naga::StorageAccess::STORE);
                 assert_eq!(writable, arg.access == Access::Write, "{at}: access of `{name}`");
                 let spec = buffers.iter().find(|b| b.name == arg.buffer);

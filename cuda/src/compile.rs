@@ -65,6 +65,13 @@ pub fn options(arch: Arch) -> Vec<String> {
     [&format!("--gpu-architecture={arch}"), "-std=c++17", "-default-device", "-lineinfo"].map(str::to_owned).into()
 }
 
+/// Those, and where the toolkit's headers lie for a text that includes one: ours do not, what CubeCL makes for 16-bit floats does.
+fn options_for(nvrtc: &Nvrtc, arch: Arch, text: &Text) -> Vec<String> {
+    let wants = text.source.lines().any(|line| line.starts_with("#include <"));
+    let headers = nvrtc.headers().filter(|_| wants);
+    options(arch).into_iter().chain(headers.map(|folder| format!("--include-path={}", folder.display()))).collect()
+}
+
 /// Compile a text without a cache, and give the binary and what the compiler says of it, such as that it could not do what
 /// the text asks for and did it more slowly. Needs the compiler, but no device.
 ///
@@ -73,7 +80,7 @@ pub fn options(arch: Arch) -> Vec<String> {
 pub fn compile_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
     let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
     let arch = known(nvrtc, arch)?;
-    compile(nvrtc, text, &options(arch))
+    compile(nvrtc, text, &options_for(nvrtc, arch, text))
 }
 
 /// A kernel's binary, and how it came to be.
@@ -83,7 +90,7 @@ pub(crate) type Binary = (Vec<u8>, Compiled);
 pub(crate) fn compile_cached(text: &Text, arch: Arch, cache: Option<&Path>) -> Result<Binary, BackendError> {
     let begin = Instant::now();
     let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
-    let options = options(known(nvrtc, arch)?);
+    let options = options_for(nvrtc, known(nvrtc, arch)?, text);
     let entry = cache.map(|folder| folder.join(key(&text.source, &options, nvrtc.version())).with_extension("cubin"));
     let found = entry.as_deref().and_then(|file| std::fs::read(file).ok()).filter(|cubin| is_binary(cubin));
     let cached = found.is_some();

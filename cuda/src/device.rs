@@ -167,6 +167,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         matrices: Vec::new(),
         matrix_units: arch.major >= 7,
         cuda: Some(cuda_caps(context, arch)?),
+        cube: false,
         tuning: Default::default(),
     };
     // A driver that does not know one of the attributes below has a shorter list, and works all the same.
@@ -204,6 +205,8 @@ fn cuda_caps(context: &CudaContext, arch: Arch) -> Result<CudaCaps, DriverError>
         max_block_shared_bytes: shared.max(0) as u32,
         tensor_maps: has(Attribute::CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED),
         wgmma: arch.has_wgmma(),
+        // Asked for once the compiler has been found.
+        half_headers: false,
     })
 }
 

@@ -3,13 +3,16 @@
 //! `PARALLAX_NVRTC_DIR` names the folder that holds the library, instead of the search that all libraries share (the
 //! loader's path, the CUDA toolkit, Python wheels).
 //!
-//! Kernels include no header, so no include folder is needed: `pip install nvidia-cuda-nvrtc` alone is enough.
+//! Our kernels include no header, so no include folder is needed: `pip install nvidia-cuda-nvrtc` alone is enough. What CubeCL
+//! makes for 16-bit floats includes the toolkit's, which are used where they are found ([`Nvrtc::headers`]).
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use libloading::Library;
+
+use parallax_core::suite::CUDA_HALVES;
 
 use crate::libraries;
 use crate::libraries::{Wanted, names_in};
@@ -137,6 +140,18 @@ impl Nvrtc {
     /// The file or name that it was loaded from.
     pub fn origin(&self) -> &str {
         &self.origin
+    }
+
+    /// The folder of the toolkit's headers, if there is one: beside the compiler's own, in the wheels of CUDA 12 and 13, or in a
+    /// toolkit that is named or in its usual place.
+    pub fn headers(&self) -> Option<PathBuf> {
+        let folder = Path::new(&self.origin).parent().filter(|folder| folder.is_absolute());
+        let beside = folder.into_iter().flat_map(|lib| {
+            ["../include", "../../include", "../../cuda_runtime/include"].map(|relative| lib.join(relative))
+        });
+        let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+        let toolkits = named.chain([PathBuf::from("/usr/local/cuda")]).map(|root| root.join("include"));
+        beside.chain(toolkits).find(|folder| folder.join(CUDA_HALVES).is_file())
     }
 
     /// Compile a text to a binary for the architecture that the options name, and give what the compiler says of it beside

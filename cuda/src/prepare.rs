@@ -160,6 +160,9 @@ impl Cuda {
             Some(binary) => binary,
             None => compile_cached(text, self.device.arch, self.options.cache.as_deref())?,
         };
+        // A text that is made of something else is made anew at every visit.
+        text.made.iter().for_each(|step| compiled.time += step.time);
+        compiled.steps.splice(0..0, text.made.iter().cloned());
         let begin = Instant::now();
         let module = Module::load(&self.device.context, &cubin)?;
         add_step(&mut compiled, "module load", begin);

@@ -59,8 +59,13 @@ pub struct Cuda {
 impl Cuda {
     pub(crate) fn open(options: Options) -> Result<Cuda, Unavailable> {
         let opened = Instant::now();
-        let device = Device::open(options.ordinal)?;
-        nvrtc::get()?;
+        let mut device = Device::open(options.ordinal)?;
+        let compiler = nvrtc::get()?;
+        let caps = &mut device.info.caps;
+        caps.cube = options.texts.translator().is_some();
+        if let Some(cuda) = &mut caps.cuda {
+            cuda.half_headers = compiler.headers().is_some();
+        }
         let context = &device.context;
         let stream = context.new_stream().map_err(failed("creating a stream"))?;
         let clock = test_clock(context, &stream).map_err(failed("testing the clock of events"))?;

@@ -6,18 +6,27 @@
 //! any `#if` is looked at; includes stand at the top of a file. `#line` keeps every message at its file and line. Of a line
 //! `#when NAME rest` the rest is there where that constant is true: see [`decided`].
 
-use parallax_core::device::BackendError;
-use parallax_core::suite::{DType, Kernel, Program, Texts, Value, decided};
+use parallax_core::device::{BackendError, Step};
+use parallax_core::suite::{DType, Dialect, Kernel, Program, Source, Texts, Value, decided, translated};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
 /// A text that the compiler gets as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Text {
     /// Name of the kernel file, as it appears in messages.
     pub file: String,
     /// The text.
     pub source: String,
+    /// What it took to make it, where it was not just put together.
+    pub made: Vec<Step>,
+}
+
+/// The same text is the same however long it took.
+impl PartialEq for Text {
+    fn eq(&self, other: &Text) -> bool {
+        (&self.file, &self.source) == (&other.file, &other.source)
+    }
 }
 
 /// The texts of the program.
@@ -30,6 +39,13 @@ pub fn embedded() -> Texts {
 /// # Errors
 /// When there is no kernel file for it, or something that it includes is missing.
 pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, BackendError> {
+    if kernel.source == Source::Cube {
+        let file = format!("{}.cube", kernel.text);
+        return match translated(texts, kernel, dtype, Dialect::Cuda) {
+            Ok(translated) => Ok(Text { file, made: Step::made(&translated), source: translated.text }),
+            Err(log) => Err(BackendError::Compile { file, log }),
+        };
+    }
     let file = format!("{}.cu", kernel.text);
     let parts = texts.with_imports(&file, &included).map_err(|e| BackendError::Unsupported(e.to_string()))?;
     let elem = match kernel.elem.unwrap_or(dtype) {
@@ -49,7 +65,7 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, Ba
         let lines = decided(&part.text, &kernel.consts);
         source += &format!("#line {} \"{}\"\n{lines}", part.first_line, part.file);
     }
-    Ok(Text { file, source })
+    Ok(Text { file, source, made: Vec::new() })
 }
 
 /// The texts of a program, every different one once, and which of them each stage's kernel comes from.

@@ -29,6 +29,7 @@ fn caps(arch: Arch) -> Caps {
             max_block_shared_bytes: if arch.major >= 9 { 232_448 } else { 166_912 },
             tensor_maps: arch.major >= 9,
             wgmma: arch == ARCHS[0],
+            half_headers: nvrtc::get().is_ok_and(|nvrtc| nvrtc.headers().is_some()),
         }),
         ..hopper()
     }

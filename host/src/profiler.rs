@@ -58,6 +58,7 @@ impl Cpu {
             matrices: Vec::new(),
             matrix_units: false,
             cuda: None,
+            cube: false,
             tuning: Default::default(),
         };
         let (count, how) = match threads {

@@ -27,7 +27,7 @@ pub fn folder(options: &Native) -> Option<PathBuf> {
 /// # Errors
 /// When what was named is no folder of kernels.
 pub fn cuda_texts(options: &Native) -> Result<Texts, NoFolder> {
-    chosen(folder(options), "cuda", parallax_cuda::text::embedded())
+    chosen(folder(options), "cuda", translated(parallax_cuda::text::embedded()))
 }
 
 /// The texts of the target wgpu.
@@ -35,7 +35,14 @@ pub fn cuda_texts(options: &Native) -> Result<Texts, NoFolder> {
 /// # Errors
 /// When what was named is no folder of kernels.
 pub fn wgsl_texts(options: &Native) -> Result<Texts, NoFolder> {
-    chosen(folder(options), "shaders", parallax_shaders::text::embedded())
+    chosen(folder(options), "shaders", translated(parallax_shaders::text::embedded()))
+}
+
+/// With CubeCL's compilers, where the program has them.
+fn translated(own: Texts) -> Texts {
+    #[cfg(feature = "cube")]
+    let own = own.translated_by(parallax_cube::translator());
+    own
 }
 
 /// The folder is a mistake: running the program's own texts would hide it.

@@ -78,7 +78,10 @@ async fn once(
     let pipelines = program.stages.iter().zip(places).map(of_stage).collect();
     let done = gpu.now();
     let step = |name: &str, time| Step { name: name.to_owned(), time };
-    Ok((pipelines, vec![step("WGSL module", parsed - began), step("pipeline", done - parsed)]))
+    // Texts that are made of something else are made anew at every visit.
+    let mut steps = Step::summed(texts.iter().flat_map(|text| &text.made));
+    steps.extend([step("WGSL module", parsed - began), step("pipeline", done - parsed)]);
+    Ok((pipelines, steps))
 }
 
 /// The errors of texts and pipelines are caught here and nowhere else.

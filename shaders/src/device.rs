@@ -254,6 +254,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<Matri
         matrix_units: matrices.iter().any(|shape| shape.factors == MatrixElement::F16),
         matrices,
         cuda: None,
+        cube: false,
         tuning: Default::default(),
     };
     DeviceInfo {

@@ -55,6 +55,8 @@ impl Wgpu {
         let fence = Fence::new(&gpu);
         let (checks, texts) = (options.checks, options.texts.clone());
         let compiler = if options.imitate_matrices { Compiler::Imitating } else { Compiler::HERE };
+        let mut device = device;
+        device.caps.cube = texts.translator().is_some();
         Wgpu { gpu, timestamps, clock, device, checks, compiler, texts, poison, order, fence }
     }
 

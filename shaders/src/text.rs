@@ -7,8 +7,8 @@
 //! `#when NAME rest` the rest is there where that constant is true: see [`decided`]. Where browsers have other words than naga
 //! for the same, the text is for the one that compiles it: see [`Compiler`]. Lines may also ask for `IN_A_BROWSER`.
 
-use parallax_core::device::BackendError;
-use parallax_core::suite::{DType, Kernel, Part, Program, Texts, Value, decided};
+use parallax_core::device::{BackendError, Step};
+use parallax_core::suite::{DType, Dialect, Kernel, Part, Program, Source, Texts, Value, decided, translated};
 use sha2::{Digest, Sha256};
 
 pub use crate::imitate::Imitation;
@@ -33,7 +33,7 @@ impl Compiler {
 }
 
 /// The final text of a kernel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Text {
     /// File that line numbers refer to, relative to the kernels folder.
     pub file: String,
@@ -43,6 +43,15 @@ pub struct Text {
     pub imports: Vec<(usize, String)>,
     /// What it binds besides, where matrix units are imitated.
     pub imitation: Option<Imitation>,
+    /// What it took to make it, where it was not just put together.
+    pub made: Vec<Step>,
+}
+
+/// The same text is the same however long it took.
+impl PartialEq for Text {
+    fn eq(&self, other: &Text) -> bool {
+        (&self.file, &self.wgsl, &self.imports) == (&other.file, &other.wgsl, &other.imports)
+    }
 }
 
 impl Text {
@@ -87,6 +96,16 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler
         DType::F16 => ("enable f16; ", "f16"),
         DType::BF16 => return Err(BackendError::Unsupported("WGSL has no bf16".to_owned())),
     };
+    if kernel.source == Source::Cube {
+        let file = format!("{}.cube", kernel.text);
+        return match translated(texts, kernel, dtype, Dialect::Wgsl) {
+            Ok(made) => {
+                let (made, wgsl) = (Step::made(&made), made.text);
+                Ok(Text { file, wgsl, imports: Vec::new(), imitation: None, made })
+            }
+            Err(log) => Err(BackendError::Compile { file, log }),
+        };
+    }
     let file = format!("{}.wgsl", kernel.text);
     let parts = texts.with_imports(&file, &imported).map_err(|e| BackendError::Unsupported(e.to_string()))?;
     // `enable` must come first of all, and shares the first line.
@@ -142,7 +161,7 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler
         }
         Compiler::Imitating => {}
     }
-    Ok(Text { file, wgsl, imports, imitation })
+    Ok(Text { file, wgsl, imports, imitation, made: Vec::new() })
 }
 
 /// The texts of a program for a compiler, every different one once, and which of them each stage's kernel comes from.

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ClockInfo, Conditions, DeviceInfo, Launching, Trace};
-use crate::suite::{Case, Inputs, Tuning};
+use crate::suite::{Case, Inputs, Translated, Tuning};
 use crate::units::{Bytes, Nanos};
 
 /// What one call of [`Prepared::measure`] executes, back to back in one submission.
@@ -128,6 +128,25 @@ pub struct Step {
     pub name: String,
     /// How long it took.
     pub time: Nanos,
+}
+
+impl Step {
+    /// What was done for a text that is made of something else.
+    pub fn made(translated: &Translated) -> Vec<Step> {
+        translated.steps.iter().map(|(name, time)| Step { name: (*name).to_owned(), time: *time }).collect()
+    }
+
+    /// Steps of the same name as one, in the order in which their names come first.
+    pub fn summed<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Vec<Step> {
+        let mut all: Vec<Step> = Vec::new();
+        for step in steps {
+            match all.iter_mut().find(|known| known.name == step.name) {
+                Some(known) => known.time += step.time,
+                None => all.push(step.clone()),
+            }
+        }
+        all
+    }
 }
 
 /// What went wrong on a device.

@@ -30,6 +30,7 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
         matrices: vec![MatrixShape::F16_IN_F32],
         matrix_units: true,
         cuda: None,
+        cube: true,
         tuning: Default::default(),
     };
     let browser = Caps {
@@ -38,6 +39,7 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
         max_storage_buffers: Some(10),
         matrices: Vec::new(),
         matrix_units: false,
+        cube: false,
         ..native.clone()
     };
     let cuda = Caps {
@@ -49,7 +51,13 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
         compute_capability: Some((9, 0)),
         units: Some(132),
         matrices: Vec::new(),
-        cuda: Some(CudaCaps { max_cluster: 8, max_block_shared_bytes: 232_448, tensor_maps: true, wgmma: true }),
+        cuda: Some(CudaCaps {
+            max_cluster: 8,
+            max_block_shared_bytes: 232_448,
+            tensor_maps: true,
+            wgmma: true,
+            half_headers: true,
+        }),
         ..native.clone()
     };
     [("cuda", "CUDA", cuda), ("wgpu", "WGSL", native), ("browser", "WGSL", browser)]

@@ -58,6 +58,9 @@ pub struct Caps {
     /// What only CUDA devices have; absent from older recordings of such devices too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cuda: Option<CudaCaps>,
+    /// The program can make texts of kernels that are written in Rust with CubeCL.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cube: bool,
     /// Values of what variants leave open, where they are not the defaults.
     #[serde(default, skip_serializing_if = "Tuning::is_empty")]
     pub tuning: Tuning,
@@ -81,9 +84,16 @@ pub struct CudaCaps {
     pub tensor_maps: bool,
     /// Four warps together can multiply matrices in shared memory (`wgmma`).
     pub wgmma: bool,
+    /// The compiler finds the toolkit's headers of 16-bit floats, [`CUDA_HALVES`] among them. Our own texts need none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub half_headers: bool,
 }
+
+/// The toolkit's header of 16-bit floats.
+pub const CUDA_HALVES: &str = "cuda_fp16.h";
 
 impl CudaCaps {
     /// A device without any of it, as every device that is not CUDA's.
-    pub const NONE: CudaCaps = CudaCaps { max_cluster: 1, max_block_shared_bytes: 0, tensor_maps: false, wgmma: false };
+    pub const NONE: CudaCaps =
+        CudaCaps { max_cluster: 1, max_block_shared_bytes: 0, tensor_maps: false, wgmma: false, half_headers: false };
 }

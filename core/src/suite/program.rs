@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Access, DType, Library, TensorMap};
+use super::{Access, DType, Library, Source, TensorMap};
 use crate::units::{Bytes, Flops};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -163,6 +163,8 @@ pub enum Work {
 /// A kernel launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kernel {
+    /// What it is written in.
+    pub source: Source,
     /// The kernel text, as in `matmul/tiled`: any workload may name any text.
     pub text: &'static str,
     /// Entry point, in every dialect.
@@ -259,7 +261,8 @@ impl Stage {
     /// A launch of an entry point of a text, of one thread until more is said.
     pub fn kernel(label: impl Into<Cow<'static, str>>, text: &'static str, entry: &'static str) -> Stage {
         let (consts, cuda) = (Vec::new(), CudaLaunch::default());
-        let kernel = Kernel { text, entry, elem: None, consts, workgroup: [1; 3], grid: [1; 3], shared_bytes: 0, cuda };
+        let (source, workgroup, grid) = (Source::Own, [1; 3], [1; 3]);
+        let kernel = Kernel { source, text, entry, elem: None, consts, workgroup, grid, shared_bytes: 0, cuda };
         Stage::new(label, Work::Kernel(kernel))
     }
 
@@ -386,7 +389,7 @@ impl Stage {
         self.change(|kernel| kernel.cuda = cuda)
     }
 
-    fn change(mut self, change: impl FnOnce(&mut Kernel)) -> Stage {
+    pub(super) fn change(mut self, change: impl FnOnce(&mut Kernel)) -> Stage {
         match &mut self.work {
             Work::Kernel(kernel) => change(kernel),
             _ => panic!("`{}` launches no kernel, so it has no launch to describe", self.label),

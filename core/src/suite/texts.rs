@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Consts, Value};
+use super::{Consts, Translator, Value};
 
 /// Kernel texts by file name, as in `matmul/tiled.cu`: those of the program, and in front of them, where somebody asks
 /// for it, another place that is looked at every time.
@@ -12,6 +12,7 @@ use super::{Consts, Value};
 pub struct Texts {
     embedded: &'static [(&'static str, &'static str)],
     before: Option<Lookup>,
+    translator: Option<Arc<dyn Translator>>,
 }
 
 /// A text by its file name, if there is one there; or why it cannot be read.
@@ -52,12 +53,22 @@ impl fmt::Debug for Texts {
 impl Texts {
     /// The texts of the program and no others.
     pub fn embedded(embedded: &'static [(&'static str, &'static str)]) -> Texts {
-        Texts { embedded, before: None }
+        Texts { embedded, before: None, translator: None }
     }
 
     /// The same behind another place. `lookup` is asked each time that a text is put together, so that an edit shows.
     pub fn behind(self, lookup: impl Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'static) -> Texts {
         Texts { before: Some(Arc::new(lookup)), ..self }
+    }
+
+    /// The same with what makes texts of kernels that are written in Rust.
+    pub fn translated_by(self, translator: Arc<dyn Translator>) -> Texts {
+        Texts { translator: Some(translator), ..self }
+    }
+
+    /// What makes texts of kernels that are written in Rust, if there is such.
+    pub fn translator(&self) -> Option<&dyn Translator> {
+        self.translator.as_deref()
     }
 
     /// File names of the program's own texts.

@@ -102,7 +102,7 @@ pub struct Mock {
 
 /// What an H200 says of its launches.
 pub const HOPPER: CudaCaps =
-    CudaCaps { max_cluster: 8, max_block_shared_bytes: 232_448, tensor_maps: true, wgmma: true };
+    CudaCaps { max_cluster: 8, max_block_shared_bytes: 232_448, tensor_maps: true, wgmma: true, half_headers: false };
 
 /// A check of one element that was exactly right.
 pub fn exact() -> CheckResult {
@@ -154,6 +154,7 @@ pub fn caps() -> Caps {
         matrices: Vec::new(),
         matrix_units: false,
         cuda: None,
+        cube: false,
         tuning: Default::default(),
     }
 }

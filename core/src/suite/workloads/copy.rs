@@ -54,6 +54,7 @@ pub fn workload() -> Workload {
                      grid with four independent accesses of 16 bytes a turn: no cost of starting workgroups",
                     stride,
                 ),
+                Variant::cube("one source in CubeCL: accesses as those of `vec4`", cube),
             ],
             fallback: &["stride", "vec4", "scalar"],
             preconditions: Vec::new(),
@@ -188,6 +189,22 @@ fn stride(p: &Problem, caps: &Caps) -> Program {
     let groups = held.min(vectors(p).div_ceil(THREADS * AT_ONCE));
     let consts = [("VECTORS", vectors(p)), ("STRIDE", groups * THREADS)];
     program(p, "copy/stride", "copy_stride", groups, &consts)
+}
+
+/// Nothing is computed, so that words do for every type where the bytes are whole words.
+fn cube(p: &Problem, _caps: &Caps) -> Program {
+    let bytes = p["n"] * Elem::Real.storage(p.dtype).bytes();
+    let (words, width, pieces) = match bytes {
+        _ if bytes.is_multiple_of(16) => (true, 4, bytes / 16),
+        _ if bytes.is_multiple_of(4) => (true, 1, bytes / 4),
+        _ => (false, 1, p["n"]),
+    };
+    Stage::cube_over("cube_copy", pieces)
+        .consts(&[("WIDTH", width)])
+        .consts(&[("WORDS", words)])
+        .args([("x", Read), ("out", Write)])
+        .costing(cost(p))
+        .into()
 }
 
 #[cfg(test)]

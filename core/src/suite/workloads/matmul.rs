@@ -7,7 +7,7 @@ use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form, Hard,
     HostBuffer, Inputs, Preset, Probe, Problem, Product, Program, Rate, Reference, Shape, Stage, Tiles, Tolerance,
-    Tunable, Variant, Workload, dense, normal,
+    Tunable, Variant, Workload, dense, normal, spread, width,
 };
 use crate::units::{Bytes, Flops};
 
@@ -83,6 +83,10 @@ pub fn workload() -> Workload {
                 .available(coopmat_available),
                 Variant::kernel("vendor", "the vendor's library, cuBLASLt: what the device's makers reach", vendor)
                     .only_in(&[Dialect::Cuda]),
+                Variant::cube(
+                    "one source in CubeCL: tiles of A and B in workgroup memory, 16 or 64 sums in a thread's registers, as in `tiled`",
+                    cube,
+                ),
             ],
             // Not `vendor`: a figure for the library must never be a kernel's of ours.
             fallback: &["coopmat", "mma", "tiled", "naive"],
@@ -232,6 +236,22 @@ fn tiled(p: &Problem, caps: &Caps) -> Program {
     let tuned = |tunable| caps.tuned(p, "tiled", tunable);
     let tiles = Tiles { depth: tuned(&DEPTH), large_from: tuned(&LARGE_FROM) };
     program(p, product(p).tiled(caps, tiles, "matmul/tiled", "matmul_tiled"))
+}
+
+fn cube(p: &Problem, caps: &Caps) -> Program {
+    const EDGE: u64 = 16;
+    const DEPTH: u32 = 16;
+    let tiles = |each: u64| p["m"].div_ceil(EDGE * each) * p["n"].div_ceil(EDGE * each);
+    // Large tiles where they are enough for the device, as in `tiled`.
+    let each = if tiles(8) >= u64::from(caps.units.unwrap_or(100)) { 8 } else { 4 };
+    let width = width(p["n"], p.dtype, caps).min(4);
+    let stage = Stage::cube("cube_matmul")
+        .consts(&[("M", "m"), ("N", "n"), ("K", "k")].map(|(name, key)| (name, p[key] as u32)))
+        .consts(&[("DEPTH", DEPTH), ("EACH", each as u32), ("WIDTH", width as u32)])
+        .threads([(EDGE * EDGE) as u32, 1, 1])
+        .grid(spread(tiles(each)))
+        .cube_shared(2 * 4 * DEPTH * (EDGE * each) as u32, caps);
+    program(p, stage)
 }
 
 fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {

@@ -10,8 +10,8 @@ use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero
 use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, MOST_PARTS, Preset, Problem,
-    Program, Rate, Reference, Rows, Stage, Tolerance, Variant, Workload, indexable, normal, pieces_in_parts, spread,
-    width,
+    Program, Rate, Reference, Rows, Stage, Tolerance, Variant, Workload, indexable, normal, parts_of, pieces_in_parts,
+    spread, width,
 };
 
 const X: usize = 0;
@@ -74,6 +74,7 @@ pub fn workload() -> Workload {
                     "the same with accesses of 16 bytes (WGSL: four elements), four of which are under way in every thread",
                     |p, caps| in_parts(p, caps, width(p["n"], p.dtype, caps)),
                 ),
+                Variant::cube("one source in CubeCL: the two stages of `tree`, by pieces as those of `vector`", cube),
             ],
             fallback: &["vector", "tree", "atomic"],
             preconditions: Vec::new(),
@@ -220,4 +221,28 @@ fn in_parts(p: &Problem, caps: &Caps, width: u64) -> Program {
         .shared(4 * THREADS as u32)
         .costing(Cost::new(parts, 4 * parts, 4));
     Program { stages: vec![stage.costing(Cost::new(p["n"], read, 4 * parts)), last] }
+}
+
+fn cube(p: &Problem, caps: &Caps) -> Program {
+    let width = width(p["n"], p.dtype, caps);
+    let pieces = p["n"] / width;
+    let parts = parts_of(pieces.div_ceil(THREADS), caps);
+    let stage = |name, parts: u64| {
+        Stage::cube(name)
+            .consts(&[("PARTS", parts as u32)])
+            .consts(&[("LARGEST", largest(p))])
+            .threads([THREADS as u32, 1, 1])
+            .cube_shared(4 * THREADS as u32, caps)
+    };
+    let first = stage("cube_reduce_parts", parts)
+        .consts(&[("PIECES", pieces as u32), ("WIDTH", width as u32)])
+        .args([("x", Read), ("parts", Write)])
+        .grid(spread(parts))
+        .costing(Cost::new(p["n"], cost(p).read.0, 4 * parts));
+    let last = stage("cube_reduce_last", parts).args([("parts", Read), ("out", Write)]).costing(Cost::new(
+        parts,
+        4 * parts,
+        4,
+    ));
+    Program { stages: vec![first, last] }
 }

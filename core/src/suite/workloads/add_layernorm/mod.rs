@@ -6,7 +6,7 @@
 //! has one number a row or a column.
 
 use super::layernorm::{self, HardPart, Spread};
-use crate::suite::Access::{Read, Write};
+use crate::suite::Access::{self, Read, Write};
 use crate::suite::hard::{one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
@@ -79,6 +79,7 @@ fn forward() -> Form {
             .available(|p, caps| layernorm::kept(p, caps).map(|_| ())),
             Variant::kernel("fused", "one stage: the sum is made, written and normalised in registers", fused)
                 .available(|p, caps| layernorm::kept(p, caps).map(|_| ())),
+            Variant::cube("one source in CubeCL: a workgroup a row, the sum and three passes over it", cube),
         ],
         fallback: &["fused", "separate", "naive"],
         preconditions: Vec::new(),
@@ -218,4 +219,17 @@ fn fused(p: &Problem, caps: &Caps) -> Program {
         }
     };
     stage.costing(cost(p)).into()
+}
+
+fn cube(p: &Problem, caps: &Caps) -> Program {
+    let of_rows = [("out", Write), ("mean", Write), ("rstd", Write)];
+    let columns = [("gamma", Read), ("beta", Read)];
+    let args = |rows: &[(&'static str, Access)], sum: &[(&'static str, Access)]| {
+        [rows, &columns[..], sum, &of_rows[..]].concat()
+    };
+    let (name, args) = match p.shape.has("in_place") {
+        true => ("cube_add_layernorm_in_place", args(&[("x", Read), ("residual", Write)], &[])),
+        false => ("cube_add_layernorm", args(&[("x", Read), ("residual", Read)], &[("sum", Write)])),
+    };
+    layernorm::cube(p, caps, name).args(args).costing(cost(p)).into()
 }

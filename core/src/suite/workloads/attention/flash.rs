@@ -1,9 +1,9 @@
 //! Variants that keep scores on chip: an online softmax over tiles of keys, on plain threads and on CUDA's tensor cores.
 
 use super::masks::{Looks, looking};
-use super::{KEEPS_LSE, cost_of_one_stage, stage};
+use super::{KEEPS_LSE, cost_of_one_stage, group, stage};
 use crate::suite::Access::{Read, Write};
-use crate::suite::{Allowed, Caps, DType, Problem, Program, Tunable, spread};
+use crate::suite::{Allowed, Caps, DType, Problem, Program, Stage, Tunable, spread};
 
 /// Largest head_dim for `flash`: 16 column threads times two vectors of four, twice.
 pub(super) const MAX_FLASH_DIM: u64 = 256;
@@ -77,6 +77,21 @@ pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
         .threads([16, 16, 1])
         .grid(spread(heads * p["s"].div_ceil(u64::from(FLASH_ROWS))))
         .shared(shared)
+        .costing(cost_of_one_stage(p));
+    looking(p, Looks::AtBoth, stage).into()
+}
+
+pub(super) fn cube(p: &Problem, caps: &Caps) -> Program {
+    let numbers = [("S", p["s"]), ("T", p["t"]), ("D", p["d"]), ("HEADS", p["b"] * p["h"]), ("GROUP", group(p))];
+    // Scores in rows that are padded by one, the stage for queries and keys, a number per thread, and one per query.
+    let shared = 4 * (64 * 33 + (64 + 32) * 16 + 256 + 64);
+    let stage = Stage::cube("cube_attention")
+        .consts(&numbers.map(|(name, value)| (name, value as u32)))
+        .consts(&[("CAUSAL", p.shape.has("causal"))])
+        .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
+        .threads([256, 1, 1])
+        .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(64)))
+        .cube_shared(shared, caps)
         .costing(cost_of_one_stage(p));
     looking(p, Looks::AtBoth, stage).into()
 }

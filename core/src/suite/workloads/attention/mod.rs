@@ -17,7 +17,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program,
-    Rate, Reference, Stage, Tolerance, Variant, Work, Workload, dense, normal, spread,
+    Rate, Reference, Stage, Tolerance, Variant, Work, Workload, cube_available, dense, normal, spread,
 };
 
 use flash::{DEPTH, VALUES, flash, flash_mma, mma_available, short_rows};
@@ -134,6 +134,8 @@ fn forward() -> Form {
             )
             .only_in(&[Dialect::Wgsl])
             .available(coopmat::available),
+            Variant::cube("one source in CubeCL: one stage with an online softmax over key tiles, as `flash`", flash::cube)
+                .available(|p, caps| cube_available(p, caps).and_then(|()| short_rows(p))),
         ],
         fallback: &["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"],
         preconditions: vec![masks::precondition()],

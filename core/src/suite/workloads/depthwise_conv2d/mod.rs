@@ -19,7 +19,7 @@ use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero
 use crate::suite::parallel::*;
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, normal, spread,
+    Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, normal, spread, width,
 };
 use crate::units::{Bytes, Flops};
 
@@ -96,6 +96,10 @@ fn forward() -> Form {
         only: None,
     };
     form.variants.extend(vendor::forward());
+    form.variants.push(Variant::cube(
+        "one source in CubeCL: one output per thread as in `direct`, in nhwc a piece of neighbouring channels",
+        cube,
+    ));
     form
 }
 
@@ -362,6 +366,21 @@ fn direct(p: &Problem, _caps: &Caps) -> Program {
     let outputs = p["n"] * p["c"] * oh * ow;
     let grid = spread(outputs.div_ceil(u64::from(THREADS)));
     stage(p, "depthwise_conv2d/direct", "depthwise_conv2d_direct").grid(grid).into()
+}
+
+fn cube(p: &Problem, caps: &Caps) -> Program {
+    let (oh, ow) = out_size(&p.shape);
+    let nhwc = p.shape.has("nhwc");
+    let width = if nhwc { width(p["c"], p.dtype, caps) } else { 1 };
+    let axes = [("H", "h"), ("W", "w"), ("KH", "k"), ("KW", "kw"), ("STRIDE", "s"), ("PAD", "p"), ("DILATION", "l")];
+    let channels = p["c"] / width;
+    Stage::cube_over("cube_depthwise_conv2d", p["n"] * channels * oh * ow)
+        .consts(&axes.map(|(name, key)| (name, p[key] as u32)))
+        .consts(&[("CHANNELS", channels as u32), ("OH", oh as u32), ("OW", ow as u32), ("WIDTH", width as u32)])
+        .consts(&[("NHWC", nhwc)])
+        .args([("x", Read), ("w", Read), ("out", Write)])
+        .costing(cost(p))
+        .into()
 }
 
 /// What `tiled` leaves open: rows and columns of a tile in nchw, channels and rows in nhwc.

@@ -11,7 +11,7 @@ use crate::suite::hard::{any, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, Precondition, Preset, Problem,
-    Program, Rate, Reference, Variant, Workload, by_pieces, indexable, normal,
+    Program, Rate, Reference, Stage, Variant, Workload, by_pieces, indexable, normal, width,
 };
 
 mod backward;
@@ -83,6 +83,7 @@ fn forward() -> Form {
             Variant::kernel("naive", "one element per thread, which looks up its item's row", naive),
             Variant::kernel("rows", "pieces of up to sixteen bytes, several under way in each thread", rows)
                 .tunables(&[AT_ONCE]),
+            Variant::cube("one source in CubeCL: a piece of up to sixteen bytes per thread", cube),
         ],
         fallback: &["rows", "naive"],
         preconditions: vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }],
@@ -150,6 +151,16 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 fn naive(p: &Problem, caps: &Caps) -> Program {
     by_pieces(p["n"] * p["d"], 1, caps, ["embedding/naive"; 3], "embedding_naive")
         .consts(&[("COLUMNS", p["d"] as u32)])
+        .args([("index", Read), ("table", Read), ("out", Write)])
+        .costing(p.cost())
+        .into()
+}
+
+fn cube(p: &Problem, caps: &Caps) -> Program {
+    let width = width(p["d"], p.dtype, caps);
+    let pieces = p["d"] / width;
+    Stage::cube_over("cube_embedding", p["n"] * pieces)
+        .consts(&[("PIECES", pieces as u32), ("WIDTH", width as u32)])
         .args([("index", Read), ("table", Read), ("out", Write)])
         .costing(p.cost())
         .into()

@@ -11,7 +11,7 @@ use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf
 use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Precondition, Preset,
-    Problem, Rate, Reference, Rows, Scaling, Shape, Sides, Tolerance, Variant, Workload, normal,
+    Problem, Rate, Reference, Rows, Scaling, Shape, Sides, Tolerance, Variant, Workload, cube_available, normal,
 };
 use crate::units::{Bytes, Flops};
 use std::sync::OnceLock;
@@ -99,6 +99,12 @@ pub fn workload() -> Workload {
                     stages::select,
                 )
                 .tunables(&[OWNER_ROWS, SHARED_ROWS]),
+                Variant::cube(
+                    "one source in CubeCL, sorted rows only: each element of the output has a thread that finds its group's rows \
+                     by search, and sums those of its column in a register",
+                    stages::cube,
+                )
+                .available(|p, caps| cube_available(p, caps).and_then(|()| sorted(p, caps))),
             ],
             fallback: &["owner", "basic"],
             preconditions: vec![

@@ -61,6 +61,14 @@ pub(super) fn owner(p: &Problem, caps: &Caps) -> Program {
         .into()
 }
 
+pub(super) fn cube(p: &Problem, _caps: &Caps) -> Program {
+    Stage::cube_over("cube_hash_embedding", p["g"] * p["d"])
+        .consts(&[("ROWS", p["r"] as u32), ("DIM", p["d"] as u32)])
+        .args([("id", Read), ("group", Read), ("weight", Read), ("out", Write)])
+        .costing(cost(p))
+        .into()
+}
+
 /// What `shared` leaves open. Beside the sums lie two numbers, and WebGPU promises 16 KiB.
 pub(super) const MOST_WORDS: Tunable = Tunable {
     name: "MOST_WORDS",

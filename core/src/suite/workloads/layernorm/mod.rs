@@ -10,6 +10,7 @@ use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, normal, spread,
+    width,
 };
 
 pub(super) mod backward;
@@ -77,6 +78,10 @@ fn forward() -> Form {
                 |p, caps| row(p, caps, "x").into(),
             )
             .available(|p, caps| kept(p, caps).map(|_| ())),
+            Variant::cube("one source in CubeCL: a workgroup a row, three passes over it", |p, caps| {
+                let own = [("x", Read), ("gamma", Read), ("beta", Read), ("out", Write), ("mean", Write), ("rstd", Write)];
+                cube(p, caps, "cube_layernorm").args(own).costing(cost(p)).into()
+            }),
         ],
         fallback: &["row", "naive"],
         preconditions: Vec::new(),
@@ -309,6 +314,11 @@ pub(super) fn naive(p: &Problem, x: &'static str) -> [Stage; 2] {
 /// The matrix that is normalised.
 pub(super) fn matrix(p: &Problem) -> Rows2d {
     Rows2d { rows: p["r"], columns: p["c"] }
+}
+
+/// A stage in CubeCL.
+pub(super) fn cube(p: &Problem, caps: &Caps, name: &'static str) -> Stage {
+    Stage::cube_rows(name, matrix(p), width(p["c"], p.dtype, caps), caps).consts(&[("EPS", EPS as f32)])
 }
 
 /// Elements up to which a warp keeps a row, by thread.

@@ -9,6 +9,7 @@ use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
     Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, normal, spread,
+    width,
 };
 
 pub(super) mod backward;
@@ -64,6 +65,7 @@ fn forward() -> Form {
                 row,
             )
             .available(|p, caps| kept(p, caps).map(|_| ())),
+            Variant::cube("one source in CubeCL: a workgroup a row, two passes as those of `online`", cube),
         ],
         fallback: &["row", "online", "naive"],
         preconditions: Vec::new(),
@@ -176,6 +178,13 @@ pub(in crate::suite) fn by_rows(of: Rows2d, entry: &'static str) -> Stage {
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
     by_rows(matrix_of(p), "softmax_naive").args([("x", Read), ("out", Write)]).costing(cost(p)).into()
+}
+
+fn cube(p: &Problem, caps: &Caps) -> Program {
+    Stage::cube_rows("cube_softmax", matrix_of(p), width(p["c"], p.dtype, caps), caps)
+        .args([("x", Read), ("out", Write)])
+        .costing(cost(p))
+        .into()
 }
 
 /// CUDA's text, and WGSL's for pieces of one element and of four.

@@ -1,0 +1,114 @@
+//! Kernels that are written once, in Rust with CubeCL, and become a text in the dialect of whoever asks.
+//!
+//! CubeCL's compilers need a newer Rust than the rest and are no part of this crate: a program that has them hands its
+//! backends a [`Translator`] with their [`super::Texts`], and its devices say so ([`Caps::cube`]). What they make is launched,
+//! measured and checked like any other text, on the same buffers and by the same clock: CubeCL's own clients and runtimes
+//! have no part in it.
+
+use super::{
+    CUDA_HALVES, Caps, CudaLaunch, DType, Dialect, Kernel, Problem, Program, Rows2d, Stage, Texts, Variant, spread,
+};
+use crate::units::Nanos;
+
+/// What a kernel is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Source {
+    /// A text of ours in the device's dialect.
+    #[default]
+    Own,
+    /// Rust, with CubeCL.
+    Cube,
+}
+
+/// Makes texts of kernels that are written in Rust.
+pub trait Translator: Send + Sync {
+    /// The text of a kernel of element type `elem` in a dialect. Its entry point has the name that the kernel asks for, and its
+    /// buffers stand in the order of the stage's arguments.
+    ///
+    /// # Errors
+    /// When there is no such kernel, or the compiler refuses it, with what it said.
+    fn translate(&self, kernel: &Kernel, elem: DType, dialect: Dialect) -> Result<Translated, String>;
+}
+
+/// What became of a kernel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Translated {
+    /// The text.
+    pub text: String,
+    /// What was done for it, in order, and how long each took.
+    pub steps: Vec<(&'static str, Nanos)>,
+}
+
+/// The text of a kernel of a case of element type `dtype` in a dialect.
+///
+/// # Errors
+/// When nothing here makes such, or it is refused.
+pub fn translated(texts: &Texts, kernel: &Kernel, dtype: DType, dialect: Dialect) -> Result<Translated, String> {
+    let translator = texts.translator().ok_or(NO_COMPILERS)?;
+    translator.translate(kernel, kernel.elem.unwrap_or(dtype), dialect)
+}
+
+const NO_COMPILERS: &str = "kernels in CubeCL need its compilers, which this program or page was built without";
+
+/// Threads of a workgroup of what has no rows.
+const ELEMENT_THREADS: u64 = 256;
+
+/// The name of the variants that are written so.
+pub const CUBE_VARIANT: &str = "cube";
+
+impl Variant {
+    /// Kernels in CubeCL, for every problem; size limits are checked by the plan.
+    pub fn cube(about: &'static str, program: fn(&Problem, &Caps) -> Program) -> Variant {
+        Variant::kernel(CUBE_VARIANT, about, program).available(cube_available)
+    }
+}
+
+/// Whether a device's program can translate kernels of a problem.
+///
+/// # Errors
+/// Why not.
+pub fn cube_available(p: &Problem, caps: &Caps) -> Result<(), String> {
+    if !caps.cube {
+        return Err(NO_COMPILERS.to_owned());
+    }
+    let halves = caps.cuda.is_some_and(|cuda| cuda.half_headers);
+    if caps.dialect == Dialect::Cuda && p.dtype != DType::F32 && !halves {
+        return Err(format!("CubeCL includes {CUDA_HALVES} for 16-bit floats, and no CUDA toolkit with it was found"));
+    }
+    Ok(())
+}
+
+impl Stage {
+    /// A launch of a kernel in CubeCL, of one thread until more is said. Text and entry point have the kernel's name.
+    pub fn cube(name: &'static str) -> Stage {
+        Stage::kernel(name, name, name).change(|kernel| kernel.source = Source::Cube)
+    }
+
+    /// The same with a thread for each of so many things.
+    pub fn cube_over(name: &'static str, count: u64) -> Stage {
+        Stage::cube(name)
+            .consts(&[("COUNT", count as u32)])
+            .threads([ELEMENT_THREADS as u32, 1, 1])
+            .grid(spread(count.div_ceil(ELEMENT_THREADS)))
+    }
+
+    /// The same with a workgroup for each row of a matrix, of about half as many threads as a row has pieces of `width` elements.
+    pub fn cube_rows(name: &'static str, of: Rows2d, width: u64, caps: &Caps) -> Stage {
+        let pieces = of.columns / width;
+        let threads = pieces.div_ceil(2).next_power_of_two().clamp(32, ELEMENT_THREADS);
+        let consts = [("ROWS", of.rows), ("PIECES", pieces), ("WIDTH", width)];
+        Stage::cube(name)
+            .consts(&consts.map(|(name, value)| (name, value as u32)))
+            .threads([threads as u32, 1, 1])
+            .grid(spread(of.rows))
+            .cube_shared(4 * threads as u32, caps)
+    }
+
+    /// With the workgroup memory that a kernel in CubeCL takes: static in WGSL, dynamic in CUDA.
+    pub fn cube_shared(self, bytes: u32, caps: &Caps) -> Stage {
+        match caps.dialect {
+            Dialect::Cuda => self.cuda(CudaLaunch { dynamic_shared_bytes: bytes, ..CudaLaunch::default() }),
+            _ => self.shared(bytes),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The translator that backends are given.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use parallax_core::suite::{DType, Dialect, Kernel, Translated, Translator};
+use parallax_core::units::Nanos;
+
+use crate::definition::Definition;
+use crate::emit::emit;
+use crate::kernels::KERNELS;
+
+/// Makes texts of the kernels here.
+pub fn translator() -> Arc<dyn Translator> {
+    Arc::new(CubeCl)
+}
+
+struct CubeCl;
+
+impl Translator for CubeCl {
+    fn translate(&self, kernel: &Kernel, elem: DType, dialect: Dialect) -> Result<Translated, String> {
+        let define = KERNELS.iter().find(|(name, _)| *name == kernel.text).map(|(_, define)| define);
+        let define = define.ok_or_else(|| format!("there is no kernel `{}` in CubeCL", kernel.text))?;
+        let make = || {
+            let begun = Instant::now();
+            let mut definition = Definition::new(kernel, elem);
+            define(&mut definition);
+            let definition = definition.finish();
+            let expanded = Instant::now();
+            let text = emit(definition, dialect)?;
+            let steps =
+                vec![("CubeCL expand", since(begun, expanded)), ("CubeCL emit", since(expanded, Instant::now()))];
+            Ok(Translated { text, steps })
+        };
+        // CubeCL panics where it meets what it has no words for. That is a kernel that does not compile, not the end of a run.
+        catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
+            let said = panic.downcast_ref::<String>().cloned();
+            let said = said.or_else(|| panic.downcast_ref::<&str>().map(|said| (*said).to_owned()));
+            Err(said.unwrap_or_else(|| "it ended without a word".to_owned()))
+        })
+    }
+}
+
+fn since(begun: Instant, ended: Instant) -> Nanos {
+    Nanos::from_secs((ended - begun).as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use parallax_core::suite::{CUBE_VARIANT, Case, Problem, Program, Stage, all};
+    use parallax_core::testing::mock::caps;
+
+    use super::*;
+
+    /// The kernels of every variant in CubeCL, at every awkward shape.
+    fn kernels() -> Vec<Kernel> {
+        let mut found = Vec::new();
+        for (workload, form) in all().iter().flat_map(|w| w.forms.iter().map(move |form| (w, form))) {
+            for shape in form.awkward.iter().filter(|_| form.variant(CUBE_VARIANT).is_some()) {
+                let problem = Problem::new(workload, form.direction, shape, DType::F32).expect("a shape of its own");
+                let program = Case { problem, variant: CUBE_VARIANT }.program(&caps()).expect("a kernel variant");
+                found.extend(program.kernels().cloned());
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_kernel_is_some_stages_and_every_stage_has_one() {
+        let asked: BTreeSet<&str> = kernels().iter().map(|kernel| kernel.text).collect();
+        let there: BTreeSet<&str> = KERNELS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(asked, there);
+    }
+
+    #[test]
+    fn a_kernel_is_the_same_text_each_time_and_says_what_it_took() {
+        let kernels = kernels();
+        for (name, _) in KERNELS {
+            let kernel = kernels.iter().find(|kernel| kernel.text == *name).expect("used");
+            for (dialect, entry) in [(Dialect::Wgsl, format!("fn {name}(")), (Dialect::Cuda, format!("  {name}("))] {
+                let [one, two] = [(); 2].map(|()| translator().translate(kernel, DType::F32, dialect).expect("a text"));
+                assert_eq!(one.text, two.text, "{name}");
+                assert!(one.text.contains(&entry), "{name}: {}", one.text);
+                let steps: Vec<&str> = one.steps.iter().map(|(step, _)| *step).collect();
+                assert_eq!(steps, ["CubeCL expand", "CubeCL emit"]);
+            }
+        }
+    }
+
+    #[test]
+    fn buffers_are_bound_in_order_and_nothing_else_is() {
+        let of = |stage: Stage, dialect| {
+            let program: Program = stage.into();
+            let kernel = program.kernels().next().expect("a kernel").clone();
+            translator().translate(&kernel, DType::F32, dialect).expect("a text").text
+        };
+        let copy = || Stage::cube_over("cube_copy", 9).consts(&[("WIDTH", 4)]).consts(&[("WORDS", true)]);
+        let wgsl = of(copy(), Dialect::Wgsl);
+        assert!(
+            wgsl.contains("@binding(0) var<storage, read> ") && wgsl.contains("@binding(1) var<storage, read_write> ")
+        );
+        assert!(!wgsl.contains("@binding(2)") && !wgsl.contains("info"), "{wgsl}");
+        let cuda = of(copy(), Dialect::Cuda);
+        let parameters = cuda.split("  cube_copy(").nth(1).and_then(|rest| rest.split(')').next()).expect("an entry");
+        let parameters: Vec<&str> = parameters.split(", ").collect();
+        assert_eq!(parameters.len(), 2, "{cuda}");
+        assert!(parameters[0].contains("const*") && !parameters[1].contains("const*"), "{cuda}");
+    }
+
+    #[test]
+    fn what_cannot_be_made_is_told_and_ends_nothing() {
+        let refused = |stage: Stage, dialect| {
+            let program: Program = stage.into();
+            let kernel = program.kernels().next().expect("a kernel").clone();
+            translator().translate(&kernel, DType::F32, dialect).expect_err("cannot be made")
+        };
+        let unknown = refused(Stage::cube("no_such"), Dialect::Wgsl);
+        assert_eq!(unknown, "there is no kernel `no_such` in CubeCL");
+        let incomplete = refused(Stage::cube("cube_copy"), Dialect::Wgsl);
+        assert!(incomplete.contains("cube_copy has no constant"), "{incomplete}");
+    }
+}
