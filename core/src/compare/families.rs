@@ -36,7 +36,7 @@ pub struct MeanRatio {
 
 impl MeanRatio {
     /// Of these ratios; none of none. They are measured apart, so that half widths of their logarithms add up in squares.
-    fn of<'a>(ratios: impl Iterator<Item = &'a Ratio> + Clone) -> Option<MeanRatio> {
+    pub(super) fn of<'a>(ratios: impl Iterator<Item = &'a Ratio> + Clone) -> Option<MeanRatio> {
         let (value, problems) = geometric_mean(ratios.clone().map(|ratio| ratio.value))?;
         let half = |end: fn(&Ratio) -> Option<f64>| {
             let widths = ratios.clone().map(|ratio| Some((end(ratio)? / ratio.value).ln().powi(2)));

@@ -15,6 +15,7 @@ mod scaling;
 pub mod scores;
 pub mod tax;
 pub mod verdict;
+mod voices;
 
 pub use compare::*;
 pub use comparison::*;
@@ -22,3 +23,4 @@ pub use cost::*;
 pub use families::*;
 pub use gate::*;
 pub use scaling::*;
+pub use voices::*;

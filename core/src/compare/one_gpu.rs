@@ -68,6 +68,11 @@ pub enum TaxError {
     /// No case in common.
     #[error("no case has a time on {0} and on another target, with caches in the same state")]
     NothingInCommon(String),
+    /// No kernel in CubeCL was measured.
+    #[error(
+        "no case of the variant `cube` has a time in these runs: measure some with --variant cube beside the others"
+    )]
+    NoOneSource,
 }
 
 /// Whether runs are views of one GPU, a target each.

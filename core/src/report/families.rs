@@ -10,7 +10,7 @@ const NOTE: &str =
     "geometric means of ratios of medians, with what measuring leaves open; other problems may differ more";
 
 /// A mean with its interval, and of how many ratios it is.
-fn cells(mean: Option<MeanRatio>) -> [Cell; 2] {
+pub(super) fn cells(mean: Option<MeanRatio>) -> [Cell; 2] {
     let bare = |ratio: f64| short(ratio).trim_end_matches('×').to_owned();
     let Some(MeanRatio { value, interval, problems }) = mean else { return ["–".into(), "0".into()] };
     let interval = interval.map(|(low, high)| format!(" [{}, {}]", bare(low), bare(high))).unwrap_or_default();

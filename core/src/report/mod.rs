@@ -22,6 +22,7 @@ mod step;
 mod summary;
 mod table;
 mod tax;
+mod voices;
 
 pub use aa::*;
 pub use comparison::*;
@@ -38,6 +39,7 @@ pub use step::*;
 pub use summary::*;
 pub use table::*;
 pub use tax::*;
+pub use voices::*;
 
 /// Things by what they have in common, in the order in which that first occurs.
 pub(crate) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {

@@ -8,7 +8,7 @@ use clap::Args;
 use parallax_core::compare;
 use parallax_core::compare::tax::{Pairing, Tax, tax};
 use parallax_core::compare::verdict::usual_resolution;
-use parallax_core::compare::{Comparison, Gate, Options};
+use parallax_core::compare::{Comparison, Gate, Options, Voices};
 use parallax_core::record::Run;
 use parallax_core::report::{self, html, sheet};
 
@@ -64,9 +64,19 @@ pub struct Compare {
     /// With --tax: each target's fastest variant, and not the same one
     #[arg(long, help_heading = TAX, requires = "tax")]
     pub best: bool,
+    /// One GPU on several targets: each problem in every language that it is written in, and what one source costs
+    #[arg(long, value_name = "WHAT", conflicts_with_all = ["tax", "base", "fail_if_slower", "fail_if_undecided", "resolution"])]
+    pub by: Option<By>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub written: Written,
+}
+
+/// What runs are taken apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum By {
+    /// WGSL and CUDA by hand, one source in CubeCL on each target, the vendor's library
+    Dialect,
 }
 
 /// Hold runs against a base, or take the calls of several targets apart.
@@ -77,6 +87,11 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let runs = read(&files)?;
     let names = |runs: &[(String, Run)]| -> Vec<String> { runs.iter().map(|(name, _)| name.clone()).collect() };
     let find = |names: &[String]| args.base.as_deref().map(|wanted| compare::find_base(names, wanted)).transpose();
+    if args.by == Some(By::Dialect) {
+        let voices = compare::voices(&runs)?;
+        emit(&args.written, &files, &spoken(&voices, args.written.format())?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.tax {
         let base = find(&names(&runs))?;
         let pairing = if args.best { Pairing::Best } else { Pairing::Same };
@@ -132,6 +147,17 @@ fn taxed(tax: &Tax, runs: &[(String, Run)], format: Format) -> anyhow::Result<Ma
         Format::Json => Made::Text(serde_json::to_string(tax)? + "\n"),
         Format::Html => Made::Text(html::page(runs, None, Some(tax))),
         Format::Flamegraph => bail!(NO_GRAPH),
+    })
+}
+
+fn spoken(voices: &Voices, format: Format) -> anyhow::Result<Made> {
+    let tables = [report::voices_table(voices), report::price_table(voices)];
+    Ok(match format {
+        Format::Text => Made::Tables(table::below_each_other(tables.iter().map(|t| table::text(t, width())))),
+        Format::Markdown => Made::Text(tables.map(|t| t.markdown()).join("\n")),
+        Format::Csv | Format::Json | Format::Html | Format::Flamegraph => {
+            bail!("--by dialect is told as text or Markdown: --format markdown")
+        }
     })
 }
 

@@ -1,0 +1,252 @@
+//! One problem in every language that it is written in, on one GPU: our WGSL, our CUDA, one source for both, the vendor's library.
+//!
+//! The question is what one source costs: what CubeCL's compilers make, against the fastest kernel that was written for the same target
+//! by hand. Both sides of that ratio ran on the same target, by the same engine. All other figures of a problem stand against the
+//! fastest of CUDA by hand, or of WGSL where no run has CUDA.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::compare::compare::{device_drift, judge};
+use crate::compare::families::MeanRatio;
+use crate::compare::one_gpu::{TaxError, away, one_gpu};
+use crate::compare::pairing::as_asked;
+use crate::compare::verdict::{Ratio, usual_resolution};
+use crate::record::{Record, Run, way};
+use crate::suite::{CUBE_VARIANT, Dialect, problem_of, variant_of, workload_of};
+use crate::units::Nanos;
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Voice {
+    /// A text of ours, in the target's dialect.
+    Hand,
+    /// One source in CubeCL.
+    Cube,
+    /// The vendor's library.
+    Vendor,
+}
+
+impl Voice {
+    /// Of a variant.
+    pub fn of(variant: &str) -> Voice {
+        match variant {
+            CUBE_VARIANT => Voice::Cube,
+            _ if variant.starts_with("vendor") => Voice::Vendor,
+            _ => Voice::Hand,
+        }
+    }
+}
+
+/// A column: who speaks in which run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VoiceColumn {
+    /// Position among the runs.
+    pub run: usize,
+    /// Who.
+    pub voice: Voice,
+    /// What it is called in tables.
+    pub title: String,
+}
+
+/// What is fastest in a column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Said {
+    /// The variant.
+    pub variant: String,
+    /// Its median.
+    pub time: Nanos,
+    /// Over the problem's base; absent for the base itself.
+    pub ratio: Option<Ratio>,
+}
+
+/// One problem in every column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spoken {
+    /// Canonical string without the variant.
+    pub problem: String,
+    /// As the columns are; absent where a run has no such time.
+    pub said: Vec<Option<Said>>,
+    /// What one source costs against our own text on the same target, for each run.
+    pub price: Vec<Option<Ratio>>,
+}
+
+/// What one source costs over the problems of a workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Price {
+    /// The workload; all of them where absent.
+    pub workload: Option<String>,
+    /// For each run.
+    pub means: Vec<Option<MeanRatio>>,
+}
+
+/// Runs of one GPU by who speaks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Voices {
+    /// The runs, nearest to the hardware first.
+    pub runs: Vec<String>,
+    /// The columns: our texts of each run, then one source on each, then the vendor's.
+    pub columns: Vec<VoiceColumn>,
+    /// Problems that one source computes somewhere, by name.
+    pub problems: Vec<Spoken>,
+    /// By workload, and at last of all.
+    pub prices: Vec<Price>,
+}
+
+/// Hold the voices of one GPU's runs against each other.
+///
+/// # Errors
+/// When the runs are of several GPUs, or none has a time of one source.
+pub fn voices(runs: &[(String, Run)]) -> Result<Voices, TaxError> {
+    if let [_, _, ..] = runs {
+        one_gpu(&runs.iter().collect::<Vec<_>>(), false)?;
+    }
+    let mut runs: Vec<&(String, Run)> = runs.iter().collect();
+    runs.sort_by_key(|run| away(&run.1));
+    let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
+    let against = |(a, of_a): (usize, &Record), (b, of_b): (usize, &Record)| {
+        let drift = device_drift(&runs[a].1, &runs[b].1);
+        let ratio = judge((&runs[a].1, of_a), (&runs[b].1, of_b), resolution, drift)?;
+        (ratio.value.is_finite() && ratio.value > 0.0).then_some(ratio)
+    };
+    let best = |run: usize, voice: Voice, problem: &str| {
+        let timed = as_asked(&runs[run].1, problem).filter(|record| Voice::of(variant_of(&record.case)) == voice);
+        let timed = timed.filter_map(|record| Some((record, record.timing()?.summary.median.0)));
+        timed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(record, _)| record)
+    };
+    let of_voice = |voice: Voice| (0..runs.len()).map(move |run| (run, voice));
+    let all: Vec<(usize, Voice)> = [Voice::Hand, Voice::Cube, Voice::Vendor].into_iter().flat_map(of_voice).collect();
+    let told = runs.iter().flat_map(|(_, run)| run.records.iter()).filter(|record| record.timing().is_some());
+    let spoken = told.filter(|record| Voice::of(variant_of(&record.case)) == Voice::Cube);
+    let names: BTreeSet<&str> = spoken.map(|record| problem_of(&record.case)).collect();
+    if names.is_empty() {
+        return Err(TaxError::NoOneSource);
+    }
+    let one = |problem: &str| {
+        let found: Vec<Option<&Record>> = all.iter().map(|(run, voice)| best(*run, *voice, problem)).collect();
+        // The nearest to the hardware that was written by hand comes first.
+        let base = found.iter().position(Option::is_some).expect("someone has a time");
+        let said = |(i, record): (usize, &Option<&Record>)| {
+            let record = (*record)?;
+            let ratio = (i != base).then(|| against((all[base].0, found[base]?), (all[i].0, record))).flatten();
+            Some(Said { variant: variant_of(&record.case).to_owned(), time: record.timing()?.summary.median, ratio })
+        };
+        let price = |run: usize| {
+            let of = |voice| best(run, voice, problem);
+            of(Voice::Hand).zip(of(Voice::Cube)).and_then(|(hand, cube)| against((run, hand), (run, cube)))
+        };
+        Spoken {
+            problem: problem.to_owned(),
+            said: found.iter().enumerate().map(said).collect(),
+            price: (0..runs.len()).map(price).collect(),
+        }
+    };
+    let mut problems: Vec<Spoken> = names.into_iter().map(one).collect();
+    let prices = prices(&problems, runs.len());
+    // Columns in which nobody says anything are left out.
+    let kept: Vec<usize> =
+        (0..all.len()).filter(|i| problems.iter().any(|problem| problem.said[*i].is_some())).collect();
+    for problem in &mut problems {
+        problem.said = kept.iter().map(|i| problem.said[*i].take()).collect();
+    }
+    let columns = kept.iter().map(|i| {
+        let (run, voice) = all[*i];
+        VoiceColumn { run, voice, title: title(&runs[run].1, voice) }
+    });
+    let columns = columns.collect();
+    Ok(Voices { runs: runs.iter().map(|(name, run)| way(name, run.reach)).collect(), columns, problems, prices })
+}
+
+/// The means of a workload's problems, then of all.
+fn prices(problems: &[Spoken], runs: usize) -> Vec<Price> {
+    let mut members: BTreeMap<&str, Vec<&Spoken>> = BTreeMap::new();
+    for problem in problems {
+        members.entry(workload_of(&problem.problem)).or_default().push(problem);
+    }
+    let means = |of: &[&Spoken]| -> Vec<Option<MeanRatio>> {
+        (0..runs).map(|run| MeanRatio::of(of.iter().filter_map(|problem| problem.price[run].as_ref()))).collect()
+    };
+    let one =
+        |(workload, of): (&&str, &Vec<&Spoken>)| Price { workload: Some((*workload).to_owned()), means: means(of) };
+    let mut prices: Vec<Price> = members.iter().map(one).collect();
+    prices.retain(|price| price.means.iter().any(Option::is_some));
+    prices.push(Price { workload: None, means: means(&problems.iter().collect::<Vec<_>>()) });
+    prices
+}
+
+/// What a voice is called on the target of a run.
+fn title(run: &Run, voice: Voice) -> String {
+    let on = way(&run.target, run.reach);
+    match (voice, run.device().caps.dialect) {
+        (Voice::Hand, Dialect::Cuda) => "CUDA".to_owned(),
+        (Voice::Hand, Dialect::Wgsl) => format!("WGSL on {on}"),
+        (Voice::Hand, Dialect::Vendor | Dialect::Cpu) => on,
+        (Voice::Cube, _) => format!("cube on {on}"),
+        (Voice::Vendor, _) => "vendor".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::{run, spread};
+
+    fn named(target: &str, cases: &[(&str, f64)]) -> (String, Run) {
+        let cases: Vec<_> = cases.iter().map(|(case, median)| (*case, spread(*median, 0.002, 40))).collect();
+        let mut run = run(target, "NVIDIA H200", &cases);
+        run.devices[0].caps.dialect = if target == "cuda" { Dialect::Cuda } else { Dialect::Wgsl };
+        (target.to_owned(), run)
+    }
+
+    #[test]
+    fn one_source_is_held_against_the_fastest_by_hand_on_the_same_target() {
+        let runs = [
+            named(
+                "wgpu",
+                &[
+                    ("matmul/fwd/m8,n8,k8/f32/naive", 900.0),
+                    ("matmul/fwd/m8,n8,k8/f32/tiled", 200.0),
+                    ("matmul/fwd/m8,n8,k8/f32/cube", 300.0),
+                    ("copy/fwd/n64/f32/cube", 50.0),
+                    ("copy/fwd/n64/f32/vec4", 50.0),
+                ],
+            ),
+            named(
+                "cuda",
+                &[
+                    ("matmul/fwd/m8,n8,k8/f32/tiled", 100.0),
+                    ("matmul/fwd/m8,n8,k8/f32/vendor", 50.0),
+                    ("matmul/fwd/m8,n8,k8/f32/cube", 400.0),
+                    ("softmax/fwd/r4,c4/f32/row", 10.0),
+                ],
+            ),
+        ];
+        let found = voices(&runs).expect("one GPU");
+        let titles: Vec<&str> = found.columns.iter().map(|column| column.title.as_str()).collect();
+        assert_eq!(titles, ["CUDA", "WGSL on wgpu", "cube on cuda", "cube on wgpu", "vendor"]);
+        let names: Vec<&str> = found.problems.iter().map(|problem| problem.problem.as_str()).collect();
+        assert_eq!(names, ["copy/fwd/n64/f32", "matmul/fwd/m8,n8,k8/f32"], "what one source computes");
+        let near =
+            |ratio: &Option<Ratio>, want: f64| ratio.as_ref().is_some_and(|r| (r.value / want - 1.0).abs() < 0.02);
+        let matmul = &found.problems[1];
+        let said: Vec<&Said> = matmul.said.iter().flatten().collect();
+        assert_eq!(
+            said.iter().map(|said| said.variant.as_str()).collect::<Vec<_>>(),
+            ["tiled", "tiled", "cube", "cube", "vendor"]
+        );
+        assert_eq!(said[0].ratio, None, "the base itself");
+        for (said, want) in said[1..].iter().zip([2.0, 4.0, 3.0, 0.5]) {
+            assert!(near(&said.ratio, want), "{said:?}");
+        }
+        assert!(near(&matmul.price[0], 4.0) && near(&matmul.price[1], 1.5), "{:?}", matmul.price);
+        let all = found.prices.last().expect("of all");
+        let mean = all.means[1].expect("two problems");
+        assert!(all.workload.is_none() && mean.problems == 2 && (mean.value - 1.5f64.sqrt()).abs() < 0.02, "{mean:?}");
+        assert_eq!(all.means[0].map(|mean| mean.problems), Some(1));
+    }
+
+    #[test]
+    fn without_one_source_there_is_nothing_to_tell() {
+        let runs = [named("cuda", &[("copy/fwd/n64/f32/vec4", 50.0)])];
+        assert!(voices(&runs).is_err());
+    }
+}
