@@ -5,7 +5,7 @@ use parallax_core::measure::check::check_once;
 use parallax_core::plan::Planned;
 use parallax_core::suite::{CPU_VARIANT, Caps, Case, DType};
 use parallax_shaders::Checks;
-use parallax_tests::{awkward_problems, kernel_cases, tuned_cases};
+use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
 /// Multiply-adds of reference work: enough to compare every element.
 const EVERYTHING: u64 = 1 << 40;
@@ -87,7 +87,7 @@ fn is_hard(case: &Case) -> bool {
 
 /// On seeded inputs, then on hard ones, which need no further kernels.
 fn wgsl(checks: Checks, takes: impl Fn(&Case) -> bool) {
-    let texts = parallax_shaders::text::embedded().translated_by(parallax_cube::translator());
+    let texts = wgsl_texts();
     let options = parallax_shaders::Options { checks, texts, ..Default::default() };
     let mut profiler = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
     let caps = profiler.device().caps.clone();

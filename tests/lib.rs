@@ -3,7 +3,15 @@
 use parallax_core::plan::places::places;
 use parallax_core::plan::runs_as_asked;
 use parallax_core::suite;
-use parallax_core::suite::{Caps, Case, DType, How, Problem, Tuning};
+use parallax_core::suite::{Caps, Case, DType, How, Problem, Texts, Tuning};
+
+/// Where WGSL comes from: the program's own texts, with CubeCL's compilers beside them where they are there.
+pub fn wgsl_texts() -> Texts {
+    let own = parallax_shaders::text::embedded();
+    #[cfg(feature = "cube")]
+    let own = own.translated_by(parallax_cube::translator());
+    own
+}
 
 /// Every workload with every problem made of its awkward shapes and of the given device's element types.
 pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {

@@ -9,7 +9,7 @@ use parallax_core::suite::{
 };
 use parallax_core::testing::mock::{HOPPER, caps, hopper};
 use parallax_shaders::text::{Compiler, Text, assemble_all, embedded};
-use parallax_tests::{awkward_problems, kernel_cases, tuned_cases};
+use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
 /// A device with room for everything, so that no text escapes the test.
 fn roomy() -> Caps {
@@ -29,6 +29,7 @@ fn every_wgsl_text_agrees_with_its_form() {
     cases.iter().for_each(|case| reflect(case, &roomy()));
 }
 
+#[cfg(feature = "cube")]
 /// The texts that CubeCL makes, by the same measure: bindings, access, workgroup sizes and memory.
 #[test]
 fn every_text_of_cubecl_agrees_with_its_form() {
@@ -39,6 +40,7 @@ fn every_text_of_cubecl_agrees_with_its_form() {
     cases.iter().for_each(|case| reflect(case, &caps));
 }
 
+#[cfg(feature = "cube")]
 /// NVRTC takes them too. Without the toolkit's headers only those of f32, which include none.
 #[test]
 fn every_text_of_cubecl_compiles_for_cuda() {
@@ -63,6 +65,7 @@ fn every_text_of_cubecl_compiles_for_cuda() {
     assert!(compiled > 50, "{compiled}");
 }
 
+#[cfg(feature = "cube")]
 fn threads(kernel: &Kernel) -> u32 {
     kernel.workgroup.iter().product()
 }
@@ -78,7 +81,7 @@ fn reflect(case: &Case, caps: &Caps) {
     let (program, first) = case.whole(caps).expect("a kernel variant");
     let (setup, execution) = program.stages.split_at(first);
     [setup, execution].iter().for_each(|stages| scratch_is_written_first(case, stages));
-    let texts = embedded().translated_by(parallax_cube::translator());
+    let texts = wgsl_texts();
     let assembled = assemble_all(&texts, &program, case.problem.dtype, Compiler::HERE);
     let (texts, places) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
     for (i, text) in texts.iter().enumerate() {

@@ -42,28 +42,39 @@ async function measured(the, peer) {
   try {
     const error = wrong(the, made, await work.result(), peer.bsnh);
     if (!(error <= TOLERANCE[the.dtype])) throw new Error(`wrong by ${error} of the largest value`);
-    const batch = async (calls) => {
-      const began = performance.now();
-      for (let i = 0; i < calls; i++) await work.call();
-      await work.done();
-      return performance.now() - began;
-    };
-    await batch(1);
-    const once = await batch(1);
-    if (once > LONGEST_MS) throw new Error(`one call takes ${(once / 1000).toFixed(1)} s`);
-    // Waiting is most of one short call: how many fill a sample is asked of several.
-    const several = Math.ceil(SAMPLE_MS / (5 * once)) + 2;
-    const calls = Math.max(3, Math.ceil((SAMPLE_MS * several) / (await batch(several))));
-    const samples = [];
-    for (let i = 0; i < SAMPLES; i++) samples.push((await batch(calls)) / calls);
-    samples.sort((a, b) => a - b);
-    const ms = samples[(SAMPLES - 1) / 2];
+    // Each way of calling it that its users have; the fastest counts.
+    let best;
+    for (const way of work.ways) {
+      const found = await timed(work, way);
+      if (!best || found.ms < best.ms) best = { way, ...found };
+    }
     const { flops, bytes } = cost(the);
-    const rate = flops ? `${(flops / ms / 1e9).toFixed(2)} TFLOP/s` : `${(bytes / ms / 1e6).toFixed(0)} GB/s`;
-    return { ms, low: samples[0], high: samples[SAMPLES - 1], calls, error, rate };
+    const rate = flops ? `${(flops / best.ms / 1e9).toFixed(2)} TFLOP/s` : `${(bytes / best.ms / 1e6).toFixed(0)} GB/s`;
+    return { ...best, error, rate };
   } finally {
     work.free();
   }
+}
+
+/// Median, fastest and slowest of samples, each of so many calls.
+async function timed(work, way) {
+  work.choose(way);
+  const batch = async (calls) => {
+    const began = performance.now();
+    for (let i = 0; i < calls; i++) await work.call();
+    await work.done();
+    return performance.now() - began;
+  };
+  await batch(1);
+  const once = await batch(1);
+  if (once > LONGEST_MS) throw new Error(`one call takes ${(once / 1000).toFixed(1)} s`);
+  // Waiting is most of one short call: how many fill a sample is asked of several.
+  const several = Math.ceil(SAMPLE_MS / (5 * once)) + 2;
+  const calls = Math.max(3, Math.ceil((SAMPLE_MS * several) / (await batch(several))));
+  const samples = [];
+  for (let i = 0; i < SAMPLES; i++) samples.push((await batch(calls)) / calls);
+  samples.sort((a, b) => a - b);
+  return { ms: samples[(SAMPLES - 1) / 2], low: samples[0], high: samples[SAMPLES - 1], calls };
 }
 
 const wanted = new URLSearchParams(location.search).get("only") ?? "";

@@ -58,6 +58,9 @@ async function prepare(tf, the, made) {
   const call = () => tf.tidy(() => void once());
   const backend = tf.backend();
   return {
+    ways: ["calls handed over together", "each call handed over"],
+    // Results go back to its pool of buffers only when work is handed over: large ones are allocated anew until then.
+    choose: (way) => tf.env().set("WEBGPU_DEFERRED_SUBMIT_BATCH_SIZE", way.startsWith("each") ? 1 : 15),
     result: async () => {
       const out = tf.tidy(once);
       const values = await out.data();
