@@ -80,6 +80,10 @@ fn buffered(code: &str, arrays: &mut Vec<(String, String)>) -> Option<String> {
     let (name, of) = code.strip_prefix("var<workgroup> ")?.split_once(": array<")?;
     let (inner, _) = closed(of, '<', '>')?;
     let [elem, length] = arguments(inner)[..] else { return None };
+    // Others than plain numbers stay where they are.
+    if elem.starts_with("atomic<") {
+        return None;
+    }
     arrays.push((name.to_owned(), length.to_owned()));
     Some(format!("@group(1) @binding({}) var<storage, read_write> {name}: array<{elem}>;", arrays.len()))
 }

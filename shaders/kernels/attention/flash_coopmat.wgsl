@@ -32,8 +32,9 @@ var<workgroup> scores: array<vec4<f32>, ROWS * LONG>;
 var<workgroup> weights: array<vec4<f16>, ROWS * LIGHT>;
 // Whether a maximum must be raised: 1 while there are no sums yet, 2 when they must be scaled down. Atomic, since texts with matrices
 // declare Vulkan's memory model, by which a plain variable that a thread did not write itself need not be looked at: naga marks no access
-// as one that others share.
-var<workgroup> raises: atomic<u32>;
+// as one that others share. The first of four: matrices must begin at multiples of 16 bytes, of which drivers are sure only where nothing in
+// workgroup memory is smaller.
+var<workgroup> raises: array<atomic<u32>, 4>;
 
 fn put_staged(first: u32, e: u32, x: Eight) {
     if e >= KEYS * EIGHTS {
@@ -152,7 +153,7 @@ fn attention_flash_coopmat(
     var sum = 0.0;
 
     if thread == 0u {
-        atomicStore(&raises, 0u);
+        atomicStore(&raises[0], 0u);
     }
     for (var i = 0u; i < ROWS * EIGHTS / 128u; i++) {
         let e = i * 128u + thread;
@@ -239,7 +240,7 @@ fn attention_flash_coopmat(
         }
         var found = weigh(half, key, top);
         if found.x > top + GROWTH {
-            atomicStore(&raises, select(1u, 2u, t > 0u));
+            atomicStore(&raises[0], select(1u, 2u, t > 0u));
         }
         if t + 1u < steps {
             put_staged(0u, thread + 0u, next0);
@@ -248,10 +249,10 @@ fn attention_flash_coopmat(
 #when FETCH3             put_staged(0u, thread + 384u, next3);
         }
         // Also the barrier behind weights, values and next keys.
-        let raised = workgroupUniformLoad(&raises);
+        let raised = workgroupUniformLoad(&raises[0]);
         if raised != 0u {
             if thread == 0u {
-                atomicStore(&raises, 0u);
+                atomicStore(&raises[0], 0u);
             }
             workgroupBarrier();
             let before = top;

@@ -29,9 +29,9 @@ fn tile(d: u64) -> (u64, u64) {
     (if d <= 64 { 64 } else { 32 }, d.next_multiple_of(16))
 }
 
-/// Bytes of workgroup memory: a tile of keys and one of values, scores, weights, and a word for all.
+/// Bytes of workgroup memory: a tile of keys and one of values, scores, weights, and four words for all.
 fn shared(keys: u64, width: u64) -> u64 {
-    2 * keys * (width + PADDING) * 2 + ROWS * (keys + PADDING) * (4 + 2) + 4
+    2 * keys * (width + PADDING) * 2 + ROWS * (keys + PADDING) * (4 + 2) + 16
 }
 
 pub fn program(p: &Problem, _caps: &Caps) -> Program {
