@@ -475,6 +475,17 @@ fn f(
     }
 
     #[test]
+    fn calls_in_a_row_are_one_in_a_loop() {
+        let lines = "    multiply_matrices(c, a, b, c);\n\n    multiply_matrices(d, a, b, d);\nend();\n";
+        let loops = " { var calls = array<vec4<u32>, 2>(vec4<u32>(c, a, b, c), vec4<u32>(d, a, b, d)); \
+                     for (var i = 0u; i < 2u * one_matrix; i++) \
+                     { let call = calls[i]; multiply_matrices(call.x, call.y, call.z, call.w); } }\n\n\nend();\n";
+        assert_eq!(joined(lines), loops);
+        let others = "    multiply_matrices(c, a, b, c);\n    zero_matrix(c);\n";
+        assert_eq!(joined(others), others);
+    }
+
+    #[test]
     fn what_is_not_known_is_named() {
         for line in [
             "let a = coopLoadT<coop_mat16x16<f16, A>>(pointer, 4u);",
