@@ -45,8 +45,8 @@ fn put_staged(first: u32, e: u32, x: Eight) {
 
 fn put_eight(at: u32, x: Eight) {
 #when IN_A_BROWSER     stage[at] = x;
-#when !IN_A_BROWSER     stage[2u * at] = x.low;
-#when !IN_A_BROWSER     stage[2u * at + 1u] = x.high;
+#when !IN_A_BROWSER     stage[2u * at] = low_of(x);
+#when !IN_A_BROWSER     stage[2u * at + 1u] = high_of(x);
 }
 
 // What a thread knows of its half of a row: every other vector of four.
