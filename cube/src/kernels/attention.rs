@@ -274,7 +274,7 @@ pub fn define(k: &mut Definition<'_>) {
     let [q, keys, values] = [(); 3].map(|()| k.buffer::<Real>());
     let mut out = k.buffer::<Real>();
     // A shape without them has no such buffers, and its kernel does not look: any other stands in.
-    let lengths = if extents.padded { k.buffer::<u32>() } else { q.expand.clone().into() };
-    let mask = if extents.biased { k.buffer::<Real>() } else { q.expand.clone().into() };
+    let lengths = if extents.padded { k.buffer::<u32>() } else { q.expand.into() };
+    let mask = if extents.biased { k.buffer::<Real>() } else { q.expand.into() };
     attention::expand::<Real>(k.scope(), &q, &keys, &values, &mut out, &lengths, &mask, extents);
 }

@@ -43,16 +43,14 @@ fn hash_embedding(
         let mut ours = true;
         while ours {
             ours = false;
-            if row < rows {
-                if group[row as usize] == mine {
-                    ours = true;
-                    let h = hash(id[row as usize]);
-                    if (h & 0x7FFF_FFFFu32) % dim == column {
-                        let sign = if h >> 31u32 == 1u32 { -1.0f32 } else { 1.0f32 };
-                        sum += sign * weight[row as usize];
-                    }
-                    row += 1u32;
+            if row < rows && group[row as usize] == mine {
+                ours = true;
+                let h = hash(id[row as usize]);
+                if (h & 0x7FFF_FFFFu32) % dim == column {
+                    let sign = if h >> 31u32 == 1u32 { -1.0f32 } else { 1.0f32 };
+                    sum += sign * weight[row as usize];
                 }
+                row += 1u32;
             }
         }
         out[ABSOLUTE_POS] = sum;
