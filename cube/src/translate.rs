@@ -1,7 +1,8 @@
 //! The translator that backends are given.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use parallax_core::suite::{DType, Dialect, Kernel, Translated, Translator};
@@ -13,13 +14,31 @@ use crate::kernels::KERNELS;
 
 /// Makes texts of the kernels here.
 pub fn translator() -> Arc<dyn Translator> {
-    Arc::new(CubeCl)
+    Arc::new(CubeCl::default())
 }
 
-struct CubeCl;
+/// Each kernel is translated once. CubeCL may lay out workgroup memory in another order the next time, and backends find
+/// binaries by their text.
+#[derive(Default)]
+struct CubeCl {
+    known: Mutex<HashMap<String, Result<Translated, String>>>,
+}
 
 impl Translator for CubeCl {
     fn translate(&self, kernel: &Kernel, elem: DType, dialect: Dialect) -> Result<Translated, String> {
+        let key = format!("{kernel:?} {elem:?} {dialect:?}");
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known().get(&key) {
+            return known.clone();
+        }
+        let made = CubeCl::make(kernel, elem, dialect);
+        // Of two threads that made it at once, the first one's is everybody's.
+        known().entry(key).or_insert(made).clone()
+    }
+}
+
+impl CubeCl {
+    fn make(kernel: &Kernel, elem: DType, dialect: Dialect) -> Result<Translated, String> {
         let define = KERNELS.iter().find(|(name, _)| *name == kernel.text).map(|(_, define)| define);
         let define = define.ok_or_else(|| format!("there is no kernel `{}` in CubeCL", kernel.text))?;
         let make = || {
@@ -81,7 +100,8 @@ mod tests {
         for (name, _) in KERNELS {
             let kernel = kernels.iter().find(|kernel| kernel.text == *name).expect("used");
             for (dialect, entry) in [(Dialect::Wgsl, format!("fn {name}(")), (Dialect::Cuda, format!("  {name}("))] {
-                let [one, two] = [(); 2].map(|()| translator().translate(kernel, DType::F32, dialect).expect("a text"));
+                let translator = translator();
+                let [one, two] = [(); 2].map(|()| translator.translate(kernel, DType::F32, dialect).expect("a text"));
                 assert_eq!(one.text, two.text, "{name}");
                 assert!(one.text.contains(&entry), "{name}: {}", one.text);
                 let steps: Vec<&str> = one.steps.iter().map(|(step, _)| *step).collect();
