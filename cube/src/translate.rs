@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use parallax_core::suite::{DType, Dialect, Kernel, Translated, Translator};
@@ -12,9 +12,10 @@ use crate::definition::Definition;
 use crate::emit::emit;
 use crate::kernels::KERNELS;
 
-/// Makes texts of the kernels here.
+/// Makes texts of the kernels here; the same one for the whole program.
 pub fn translator() -> Arc<dyn Translator> {
-    Arc::new(CubeCl::default())
+    static ONE: OnceLock<Arc<CubeCl>> = OnceLock::new();
+    ONE.get_or_init(Arc::default).clone()
 }
 
 /// Each kernel is translated once. CubeCL may lay out workgroup memory in another order the next time, and backends find
