@@ -435,11 +435,10 @@ fn level2(p: &Problem, caps: &Caps) -> Program {
     around(p, caps, By::Tiles, flash(p, caps, "flash"))
 }
 
-/// How the device's matrix units multiply, and the attention that goes with it: in WGSL that of plain threads, which on an H200
-/// takes a fifth of the time of `flash_coopmat`.
+/// How the device's matrix units multiply, and the attention that goes with it.
 fn on_matrix_units(caps: &Caps) -> (By, &'static str) {
     match caps.dialect {
-        Dialect::Wgsl => (By::Coopmat, "flash"),
+        Dialect::Wgsl => (By::Coopmat, "flash_coopmat"),
         _ => (By::Mma, "flash_mma"),
     }
 }
