@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_core::suite;
-use parallax_core::suite::{
-    Access, CUBE_VARIANT, Caps, Case, CudaCaps, Dialect, How, Kernel, MatrixShape, Role, Source, Stage, Storage, Texts,
-};
-use parallax_core::testing::mock::{HOPPER, caps, hopper};
+use parallax_core::suite::{Access, Caps, Case, Dialect, How, MatrixShape, Role, Source, Stage, Storage, Texts};
+#[cfg(feature = "cube")]
+use parallax_core::suite::{CUBE_VARIANT, CudaCaps, Kernel};
+#[cfg(feature = "cube")]
+use parallax_core::testing::mock::hopper;
+use parallax_core::testing::mock::{HOPPER, caps};
 use parallax_shaders::text::{Compiler, Text, assemble_all, embedded};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 

@@ -64,8 +64,11 @@ pub struct Compare {
     /// With --tax: each target's fastest variant, and not the same one
     #[arg(long, help_heading = TAX, requires = "tax")]
     pub best: bool,
-    /// One GPU on several targets: each problem in every language that it is written in, and what one source costs
-    #[arg(long, value_name = "WHAT", conflicts_with_all = ["tax", "base", "fail_if_slower", "fail_if_undecided", "resolution"])]
+    /// dialect: what one source for all costs against kernels by hand
+    ///
+    /// One GPU on several targets: each problem in every language that it is written in.
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true,
+          conflicts_with_all = ["tax", "base", "fail_if_slower", "fail_if_undecided", "resolution"])]
     pub by: Option<By>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
