@@ -10,7 +10,7 @@ use parallax_core::suite::{CUBE_VARIANT, CudaCaps, Kernel};
 #[cfg(feature = "cube")]
 use parallax_core::testing::mock::hopper;
 use parallax_core::testing::mock::{HOPPER, caps};
-use parallax_shaders::text::{Compiler, Text, assemble_all, embedded};
+use parallax_shaders::text::{Compiler, Text, assemble_all};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
 /// A device with room for everything, so that no text escapes the test.
@@ -31,8 +31,8 @@ fn every_wgsl_text_agrees_with_its_form() {
     cases.iter().for_each(|case| reflect(case, &roomy()));
 }
 
-#[cfg(feature = "cube")]
 /// The texts that CubeCL makes, by the same measure: bindings, access, workgroup sizes and memory.
+#[cfg(feature = "cube")]
 #[test]
 fn every_text_of_cubecl_agrees_with_its_form() {
     let caps = Caps { cube: true, ..roomy() };
@@ -42,8 +42,8 @@ fn every_text_of_cubecl_agrees_with_its_form() {
     cases.iter().for_each(|case| reflect(case, &caps));
 }
 
-#[cfg(feature = "cube")]
 /// NVRTC takes them too. Without the toolkit's headers only those of f32, which include none.
+#[cfg(feature = "cube")]
 #[test]
 fn every_text_of_cubecl_compiles_for_cuda() {
     let nvrtc = parallax_cuda::nvrtc::get().expect("NVRTC, which needs no GPU");
