@@ -155,7 +155,8 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler
     match compiler {
         Compiler::Naga => {}
         Compiler::Browser => wgsl = matrix::in_a_browser(&wgsl).map_err(BackendError::Unsupported)?,
-        Compiler::Imitating if wgsl.contains(matrix::NATIVE) => {
+        // Not in what a visitor downloads: only tests ask for it.
+        Compiler::Imitating if cfg!(not(target_family = "wasm")) && wgsl.contains(matrix::NATIVE) => {
             let imitated = imitate::imitated(&wgsl).map_err(BackendError::Unsupported)?;
             (wgsl, imitation) = (imitated.wgsl, Some(imitated.buffers));
         }
