@@ -21,10 +21,15 @@ function tell(why) {
 
 if (typeof WebAssembly !== "object") {
   tell("This browser blocks WebAssembly, as some do in a mode of higher security. Allow it for this site and reload.");
-} else if (!WebAssembly.validate(IN_VECTORS)) {
-  tell("The WebAssembly of this browser does not compute in vectors (simd128), which the page's program does. Update the browser.");
 } else {
-  addEventListener("error", (event) => tell(`Reload the page. The browser said: ${event.message}`));
-  addEventListener("unhandledrejection", (event) => tell(`Reload the page. The browser said: ${event.reason}`));
+  if (WebAssembly.validate(IN_VECTORS)) {
+    addEventListener("error", (event) => tell(`Reload the page. The browser said: ${event.message}`));
+    addEventListener("unhandledrejection", (event) => tell(`Reload the page. The browser said: ${event.reason}`));
+  } else {
+    // The page's own program computes in vectors, and the browser refuses it. The same without them is slower.
+    import("./plain/parallax-web.js")
+      .then(({ default: start }) => start())
+      .catch((error) => tell(`Update the browser: its WebAssembly does not compute in vectors (simd128). It said: ${error}`));
+  }
   setTimeout(() => tell("It has not arrived, or the browser does not run it. Reload the page."), PATIENCE);
 }

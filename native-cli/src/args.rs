@@ -235,7 +235,7 @@ pub struct Native {
     #[arg(long, value_name = "CHECKS", num_args = 0..=1, require_equals = true, default_missing_value = "all",
           help_heading = DEVICES, hide_short_help = true)]
     pub checked: Option<Checks>,
-    /// cuda, wgpu: kernel texts from this folder before the program's own
+    /// cuda, wgpu, browser: kernel texts from this folder before the program's own
     ///
     /// A checkout, or a folder with folders `cuda` and `shaders`; PARALLAX_KERNELS when left out.
     #[arg(long, value_name = "DIR", help_heading = DEVICES, hide_short_help = true)]

@@ -3,6 +3,16 @@
 use parallax_core::units::Bytes;
 use parallax_host::{Cpu, Place};
 
+/// Says how many threads compute, where someone wants another number than the processor has.
+pub const THREADS: &str = "RAYON_NUM_THREADS";
+
+/// The number that it says.
+pub fn threads() -> Option<usize> {
+    let asked = std::env::var(THREADS).ok()?.trim().parse().ok()?;
+    // None means all of them.
+    (asked > 0).then_some(asked)
+}
+
 /// Always there.
 pub fn open() -> Cpu {
     Cpu::open(Place {

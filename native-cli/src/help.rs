@@ -2,7 +2,7 @@
 
 use parallax_cuda::{compile, nvrtc};
 
-use crate::{browser, logging, texts};
+use crate::{browser, cpu, logging, texts};
 
 /// Of the whole program.
 pub const EXAMPLES: &str = "\
@@ -89,7 +89,7 @@ pub const ENVIRONMENT: [(&str, &str); 9] = [
     (nvrtc::DIR_VARIABLE, "folder of NVRTC, the CUDA compiler library; it is looked for nowhere else then"),
     ("CUDA_HOME, CUDA_PATH", "a CUDA toolkit, whose libraries are looked for there"),
     ("CUDA_VISIBLE_DEVICES", "the driver's: which CUDA devices there are"),
-    ("RAYON_NUM_THREADS", "threads that the processor computes with; all of them when left out"),
+    (cpu::THREADS, "threads that the processor computes with, natively and in a page; all of them when left out"),
 ];
 
 /// What the long help ends with.

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use parallax::args::Cli;
 use parallax::commands::execute;
-use parallax::console;
+use parallax::{console, cpu};
 
 fn main() -> ExitCode {
     // Mesa's layer that sorts adapters tries to reach a display and complains on servers; we choose adapters ourselves.
@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     unsafe { std::env::set_var("NODEVICE_SELECT", "1") };
     if let Some(threads) = fewer_threads() {
         // SAFETY: as above.
-        unsafe { std::env::set_var(THREADS, threads.to_string()) };
+        unsafe { std::env::set_var(cpu::THREADS, threads.to_string()) };
     }
     let done = match Cli::read() {
         Ok(cli) => execute(cli),
@@ -32,12 +32,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many threads the host's computing takes, where someone wants another number than there are processors.
-const THREADS: &str = "RAYON_NUM_THREADS";
-
 /// The most threads that make sense, where that variable asks for more: thousands of them would only take memory.
 fn fewer_threads() -> Option<usize> {
-    let asked: usize = std::env::var(THREADS).ok()?.trim().parse().ok()?;
+    let asked = cpu::threads()?;
     let most = 4 * std::thread::available_parallelism().map_or(1, usize::from);
     (asked > most).then_some(most)
 }

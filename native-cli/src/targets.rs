@@ -7,7 +7,7 @@ use crate::browser::{BrowserOptions, PageTarget};
 use crate::cards;
 use crate::cards::Card;
 use crate::sensors::instrumented;
-use crate::texts::{cuda_texts, wgsl_texts};
+use crate::texts::{cuda_texts, wgsl_folder, wgsl_texts};
 use crate::tuning;
 
 /// What can run cases.
@@ -83,14 +83,16 @@ fn unreachable_through(interface: &str, card: &Card) -> String {
 fn browser(options: &Device) -> Result<Opened, String> {
     // A card that does not exist is a mistake here too.
     card(&options.native)?;
-    let options = browser_options(options);
+    let kernels = wgsl_folder(&options.native).map_err(|e| e.to_string())?;
+    let options = BrowserOptions { kernels, ..browser_options(options) };
     crate::browser::ready(&options).map_err(|e| e.to_string())?;
     Ok(Opened::Browser(options))
 }
 
 /// The processor in a page: no GPU has a part in it.
 fn wasm(options: &Device) -> Result<Opened, String> {
-    let options = BrowserOptions { target: PageTarget::Wasm, software: false, doubt: None, ..browser_options(options) };
+    let (target, threads) = (PageTarget::Wasm, crate::cpu::threads());
+    let options = BrowserOptions { target, threads, software: false, doubt: None, ..browser_options(options) };
     crate::browser::ready(&options).map_err(|e| e.to_string())?;
     Ok(Opened::Browser(options))
 }
@@ -115,6 +117,8 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
         software,
         reach: options.features.unwrap_or(if software { Reach::Developer } else { Reach::Stock }),
         target: PageTarget::Browser,
+        threads: None,
+        kernels: None,
         page: options.page.clone(),
     }
 }

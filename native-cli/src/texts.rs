@@ -38,6 +38,16 @@ pub fn wgsl_texts(options: &Native) -> Result<Texts, NoFolder> {
     chosen(folder(options), "shaders", translated(parallax_shaders::text::embedded()))
 }
 
+/// The folder of texts in WGSL that stand before a page's own, if one was named that has such.
+///
+/// # Errors
+/// When what was named is no folder of kernels.
+pub fn wgsl_folder(options: &Native) -> Result<Option<PathBuf>, NoFolder> {
+    let Some(folder) = folder(options) else { return Ok(None) };
+    let root = root(&checked(folder)?, "shaders");
+    Ok(root.is_dir().then_some(root))
+}
+
 /// With CubeCL's compilers, where the program has them.
 fn translated(own: Texts) -> Texts {
     #[cfg(feature = "cube")]
@@ -52,11 +62,14 @@ pub struct NoFolder(PathBuf);
 
 fn chosen(folder: Option<PathBuf>, dialect: &str, own: Texts) -> Result<Texts, NoFolder> {
     let Some(folder) = folder else { return Ok(own) };
-    if !["cuda", "shaders"].iter().any(|dialect| folder.join(dialect).is_dir()) {
-        return Err(NoFolder(folder));
-    }
-    let root = root(&folder, dialect);
+    let root = root(&checked(folder)?, dialect);
     Ok(own.behind(move |file| read(&root, file)))
+}
+
+/// A folder, if it is one of kernels.
+fn checked(folder: PathBuf) -> Result<PathBuf, NoFolder> {
+    let there = ["cuda", "shaders"].iter().any(|dialect| folder.join(dialect).is_dir());
+    if there { Ok(folder) } else { Err(NoFolder(folder)) }
 }
 
 /// Where a dialect's texts lie in a folder of kernels.
@@ -157,6 +170,10 @@ mod tests {
         let texts =
             chosen(Some(folder.path().into()), "shaders", parallax_shaders::text::embedded()).expect("a folder");
         assert!(texts.find("copy/scalar.wgsl").is_ok_and(|text| text.as_deref() == Some("edited")));
+        let native = |folder: &Path| Native { kernels: Some(folder.to_owned()), ..Native::default() };
+        let given = wgsl_folder(&native(folder.path())).expect("a folder of kernels");
+        assert_eq!(given, Some(folder.path().join("shaders/kernels")));
+        assert!(wgsl_folder(&native(&folder.path().join("shaders"))).is_err());
     }
 
     #[test]

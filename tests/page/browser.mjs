@@ -22,8 +22,8 @@ export function find(chosen, names) {
   throw new Error(`no browser: looked for ${names.join(", ")} on the PATH`);
 }
 
-/// With the browser's software adapter. PARALLAX_BROWSER names it; otherwise one is looked for on the PATH.
-export function launch() {
+/// With the browser's software adapter, and these flags besides. PARALLAX_BROWSER names it; otherwise one is looked for on the PATH.
+export function launch(...flags) {
   return chromium.launch({
     executablePath: find(process.env.PARALLAX_BROWSER, CHROMIUMS),
     args: [
@@ -35,6 +35,7 @@ export function launch() {
       "--disable-background-networking",
       "--disable-component-update",
       "--disable-sync",
+      ...flags,
     ],
   });
 }

@@ -8,7 +8,7 @@ mod sharing;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind, Reach};
+use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind};
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Plan, Spec};
 use parallax_core::record::{Event, Run, RunSummary, Suite};
@@ -18,21 +18,21 @@ use crate::activity::Activity;
 use crate::desk::Desk;
 use crate::environment::ScreenLock;
 use crate::live::Live;
-use crate::measuring::{Bench, Orders};
+use crate::measuring::{Bench, Orders, OtherTexts};
 use crate::progress::Progress;
 use crate::query::Request;
 use crate::remote::Remote;
 use crate::shelf::{Shelf, Spine};
-use crate::target::Target;
+use crate::target::{Target, Way};
 use crate::view::{Tone, View};
-use crate::{environment, query};
+use crate::{environment, query, reading};
 
 /// Everything that outlives one event of the page.
 struct App {
     view: View,
     mode: Mode,
-    target: Target,
-    reach: Reach,
+    way: Way,
+    texts: OtherTexts,
     remote: Option<Remote>,
     desk: Option<Desk>,
     spec: RefCell<Spec>,
@@ -94,14 +94,26 @@ pub async fn start(request: Request) {
             return unavailable(&mistake);
         }
     };
-    let (mode, target, reach) = (request.mode, request.target, request.reach);
-    let instead = query::write(&spec, mode, (target.other(), reach));
-    if let (Target::Browser, Some(why)) = (target, environment::webgpu_missing()) {
+    let (mode, way) = (request.mode, request.way);
+    let (other, instead) = (way.target.other(), query::write(&spec, mode, way.other()));
+    if let (Target::Browser, Some(why)) = (way.target, environment::webgpu_missing()) {
         view.notice("webgpu", Tone::Error, "No WebGPU.", why);
-        view.offer_instead(target.other(), &instead, environment::site());
+        view.offer_instead(other, &instead, environment::site());
         view.no_device("Without WebGPU a page cannot use the GPU.");
         return unavailable(why);
     }
+    let texts = match &request.kernels {
+        None => Ok(OtherTexts::new()),
+        Some(path) => other_texts(path).await.map_err(|why| format!("kernel texts from {path}: {why}")),
+    };
+    let texts = match texts {
+        Ok(texts) => texts,
+        Err(why) => {
+            view.notice("kernels", Tone::Error, "No kernel texts.", &why);
+            view.no_device("Not asked for, because there is nothing to run on it.");
+            return unavailable(&why);
+        }
+    };
     let shelf = if remote.is_some() { None } else { Shelf::open().await };
     let opened = {
         let answered = Rc::new(Cell::new(false));
@@ -112,7 +124,7 @@ pub async fn start(request: Request) {
                 mute.notice("mute", Tone::Warn, "The browser does not answer.", MUTE);
             }
         });
-        let opened = Bench::open(target, reach).await;
+        let opened = Bench::open(way, &texts).await;
         answered.set(true);
         view.clear_notice("mute");
         opened
@@ -121,7 +133,7 @@ pub async fn start(request: Request) {
         Ok(bench) => bench,
         Err(why) => {
             view.notice("webgpu", Tone::Error, "No device.", &why);
-            view.offer_instead(target.other(), &instead, environment::site());
+            view.offer_instead(other, &instead, environment::site());
             view.no_device("The browser offers WebGPU, but no device could be opened.");
             return unavailable(&why);
         }
@@ -131,13 +143,13 @@ pub async fn start(request: Request) {
     if desk.is_some() {
         view.desk();
         // A copied address gives nobody the token; the tab remembers it.
-        view.set_query(&query::write(&spec, mode, (target, reach)));
+        view.set_query(&query::write(&spec, mode, way));
     }
     let app = Rc::new(App {
         view,
         mode,
-        target,
-        reach,
+        way,
+        texts,
         remote,
         desk,
         spec: RefCell::new(spec),
@@ -160,7 +172,7 @@ pub async fn start(request: Request) {
     app.view.settings(&app.spec.borrow(), app.mode);
     let planned = app.make_plan().await;
     app.listen();
-    app.view.other_target(target.other(), &instead);
+    app.view.other_target(other, &instead);
     if let Some(remote) = &app.remote {
         app.view.remote();
         match planned {
@@ -169,9 +181,14 @@ pub async fn start(request: Request) {
         }
     } else {
         app.listen_to_wishes();
-        spawn_local(app.clone().offer_reaches());
+        spawn_local(app.clone().offer_ways());
         app.show_history().await;
     }
+}
+
+/// Texts that the command line gives.
+async fn other_texts(path: &str) -> Result<OtherTexts, String> {
+    serde_json::from_str(&reading::text_at(path).await?).map_err(|why| why.to_string())
 }
 
 /// The device, and what about it bears on how far the figures can be trusted.

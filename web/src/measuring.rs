@@ -1,28 +1,32 @@
 //! Where a run is measured: in a worker beside the page where browsers offer there what it takes, so that neither disturbs
 //! the other; otherwise in the page. Either way the two sides say the same to each other.
+//!
+//! The worker runs the page's own program, or, to compute on more than one thread of the processor, the same one compiled
+//! for memory that workers share.
 
 mod beside;
 mod inside;
 mod lab;
 mod protocol;
 mod sight;
+mod threads;
 
 use std::rc::Rc;
 
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
-use parallax_core::device::{ClockInfo, DeviceInfo, Reach};
+use parallax_core::device::{ClockInfo, DeviceInfo};
 use parallax_core::measure::runner::RunEnd;
 use parallax_core::plan::{Spec, tuning_for};
 use parallax_core::record::Event;
 use parallax_core::suite::Tuning;
 
 use crate::environment;
-use crate::target::Target;
+use crate::target::Way;
 use beside::Beside;
-pub use beside::abandon;
+pub use beside::{abandon, more_threads};
 pub use inside::main as in_a_worker;
 use lab::Lab;
-pub use protocol::Job;
+pub use protocol::{Job, OtherTexts};
 use protocol::{Order, Word};
 
 /// What a spec's variants leave open, on a device.
@@ -62,9 +66,10 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Reach a device, so far, or say why there is none.
-    pub async fn open(target: Target, reach: Reach) -> Result<Bench, String> {
-        let (worker, mut words, order): (_, _, Rc<dyn Fn(Order)>) = match Beside::start(target).await {
+    /// Reach a device this way, with these texts before the program's own, or say why there is none.
+    pub async fn open(way: Way, texts: &OtherTexts) -> Result<Bench, String> {
+        let started = Beside::start(way).await;
+        let (worker, mut words, order): (_, _, Rc<dyn Fn(Order)>) = match started.worker {
             Some((beside, words)) => {
                 let order = Rc::new(beside.orders());
                 (Some(beside), words, order)
@@ -78,9 +83,12 @@ impl Bench {
         };
         let (since, orders) = (environment::seconds(), Orders(order));
         orders.sight(environment::hidden());
-        (orders.0)(Order::Open(target, reach));
+        (orders.0)(Order::Open(way, texts.clone()));
         match words.recv().await {
-            Ok(Word::Opened { device, clock }) => Ok(Bench { device: *device, clock, since, orders, words, worker }),
+            Ok(Word::Opened { mut device, clock }) => {
+                device.features.extend(started.remark);
+                Ok(Bench { device: *device, clock, since, orders, words, worker })
+            }
             Ok(Word::Unavailable(why)) => Err(why),
             other => Err(broken(other.ok())),
         }

@@ -1,10 +1,10 @@
-//! The URL query: a spec in the words of the command line, plus five keys that only a page has.
+//! The URL query: a spec in the words of the command line, plus seven keys that only a page has.
 
 use parallax_core::device::Reach;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Spec, query};
 
-use crate::target::Target;
+use crate::target::{Target, Way};
 
 /// What a URL asks of the page.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,12 +13,12 @@ pub struct Request {
     pub spec: Result<Spec, String>,
     /// `mode`: time the cases, or only verify them.
     pub mode: Mode,
-    /// `target`: what to run it on.
-    pub target: Target,
-    /// `features`: what of WebGPU to ask for.
-    pub reach: Reach,
+    /// `target`, `features` and `threads`: what to run it on, and what to ask for.
+    pub way: Way,
     /// `report`: start at once and post events to this path of the same server.
     pub report: Option<String>,
+    /// `kernels`: where the same server has texts that stand before the page's own.
+    pub kernels: Option<String>,
     /// `desk`: what to show the server that the page came from, so that it takes results. A secret, which is never written.
     pub desk: Option<String>,
 }
@@ -27,8 +27,8 @@ pub struct Request {
 /// starts a run that nobody asked for with a click.
 pub fn parse(query: &str, at_home: bool) -> Request {
     let spec = Ok(Spec::default());
-    let (mode, target, reach) = (Mode::Measure, Target::Browser, Reach::Stock);
-    let mut request = Request { spec, mode, target, reach, report: None, desk: None };
+    let mut request =
+        Request { spec, mode: Mode::Measure, way: Way::default(), report: None, kernels: None, desk: None };
     let mut pairs = Vec::new();
     let mut mistake = None;
     for (key, value) in query::read(query) {
@@ -37,12 +37,17 @@ pub fn parse(query: &str, at_home: bool) -> Request {
             ("mode", "verify") => request.mode = Mode::Verify,
             ("mode", _) => mistake = Some(format!("unknown mode `{value}`: choose one of measure, verify")),
             ("target", name) => match Target::ALL.into_iter().find(|target| target.name() == name) {
-                Some(target) => request.target = target,
+                Some(target) => request.way.target = target,
                 None => mistake = Some(format!("unknown target `{value}`: a page is one of browser, wasm")),
             },
             ("features", name) => match Reach::named(name) {
-                Ok(reach) => request.reach = reach,
+                Ok(reach) => request.way.reach = reach,
                 Err(unknown) => mistake = Some(unknown),
+            },
+            ("threads", "all") => request.way.threads = None,
+            ("threads", number) => match number.parse() {
+                Ok(threads) => request.way.threads = Some(threads),
+                Err(_) => mistake = Some(format!("threads: `{number}` is neither `all` nor a number from 1")),
             },
             ("report", _) if !at_home => {
                 mistake =
@@ -53,6 +58,15 @@ pub fn parse(query: &str, at_home: bool) -> Request {
                 request.report = Some(value);
             }
             ("report", _) => mistake = Some(format!("report: `{value}` is not a path that begins with /")),
+            // Which texts are measured is told by who starts the run.
+            ("kernels", path)
+                if at_home && path.starts_with('/') && !path.starts_with("//") && !path.contains('\\') =>
+            {
+                request.kernels = Some(value);
+            }
+            ("kernels", _) => {
+                mistake = Some("kernels: only a command line on this machine gives a page other texts".to_owned());
+            }
             ("desk", token) if !token.is_empty() && token.chars().all(|c| c.is_ascii_alphanumeric()) => {
                 request.desk = Some(value);
             }
@@ -68,14 +82,17 @@ pub fn parse(query: &str, at_home: bool) -> Request {
     request
 }
 
-/// The query that gives a spec, a mode, and a target with what of WebGPU to ask for; empty when all are the default.
-pub fn write(spec: &Spec, mode: Mode, (target, reach): (Target, Reach)) -> String {
+/// The query that gives a spec, a mode and a way to a device; empty when all are the default.
+pub fn write(spec: &Spec, mode: Mode, Way { target, reach, threads }: Way) -> String {
     let mut pairs = spec.to_pairs();
     if target != Target::default() {
         pairs.push(("target", target.name().to_owned()));
     }
     if reach != Reach::default() {
         pairs.push(("features", reach.name().to_owned()));
+    }
+    if let Some(threads) = threads {
+        pairs.push(("threads", threads.to_string()));
     }
     if mode == Mode::Verify {
         pairs.push(("mode", "verify".to_owned()));
@@ -86,6 +103,7 @@ pub fn write(spec: &Spec, mode: Mode, (target, reach): (Target, Reach)) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::num::NonZeroU32;
 
     #[test]
     fn a_written_query_reads_back() {
@@ -96,11 +114,15 @@ mod tests {
             ("budget", "2.5"),
         ];
         let spec = Spec::from_pairs(pairs).expect("valid");
-        for (target, reach) in Target::ALL.into_iter().flat_map(|target| Reach::ALL.map(|reach| (target, reach))) {
-            let query = write(&spec, Mode::Verify, (target, reach));
-            let back = parse(&format!("?{query}"), false);
-            let spec = Ok(spec.clone());
-            assert_eq!(back, Request { spec, mode: Mode::Verify, target, reach, report: None, desk: None });
+        let ways = Target::ALL.into_iter().flat_map(|target| Reach::ALL.map(|reach| (target, reach)));
+        for (target, reach) in ways {
+            for threads in [None, NonZeroU32::new(1), NonZeroU32::new(12)] {
+                let way = Way { target, reach, threads };
+                let query = write(&spec, Mode::Verify, way);
+                let back = parse(&format!("?{query}"), false);
+                let spec = Ok(spec.clone());
+                assert_eq!(back, Request { spec, mode: Mode::Verify, way, report: None, kernels: None, desk: None });
+            }
         }
         assert_eq!(write(&Spec::default(), Mode::Measure, Default::default()), "");
     }
@@ -119,7 +141,7 @@ mod tests {
     fn a_desk_is_named_by_a_token_that_is_not_written() {
         let request = parse("?desk=0aF&budget=2", false);
         assert_eq!(request.desk.as_deref(), Some("0aF"));
-        assert_eq!(write(&request.spec.expect("valid"), Mode::Measure, (request.target, request.reach)), "budget=2");
+        assert_eq!(write(&request.spec.expect("valid"), Mode::Measure, request.way), "budget=2");
         for mistaken in ["", "a/b", "a%0d%0ab", "ä"] {
             let request = parse(&format!("desk={mistaken}"), true);
             assert!(request.desk.is_none() && request.spec.is_err(), "{mistaken}");
@@ -134,13 +156,28 @@ mod tests {
     }
 
     #[test]
+    fn kernel_texts_come_from_the_command_line_only() {
+        let request = parse("report=/api/events&kernels=/api/kernels", true);
+        assert_eq!(request.kernels.as_deref(), Some("/api/kernels"));
+        for foreign in [parse("kernels=/api/kernels", false), parse("kernels=//elsewhere.example", true)] {
+            assert!(foreign.kernels.is_none() && foreign.spec.expect_err("refused").contains("command line"));
+        }
+    }
+
+    #[test]
     fn mistakes_are_said_and_the_report_path_survives_them() {
         let request = parse("report=/api/events&presett=quick", true);
         assert_eq!(request.report.as_deref(), Some("/api/events"));
         assert!(request.spec.expect_err("wrong key").contains("unknown setting `presett`"));
         assert!(parse("target=cuda", true).spec.expect_err("no page").contains("browser, wasm"));
         let unknown = parse("features=all", true);
-        assert!(unknown.reach == Reach::Stock && unknown.spec.expect_err("none").contains("stock, developer, unsafe"));
+        assert!(
+            unknown.way.reach == Reach::Stock && unknown.spec.expect_err("none").contains("stock, developer, unsafe")
+        );
+        for none in ["0", "-1", "many", ""] {
+            let request = parse(&format!("threads={none}"), true);
+            assert!(request.spec.expect_err("no number").contains("a number from 1"), "{none}");
+        }
         assert!(parse("mode=fast", true).spec.expect_err("wrong mode").contains("measure, verify"));
     }
 }

@@ -1,5 +1,8 @@
-//! What the page measures.
+//! What the page measures, and how it reaches it.
 
+use std::num::NonZeroU32;
+
+use parallax_core::device::Reach;
 use serde::{Deserialize, Serialize};
 
 /// A target that a page can be.
@@ -30,5 +33,23 @@ impl Target {
             Target::Browser => Target::Wasm,
             Target::Wasm => Target::Browser,
         }
+    }
+}
+
+/// A target, and how the page reaches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Way {
+    /// What is measured.
+    pub target: Target,
+    /// What of WebGPU to ask for.
+    pub reach: Reach,
+    /// How many threads of the processor compute; all that it has, if not said.
+    pub threads: Option<NonZeroU32>,
+}
+
+impl Way {
+    /// The same wishes of the other target.
+    pub fn other(self) -> Way {
+        Way { target: self.target.other(), ..self }
     }
 }

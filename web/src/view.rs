@@ -10,10 +10,10 @@ mod history;
 mod linked;
 mod notices;
 mod plan;
-mod reach;
 mod results;
 mod run;
 mod settings;
+mod way;
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,14 +1,14 @@
 //! Host code over all threads of a processor, by rayon's names: `use crate::suite::parallel::*`.
 //!
-//! A page's program has one thread. There the same names do one element after the other, without the machinery that
-//! hands work out, which would be a tenth of what a visitor downloads.
+//! A page's program has one thread, unless it is compiled for memory that workers share. There the same names do one
+//! element after the other, without the machinery that hands work out, which would be a tenth of what a visitor downloads.
 
-#[cfg(target_family = "wasm")]
+#[cfg(all(target_family = "wasm", not(target_feature = "atomics")))]
 pub use one_thread::*;
-#[cfg(not(target_family = "wasm"))]
+#[cfg(any(not(target_family = "wasm"), target_feature = "atomics"))]
 pub use threads::*;
 
-#[cfg(not(target_family = "wasm"))]
+#[cfg(any(not(target_family = "wasm"), target_feature = "atomics"))]
 mod threads {
     pub use rayon::current_num_threads;
     pub use rayon::prelude::*;
@@ -23,7 +23,7 @@ mod threads {
     }
 }
 
-#[cfg(target_family = "wasm")]
+#[cfg(all(target_family = "wasm", not(target_feature = "atomics")))]
 mod one_thread {
     use std::slice;
 

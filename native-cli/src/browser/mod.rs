@@ -3,6 +3,7 @@
 //! The page runs by itself and posts every event, so a browser that dies takes no finished record with it.
 
 mod events;
+mod kernels;
 mod launch;
 mod page;
 pub(crate) mod server;
@@ -39,6 +40,10 @@ pub struct BrowserOptions {
     pub reach: Reach,
     /// What the page measures.
     pub target: PageTarget,
+    /// How many threads of the processor the page computes with; all of them, if not said.
+    pub threads: Option<usize>,
+    /// Folder of kernel texts in WGSL that stand before the page's own.
+    pub kernels: Option<PathBuf>,
     /// Folder of the built page; otherwise `PARALLAX_PAGE`, otherwise the program's own, otherwise `dist` in the usual places.
     pub page: Option<PathBuf>,
 }
@@ -161,7 +166,14 @@ pub fn run(
     let page = page(options)?;
     let executable = executable(options)?;
     let (sender, events) = mpsc::channel();
-    let server = server::Server::start(page, server::At::loopback(0), |address| events::router(sender, address))?;
+    let beside = |address: &server::Address| {
+        let events = events::router(sender, address);
+        match &options.kernels {
+            Some(folder) => events.merge(kernels::router(folder.clone(), address)),
+            None => events,
+        }
+    };
+    let server = server::Server::start(page, server::At::loopback(0), beside)?;
     let url = format!("{}?{}", server.address.url(), query(options, spec, mode));
     let mut browser = launch::Browser::start(&executable, options, &url)?;
 
@@ -204,8 +216,12 @@ fn query(options: &BrowserOptions, spec: &Spec, mode: Mode) -> String {
     let mut pairs = vec![("report", events::EVENTS.to_owned())];
     if options.target == PageTarget::Wasm {
         pairs.push(("target", options.target.name().to_owned()));
+        pairs.extend(options.threads.map(|threads| ("threads", threads.to_string())));
     } else if options.reach != Reach::Stock {
         pairs.push(("features", options.reach.name().to_owned()));
+    }
+    if options.kernels.is_some() {
+        pairs.push(("kernels", kernels::KERNELS.to_owned()));
     }
     if mode == Mode::Verify {
         pairs.push(("mode", "verify".to_owned()));
@@ -229,8 +245,12 @@ mod tests {
         assert_eq!(query(&stock, &Spec::default(), Mode::Measure), "report=/api/events");
         let further = BrowserOptions { reach: Reach::Unsafe, ..stock };
         assert_eq!(query(&further, &Spec::default(), Mode::Measure), "report=/api/events&features=unsafe");
+        let mine = BrowserOptions { kernels: Some("mine".into()), ..BrowserOptions::default() };
+        assert_eq!(query(&mine, &Spec::default(), Mode::Measure), "report=/api/events&kernels=/api/kernels");
         let wasm = BrowserOptions { target: PageTarget::Wasm, ..further };
         assert_eq!(query(&wasm, &Spec::default(), Mode::Measure), "report=/api/events&target=wasm");
+        let alone = BrowserOptions { threads: Some(1), ..wasm };
+        assert_eq!(query(&alone, &Spec::default(), Mode::Measure), "report=/api/events&target=wasm&threads=1");
     }
 
     #[test]

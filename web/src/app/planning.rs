@@ -30,8 +30,9 @@ impl App {
         match read {
             Ok(spec) => {
                 self.view.clear_notice("setting");
-                self.view.set_query(&self.query(&spec, self.target));
-                self.view.other_target(self.target.other(), &self.query(&spec, self.target.other()));
+                self.view.set_query(&self.query(&spec));
+                let other = self.way.other();
+                self.view.other_target(other.target, &query::write(&spec, self.mode, other));
                 *self.spec.borrow_mut() = spec;
                 // That nothing matches is shown, and the Run button rests.
                 let _ = self.make_plan().await;
@@ -44,17 +45,19 @@ impl App {
         }
     }
 
-    /// The address that gives a spec, on a target.
-    pub(super) fn query(&self, spec: &Spec, target: Target) -> String {
-        query::write(spec, self.mode, (target, self.reach))
+    /// The address that gives a spec.
+    pub(super) fn query(&self, spec: &Spec) -> String {
+        query::write(spec, self.mode, self.way)
     }
 
-    /// Offer what of WebGPU to ask for. The device is open by then, so what is asked for anew is a page of its own.
-    pub(super) async fn offer_reaches(self: Rc<Self>) {
-        if self.target == Target::Browser {
-            let app = self.clone();
-            let go = move |reach| app.view.go_to(&query::write(&app.spec.borrow(), app.mode, (app.target, reach)));
-            self.view.reaches(self.reach, parallax_shaders::offers_matrices().await, go);
+    /// Offer other ways to the device: what of WebGPU to ask for, or how many threads. It is open by then, so what is asked
+    /// for anew is a page of its own.
+    pub(super) async fn offer_ways(self: Rc<Self>) {
+        let (app, way) = (self.clone(), self.way);
+        let go = move |way| app.view.go_to(&query::write(&app.spec.borrow(), app.mode, way));
+        match way.target {
+            Target::Browser => self.view.reaches(way, parallax_shaders::offers_matrices().await, go),
+            Target::Wasm => self.view.threads(way, measuring::more_threads(), go),
         }
     }
 

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use parallax_core::device::Reach;
 use parallax_core::measure::runner::{RunEnd, SoFar};
 use parallax_core::plan::{PRECISION_PAGE, Plan, Spec};
 use parallax_core::record::{Event, Record, Run};
@@ -20,7 +19,7 @@ use crate::measuring::{Bench, Job};
 use crate::progress::Progress;
 use crate::remarks::Remarks;
 use crate::remote::Remote;
-use crate::target::Target;
+use crate::target::{Target, Way};
 use crate::view::Tone;
 use crate::words::rough;
 
@@ -40,13 +39,13 @@ impl App {
         let Some(mut bench) = self.bench.take() else { return };
         let asked = self.spec.borrow().clone();
         let spec = Spec { precision: asked.precision.or(Some(PRECISION_PAGE)), ..asked.clone() };
-        let mut header = header((self.target, self.reach), &bench, &spec, &plan);
+        let mut header = header(self.way, &bench, &spec, &plan);
         header.name_device(&self.view.device_name());
         if let Some(remote) = &self.remote {
             remote.tell(&Event::Begin { run: Box::new(header.clone()) });
         }
         if let Some(shelf) = &self.shelf {
-            shelf.begin(&header, self.query(&asked, self.target));
+            shelf.begin(&header, self.query(&asked));
         }
         *self.run.borrow_mut() = Some(header);
         let (began, since) = (environment::seconds(), bench.since);
@@ -94,9 +93,8 @@ impl App {
     async fn reopen(&self, lost: Bench) -> Result<Bench, String> {
         let device = lost.device.clone();
         drop(lost);
-        let mut fresh = Bench::open(self.target, self.reach)
-            .await
-            .map_err(|why| format!("device lost, and no other to be had: {why}"))?;
+        let opened = Bench::open(self.way, &self.texts).await;
+        let mut fresh = opened.map_err(|why| format!("device lost, and no other to be had: {why}"))?;
         fresh.device.caps.tuning = device.caps.tuning.clone();
         if fresh.device != device {
             return Err(format!("device lost, and the browser now offers another: {}", fresh.device.name));
@@ -249,7 +247,7 @@ impl App {
 }
 
 /// What is known of a run before its first case.
-fn header((target, reach): (Target, Reach), bench: &Bench, spec: &Spec, plan: &Plan) -> Run {
+fn header(Way { target, reach, .. }: Way, bench: &Bench, spec: &Spec, plan: &Plan) -> Run {
     let mut environment = environment::describe();
     environment.insert("measured_in".to_owned(), bench.place().to_owned());
     Run {

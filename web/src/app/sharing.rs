@@ -50,7 +50,7 @@ impl App {
         self.view.on_send(move || spawn_local(app.clone().send_to_desk()));
         let app = self.clone();
         self.view.on_copy_link(move || {
-            let link = link::to_settings(&app.view.place(), &app.query(&app.spec.borrow(), app.target));
+            let link = link::to_settings(&app.view.place(), &app.query(&app.spec.borrow()));
             app.copy(link, "It has the settings, not the results.");
         });
         let app = self.clone();
@@ -134,7 +134,7 @@ impl App {
         let spec = self.linked.borrow().as_ref().and_then(RunSummary::spec);
         let Some(Ok(spec)) = spec.filter(|_| !self.running.get()) else { return };
         self.view.settings(&spec, self.mode);
-        self.view.set_query(&self.query(&spec, self.target));
+        self.view.set_query(&self.query(&spec));
         *self.spec.borrow_mut() = spec;
         if self.make_plan().await.is_ok() {
             self.measure().await;

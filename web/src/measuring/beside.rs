@@ -8,18 +8,25 @@ use wasm_bindgen::prelude::*;
 use web_sys::{ErrorEvent, MessageEvent, Worker, WorkerOptions, WorkerType};
 
 use super::protocol::{Order, Word};
-use crate::environment::within;
-use crate::target::Target;
+use super::threads;
+use crate::environment::{isolated, within};
+use crate::target::{Target, Way};
 
 #[wasm_bindgen]
 extern "C" {
     /// Address of the script that goes with this program.
     #[wasm_bindgen(thread_local_v2, js_namespace = ["import", "meta"], js_name = url)]
-    static GLUE: String;
+    pub(super) static GLUE: String;
 }
 
-/// What starts this program in a worker.
-const SCRIPT: &str = "./measuring.js";
+/// What starts a program in a worker, from the page's folder and from its own.
+pub(super) const SCRIPT: &str = "./measuring.js";
+/// This program compiled for memory that threads share, where the page has it: the script that goes with it, and itself. Under
+/// names of their own for each commit, so that no cache mixes them.
+const FOR_THREADS: [&str; 2] = [
+    concat!("./threads/parallax-web.js?", env!("PARALLAX_COMMIT")),
+    concat!("./threads/parallax-web_bg.wasm?", env!("PARALLAX_COMMIT")),
+];
 /// Milliseconds after which a worker that has not started is given up.
 const PATIENCE: i32 = 10_000;
 
@@ -35,17 +42,54 @@ pub struct Beside {
     _on_error: Closure<dyn FnMut(ErrorEvent)>,
 }
 
+/// What came of starting one.
+pub struct Started {
+    /// It, and what it says; none where the browser has no workers that can measure this way.
+    pub worker: Option<(Beside, UnboundedReceiver<Word>)>,
+    /// What the record says of it.
+    pub remark: Option<String>,
+}
+
+/// Whether more than one thread can be had, or why not.
+pub fn more_threads() -> Result<u32, &'static str> {
+    match threads::most() {
+        1 => Err("the browser says that there is one"),
+        _ if !cfg!(target_feature = "simd128") => {
+            Err("the browser does not compute in vectors, as the program for more does")
+        }
+        _ if !isolated() => Err("the page is not isolated, so that its workers share no memory"),
+        more => Ok(more),
+    }
+}
+
 impl Beside {
-    /// Start one, where the browser has workers that can measure this target.
-    pub async fn start(target: Target) -> Option<(Beside, UnboundedReceiver<Word>)> {
+    /// Start one for this way, with the program for threads where it takes more than one.
+    pub async fn start(way: Way) -> Started {
+        let one = way.target != Target::Wasm || way.threads.is_some_and(|threads| threads.get() == 1);
+        let remark = match (one, more_threads()) {
+            (true, _) => None,
+            (false, Err(why)) => Some(format!("one thread: {why}")),
+            (false, Ok(_)) => {
+                let [glue, program] = FOR_THREADS.map(JsValue::from);
+                match Beside::start_with(way, glue, program).await {
+                    None => Some("one thread: the page's program for more did not start".to_owned()),
+                    worker => return Started { worker, remark: None },
+                }
+            }
+        };
+        let own = GLUE.with(|glue| JsValue::from(glue.as_str()));
+        Started { worker: Beside::start_with(way, own, wasm_bindgen::module()).await, remark }
+    }
+
+    async fn start_with(way: Way, glue: JsValue, program: JsValue) -> Option<(Beside, UnboundedReceiver<Word>)> {
         let (sender, mut words) = unbounded();
-        let beside = Beside::new(sender).ok()?;
+        let beside = Beside::new(sender, glue, program).ok()?;
         let first = within(PATIENCE, words.recv()).await;
-        let able = matches!(first, Some(Ok(Word::Ready { webgpu })) if webgpu || target == Target::Wasm);
+        let able = matches!(first, Some(Ok(Word::Ready { webgpu })) if webgpu || way.target == Target::Wasm);
         able.then_some((beside, words))
     }
 
-    fn new(words: UnboundedSender<Word>) -> Result<Beside, JsValue> {
+    fn new(words: UnboundedSender<Word>, glue: JsValue, program: JsValue) -> Result<Beside, JsValue> {
         let options = WorkerOptions::new();
         options.set_type(WorkerType::Module);
         let worker = Worker::new_with_options(SCRIPT, &options)?;
@@ -65,8 +109,8 @@ impl Beside {
         worker.set_onerror(Some(_on_error.as_ref().unchecked_ref()));
         let beside = Beside { worker, _on_message, _on_error };
         let first = Object::new();
-        Reflect::set(&first, &"glue".into(), &GLUE.with(|glue| JsValue::from(glue.as_str())))?;
-        Reflect::set(&first, &"program".into(), &wasm_bindgen::module())?;
+        Reflect::set(&first, &"glue".into(), &glue)?;
+        Reflect::set(&first, &"program".into(), &program)?;
         beside.worker.post_message(&first)?;
         Ok(beside)
     }

@@ -6,6 +6,7 @@ use web_sys::{DedicatedWorkerGlobalScope, MessageEvent};
 
 use super::lab::Lab;
 use super::protocol::Word;
+use super::threads;
 use crate::environment::has_webgpu;
 
 fn scope() -> DedicatedWorkerGlobalScope {
@@ -20,6 +21,9 @@ fn say(word: &Word) {
 
 /// What the program does in a worker.
 pub fn main() {
+    if threads::is_one() {
+        return;
+    }
     std::panic::set_hook(Box::new(|info| {
         console_error_panic_hook::hook(info);
         say(&Word::Broken(info.to_string()));

@@ -8,18 +8,27 @@ use parallax_core::measure::runner::{self, Flow};
 use parallax_core::plan;
 use parallax_core::units::Bytes;
 use parallax_host::{Cpu, Place};
-use parallax_shaders::{Options, Unavailable};
+use parallax_shaders::Options;
 use wasm_bindgen_futures::spawn_local;
 
-use super::protocol::{Job, Order, Word};
+use super::protocol::{Job, Order, OtherTexts, Word};
 use super::sight::{Sight, Watched};
-use crate::target::Target;
+use super::threads;
+use crate::target::{Target, Way};
 
-async fn open(target: Target, reach: Reach) -> Result<Box<dyn Profiler>, Unavailable> {
-    let experimental = reach == Reach::Unsafe;
+async fn open(Way { target, reach, threads }: Way, texts: OtherTexts) -> Result<Box<dyn Profiler>, String> {
     Ok(match target {
-        Target::Browser => Box::new(parallax_shaders::open(Options { experimental, ..Options::default() }).await?),
-        Target::Wasm => Box::new(Cpu::open(processor())),
+        Target::Browser => {
+            let own = Options { experimental: reach == Reach::Unsafe, ..Options::default() };
+            let texts = own.texts.clone().behind(move |file| Ok(texts.get(file).cloned()));
+            Box::new(parallax_shaders::open(Options { texts, ..own }).await.map_err(|why| why.to_string())?)
+        }
+        Target::Wasm => {
+            // Addresses may ask for anything.
+            let most = threads::most();
+            threads::begin(threads.map_or(most, |threads| threads.get().min(4 * most))).await?;
+            Box::new(Cpu::open(processor()))
+        }
     })
 }
 
@@ -28,7 +37,7 @@ const MEMORY: Bytes = Bytes(2 << 30);
 
 /// Browsers tell nothing of the processor but how many threads it has.
 fn processor() -> Place {
-    let features = if cfg!(target_feature = "simd128") { vec!["simd128".to_owned()] } else { Vec::new() };
+    let features = vec![if cfg!(target_feature = "simd128") { "simd128" } else { "no simd128" }.to_owned()];
     Place {
         name: "host processor".to_owned(),
         api: "wasm",
@@ -57,7 +66,7 @@ impl Lab {
     /// Do as ordered.
     pub fn take(self: &Rc<Self>, order: Order) {
         match order {
-            Order::Open(target, reach) => spawn_local(self.clone().open(target, reach)),
+            Order::Open(way, texts) => spawn_local(self.clone().open(way, texts)),
             Order::Run(job) => {
                 self.stop.set(false);
                 spawn_local(self.clone().run(*job));
@@ -67,14 +76,14 @@ impl Lab {
         }
     }
 
-    async fn open(self: Rc<Self>, target: Target, reach: Reach) {
-        (self.say)(match open(target, reach).await {
+    async fn open(self: Rc<Self>, way: Way, texts: OtherTexts) {
+        (self.say)(match open(way, texts).await {
             Ok(inner) => {
                 let opened = Word::Opened { device: Box::new(inner.device().clone()), clock: inner.clock().clone() };
                 *self.profiler.borrow_mut() = Some(Around::new(inner, Watched(self.sight.clone())));
                 opened
             }
-            Err(why) => Word::Unavailable(why.to_string()),
+            Err(why) => Word::Unavailable(why),
         });
     }
 

@@ -1,18 +1,23 @@
 //! What page and measuring say to each other, wherever measuring is.
 
-use parallax_core::device::{ClockInfo, DeviceInfo, Reach};
+use std::collections::BTreeMap;
+
+use parallax_core::device::{ClockInfo, DeviceInfo};
 use parallax_core::measure::runner::{Mode, RunEnd, SoFar};
 use parallax_core::plan::Spec;
 use parallax_core::record::Event;
 use serde::{Deserialize, Serialize};
 
-use crate::target::Target;
+use crate::target::Way;
+
+/// Kernel texts by file name that stand before the program's own.
+pub type OtherTexts = BTreeMap<String, String>;
 
 /// The page's part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Order {
-    /// Reach a device, so far.
-    Open(Target, Reach),
+    /// Reach a device, this way and with these texts.
+    Open(Way, OtherTexts),
     /// Measure on it.
     Run(Box<Job>),
     /// End the run soon.

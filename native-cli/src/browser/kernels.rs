@@ -1,0 +1,81 @@
+//! Kernel texts of a folder, for a page that measures with them in place of its own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use super::server::{Address, plain};
+
+/// Where the page gets them.
+pub const KERNELS: &str = "/api/kernels";
+/// How a text in WGSL is called.
+const WGSL: &str = "wgsl";
+
+/// Hands out the texts below a folder by their names, read anew each time.
+pub fn router(root: PathBuf, address: &Address) -> Router {
+    Router::new().route(KERNELS, get(give)).with_state(Arc::new((root, address.clone())))
+}
+
+/// To our own page only, as with everything beside it.
+async fn give(State(here): State<Arc<(PathBuf, Address)>>, request: Request) -> Response {
+    let (root, address) = &*here;
+    if !address.is_ours(request.headers()) {
+        return plain(StatusCode::FORBIDDEN, "not from this page");
+    }
+    let mut texts = BTreeMap::new();
+    match collect(root, "", &mut texts) {
+        Ok(()) => {
+            let json = serde_json::to_string(&texts).expect("texts are JSON");
+            ([(header::CONTENT_TYPE, "application/json")], json).into_response()
+        }
+        Err(why) => plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{} cannot be read: {why}", root.display())),
+    }
+}
+
+/// Every text in a folder and those below it, named as kernels name them: `matmul/tiled.wgsl`.
+fn collect(folder: &Path, prefix: &str, texts: &mut BTreeMap<String, String>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let (entry, path) = entry.map(|entry| (entry.file_name(), entry.path()))?;
+        let name = format!("{prefix}{}", entry.to_string_lossy());
+        if path.is_dir() {
+            collect(&path, &format!("{name}/"), texts)?;
+        } else if path.extension().is_some_and(|extension| extension == WGSL) {
+            texts.insert(name, std::fs::read_to_string(&path)?);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::browser::page::Page;
+    use crate::browser::server::testing::talk;
+    use crate::browser::server::{At, Server};
+
+    #[test]
+    fn texts_are_given_by_name_and_to_our_page_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(folder.path().join("copy")).expect("made");
+        for (name, text) in [("copy/vec4.wgsl", "mine"), ("copy/notes.txt", "none"), ("top.wgsl", "above")] {
+            std::fs::write(folder.path().join(name), text).expect("written");
+        }
+        let page = Page::Folder(folder.path().to_owned());
+        let server = Server::start(page, At::loopback(0), |address| router(folder.path().to_owned(), address));
+        let server = server.expect("started");
+        let ask =
+            |headers: &str| talk(&server, &format!("GET {KERNELS} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"));
+        let given = ask("Host: HOST\r\n");
+        assert!(given.starts_with("HTTP/1.1 200"), "{given}");
+        assert!(given.ends_with(r#"{"copy/vec4.wgsl":"mine","top.wgsl":"above"}"#), "{given}");
+        assert!(ask("Host: elsewhere.example\r\n").starts_with("HTTP/1.1 403"));
+        std::fs::write(folder.path().join("top.wgsl"), b"\xff").expect("written");
+        assert!(ask("Host: HOST\r\n").starts_with("HTTP/1.1 500"), "what cannot be read is not passed over");
+    }
+}

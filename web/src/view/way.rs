@@ -1,0 +1,112 @@
+//! How the page reaches what it measures: a choice that opens the page anew.
+
+use std::num::NonZeroU32;
+use std::rc::Rc;
+
+use parallax_core::device::Reach;
+use wasm_bindgen::JsCast;
+use web_sys::{Element, HtmlInputElement};
+
+use super::View;
+use super::dom::{attribute, empty, fill, id, listen, make, prose};
+use crate::environment::window;
+use crate::target::Way;
+
+/// What the choice of features means, and what it risks.
+const REACH: &str = "`unsafe` asks for what browsers only try out, such as the matrices that tensor cores multiply; it takes a \
+                     browser started with flags for that, and its runs are told apart from all others. Such a browser lets \
+                     pages do to the GPU what it would forbid them otherwise, so visit nothing else with it.";
+/// Why there is no choice.
+const NO_REACH: &str = "It is off here: this browser offers no such matrices on this GPU. Chromium does, on some, when it is \
+                        started with `--enable-unsafe-webgpu` and \
+                        `--enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia`.";
+/// What the choice of threads means.
+const THREADS: &str = "One thread tells what the browser costs the code itself, all of them what it costs the processor. Compare \
+                       with the command line's target `cpu`, with `RAYON_NUM_THREADS=1` beside one thread.";
+
+/// A way that can be chosen.
+struct Choice {
+    /// Its value in addresses.
+    value: String,
+    /// What it is called.
+    label: String,
+    way: Way,
+    disabled: bool,
+}
+
+impl View {
+    /// Show what of WebGPU was asked for and what can be, and call with what is chosen. `offered`: the browser has
+    /// experimental features.
+    pub fn reaches(&self, asked: Way, offered: bool, choose: impl Fn(Way) + 'static) {
+        // Exact timestamps alone are the browser's to give; a link may have asked for them all the same.
+        let given = Reach::ALL.into_iter().filter(|reach| *reach != Reach::Developer || *reach == asked.reach);
+        let choices = given.map(|reach| Choice {
+            value: reach.name().to_owned(),
+            label: reach.name().to_owned(),
+            way: Way { reach, ..asked },
+            disabled: reach == Reach::Unsafe && reach != asked.reach && !offered,
+        });
+        let why_not = (!offered).then(|| NO_REACH.to_owned());
+        ways(("features", "Features of WebGPU", REACH), asked, choices, why_not, choose);
+    }
+
+    /// Show how many threads were asked for. `most`: how many there are, or why there is one.
+    pub fn threads(&self, asked: Way, most: Result<u32, &str>, choose: impl Fn(Way) + 'static) {
+        let choice = |value: &str, label: String, threads| Choice {
+            value: value.to_owned(),
+            label,
+            way: Way { threads, ..asked },
+            disabled: threads.is_none() && most.is_err(),
+        };
+        let all = most.map_or_else(|_| "all".to_owned(), |most| format!("all {most}"));
+        let given = asked.threads.filter(|threads| threads.get() > 1);
+        let choices = [choice("1", "one".to_owned(), NonZeroU32::new(1))]
+            .into_iter()
+            .chain(given.map(|threads| choice(&threads.to_string(), threads.to_string(), Some(threads))))
+            .chain([choice("all", all, None)]);
+        let why_not = most.err().map(|why| format!("There is no choice here: {why}."));
+        // Where there is one thread, all of them are one.
+        let shown = if most.is_err() { Way { threads: NonZeroU32::new(1), ..asked } } else { asked };
+        ways(("threads", "Threads of the processor", THREADS), shown, choices, why_not, choose);
+    }
+
+    /// Open the page anew with these settings.
+    pub fn go_to(&self, query: &str) {
+        // A browser that refuses stays where it is, which the choice then shows.
+        let _ = window().location().set_search(query);
+    }
+}
+
+/// Show a choice by its name, legend and meaning.
+fn ways(
+    (name, legend, about): (&str, &str, &str),
+    asked: Way,
+    choices: impl Iterator<Item = Choice>,
+    why_not: Option<String>,
+    choose: impl Fn(Way) + 'static,
+) {
+    let (place, choose) = (id("way"), Rc::new(choose));
+    let (field, segments) = (make("fieldset", "", ""), make("div", "segments", ""));
+    for Choice { value, label: text, way, disabled } in choices {
+        let (label, input) = (make("label", "", ""), make("input", "", "").unchecked_into::<HtmlInputElement>());
+        input.set_type("radio");
+        input.set_name(name);
+        input.set_value(&value);
+        input.set_checked(way == asked);
+        input.set_disabled(disabled);
+        let choose = choose.clone();
+        listen(&input, "change", move |_| choose(way));
+        fill(&label, [input.as_ref(), &make("span", "", &text)]);
+        fill(&segments, [&label]);
+    }
+    let about = prose("p", "quiet", about);
+    attribute(&about, "id", "about-way");
+    attribute(&field, "aria-describedby", "about-way");
+    fill(&field, [&make("legend", "", legend), &segments, &about]);
+    if let Some(why_not) = why_not {
+        fill(&field, [&prose("p", "quiet", &why_not)]);
+    }
+    empty(&place);
+    fill(&place, [&field as &Element]);
+    place.set_hidden(false);
+}
