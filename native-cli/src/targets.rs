@@ -91,8 +91,8 @@ fn browser(options: &Device) -> Result<Opened, String> {
 
 /// The processor in a page: no GPU has a part in it.
 fn wasm(options: &Device) -> Result<Opened, String> {
-    let (target, threads) = (PageTarget::Wasm, crate::cpu::threads());
-    let options = BrowserOptions { target, threads, software: false, doubt: None, ..browser_options(options) };
+    let target = PageTarget::Wasm;
+    let options = BrowserOptions { target, software: false, doubt: None, ..browser_options(options) };
     crate::browser::ready(&options).map_err(|e| e.to_string())?;
     Ok(Opened::Browser(options))
 }
@@ -117,7 +117,7 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
         software,
         reach: options.features.unwrap_or(if software { Reach::Developer } else { Reach::Stock }),
         target: PageTarget::Browser,
-        threads: None,
+        threads: crate::cpu::threads(),
         kernels: None,
         page: options.page.clone(),
     }

@@ -27,6 +27,9 @@ const RUN_TIMEOUT = 180_000;
 /// What all files of the page may weigh, compressed: the host code in it is built for speed, because it is measured.
 const BUDGET = 1_095_000;
 
+/// Milliseconds until the page can be used, on its own thread four times as slow; emulating a GPU beside it takes the processor, too.
+const SOON = 4000;
+
 /// Run files of a GPU, as they are kept in the repository.
 const RECORDED = fileURLToPath(new URL("../../docs/results/h200/", import.meta.url));
 
@@ -434,6 +437,49 @@ const tests = {
     const { data } = await download(page, "#download-json");
     assert.equal(data.interrupted, null);
     assert.deepEqual(data.records.map((r) => r.outcome).sort(), ["error", "pass", "pass"]);
+  },
+
+  async "goes on after the browser's GPU process crashed"() {
+    // A browser of its own: it restarts a GPU process so often, and then no more.
+    const alone = await launch();
+    const page = await openOn(`${server.address}${TINY}0`, undefined, { serviceWorkers: "block" }, alone);
+    await enabledRun(page);
+    await page.click("#run");
+    await page.locator("tr.busy").first().waitFor({ timeout: RUN_TIMEOUT });
+    await page.waitForTimeout(1500);
+    const session = await alone.newBrowserCDPSession();
+    await session.send("Browser.crashGpuProcess");
+    await page.getByText("The browser took the device away").waitFor();
+    await finished(page);
+    const { data } = await download(page, "#download-json");
+    assert.equal(data.interrupted, null);
+    assert.deepEqual(data.records.map((r) => r.outcome).sort(), ["error", "pass", "pass"]);
+    await alone.close();
+  },
+
+  async "keeps within the memory that a browser offers"() {
+    const small = "copy/fwd/n1000/f32/vec4";
+    const large = "copy/fwd/n67108864/f32/vec4";
+    const page = await open(`?case=${small}&case=${large}&budget=1`, () => {
+      const limits = Object.getOwnPropertyDescriptor(GPUAdapter.prototype, "limits").get;
+      Object.defineProperty(GPUAdapter.prototype, "limits", {
+        get() {
+          const own = limits.call(this);
+          // What every device has; less cannot be asked for.
+          const offered = { maxBufferSize: 1 << 28, maxStorageBufferBindingSize: 1 << 27 };
+          return new Proxy(own, { get: (_, name) => offered[name] ?? own[name] });
+        },
+      });
+    });
+    await enabledRun(page);
+    await page.click("#run");
+    await finished(page);
+    const { data } = await download(page, "#download-json");
+    assert.equal(data.devices[0].caps.max_binding, 1 << 27);
+    const outcome = (name) => data.records.find((r) => r.case === name);
+    assert.equal(outcome(small).outcome, "pass");
+    assert.equal(outcome(large).outcome, "skipped");
+    assert.match(outcome(large).reason, /268 MB[^]*134 MB/);
   },
 
   async "measures in the page where the browser has no WebGPU in workers"() {
@@ -1016,18 +1062,12 @@ const tests = {
   },
 
   async "explains that its program is blocked, or does not arrive"() {
-    for (const [spoil, said] of [
-      [async (context) => context.route("**/*.wasm", (route) => route.abort()), "The browser said"],
-      [async (context) => context.addInitScript(() => delete globalThis.WebAssembly), "blocks WebAssembly"],
-      [
-        async (context) => {
-          await context.route("**/plain/*", (route) => route.abort());
-          await context.addInitScript(() => (WebAssembly.validate = () => false));
-        },
-        "simd128",
-      ],
+    for (const [spoil, said, by] of [
+      [async (context) => context.route("**/*.wasm", (route) => route.abort()), "The browser said", browser],
+      [async (context) => context.addInitScript(() => delete globalThis.WebAssembly), "blocks WebAssembly", browser],
+      [async (context) => context.route("**/plain/*", (route) => route.abort()), "simd128", withoutVectors],
     ]) {
-      const context = await browser.newContext();
+      const context = await by.newContext();
       await spoil(context);
       const page = await context.newPage();
       await page.goto(server.address);
@@ -1118,6 +1158,19 @@ const tests = {
     for (const what of ["inline script", "inline style", "Connecting to"]) {
       assert.ok(page.problems.some((problem) => problem.includes(what)), `${what}: ${page.problems}`);
     }
+  },
+
+  async "can be used soon where the processor is slow"() {
+    const context = await browser.newContext({ serviceWorkers: "block" });
+    const page = await context.newPage();
+    const session = await context.newCDPSession(page);
+    await session.send("Emulation.setCPUThrottlingRate", { rate: 4 });
+    await page.goto(server.address, { waitUntil: "commit" });
+    await enabledRun(page);
+    const since = await page.evaluate(() => performance.now());
+    console.log(`      Run can be pressed ${Math.round(since)} ms after the page was asked for, the processor a quarter as fast`);
+    assert.ok(since < SOON, `${since} ms`);
+    await context.close();
   },
 
   async "weighs little"() {

@@ -26,7 +26,8 @@ mod view;
 mod words;
 
 fn main() {
-    if environment::in_a_worker() {
+    // For memory that threads share it is compiled for workers alone, and what draws is left out.
+    if cfg!(target_feature = "atomics") || environment::in_a_worker() {
         measuring::in_a_worker();
     } else {
         page();

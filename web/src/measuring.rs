@@ -1,8 +1,8 @@
 //! Where a run is measured: in a worker beside the page where browsers offer there what it takes, so that neither disturbs
 //! the other; otherwise in the page. Either way the two sides say the same to each other.
 //!
-//! The worker runs the page's own program, or, to compute on more than one thread of the processor, the same one compiled
-//! for memory that workers share.
+//! The worker runs the page's own program, or, to compute inputs, references and the processor's cases on more than one
+//! thread, the same one compiled for memory that workers share.
 
 mod beside;
 mod inside;

@@ -216,10 +216,10 @@ fn query(options: &BrowserOptions, spec: &Spec, mode: Mode) -> String {
     let mut pairs = vec![("report", events::EVENTS.to_owned())];
     if options.target == PageTarget::Wasm {
         pairs.push(("target", options.target.name().to_owned()));
-        pairs.extend(options.threads.map(|threads| ("threads", threads.to_string())));
     } else if options.reach != Reach::Stock {
         pairs.push(("features", options.reach.name().to_owned()));
     }
+    pairs.extend(options.threads.map(|threads| ("threads", threads.to_string())));
     if options.kernels.is_some() {
         pairs.push(("kernels", kernels::KERNELS.to_owned()));
     }

@@ -65,7 +65,7 @@ pub fn more_threads() -> Result<u32, &'static str> {
 impl Beside {
     /// Start one for this way, with the program for threads where it takes more than one.
     pub async fn start(way: Way) -> Started {
-        let one = way.target != Target::Wasm || way.threads.is_some_and(|threads| threads.get() == 1);
+        let one = way.threads.is_some_and(|threads| threads.get() == 1);
         let remark = match (one, more_threads()) {
             (true, _) => None,
             (false, Err(why)) => Some(format!("one thread: {why}")),
@@ -78,7 +78,9 @@ impl Beside {
             }
         };
         let own = GLUE.with(|glue| JsValue::from(glue.as_str()));
-        Started { worker: Beside::start_with(way, own, wasm_bindgen::module()).await, remark }
+        let worker = Beside::start_with(way, own, wasm_bindgen::module()).await;
+        // What a GPU computes takes the same time; only inputs and checks wait longer.
+        Started { worker, remark: remark.filter(|_| way.target == Target::Wasm) }
     }
 
     async fn start_with(way: Way, glue: JsValue, program: JsValue) -> Option<(Beside, UnboundedReceiver<Word>)> {

@@ -17,18 +17,16 @@ use super::threads;
 use crate::target::{Target, Way};
 
 async fn open(Way { target, reach, threads }: Way, texts: OtherTexts) -> Result<Box<dyn Profiler>, String> {
+    // Addresses may ask for anything.
+    let most = threads::most();
+    threads::begin(threads.map_or(most, |threads| threads.get().min(4 * most))).await?;
     Ok(match target {
         Target::Browser => {
             let own = Options { experimental: reach == Reach::Unsafe, ..Options::default() };
             let texts = own.texts.clone().behind(move |file| Ok(texts.get(file).cloned()));
             Box::new(parallax_shaders::open(Options { texts, ..own }).await.map_err(|why| why.to_string())?)
         }
-        Target::Wasm => {
-            // Addresses may ask for anything.
-            let most = threads::most();
-            threads::begin(threads.map_or(most, |threads| threads.get().min(4 * most))).await?;
-            Box::new(Cpu::open(processor()))
-        }
+        Target::Wasm => Box::new(Cpu::open(processor())),
     })
 }
 
