@@ -57,7 +57,8 @@
 //! - **tensor map**: a buffer as a tensor from which an NVIDIA device's copy engine fetches boxes ([`suite::TensorMap`]).
 //! - **dialect**: what a variant is written in: WGSL, CUDA, a vendor's library, or plain host code.
 //! - **source**: whether a kernel's text is ours, or made of Rust by CubeCL's compilers for the dialect of whoever asks
-//!   ([`suite::Source`], [`suite::Translator`]): the variants `cube`, which the crate `cube/` holds.
+//!   ([`suite::Source`], [`suite::Translator`]): the variants `cube`, which the crate `cube/` holds. What it is made of is a
+//!   **recipe** ([`suite::Recipe`]): a page sends it to the compilers, which are a program of their own there.
 //! - **target**: what runs it: `browser`, `wgpu`, `cuda`, `cpu`, and `wasm`: the code of `cpu`, compiled for the page.
 //! - **reach**: how far into the hardware a browser let a page: `stock` as any visitor, `developer` with exact timestamps, `unsafe`
 //!   with what it only tries out ([`device::Reach`]). Figures of two reaches are never one figure.

@@ -5,26 +5,25 @@ use cubecl_core::ir::settings::{Dim3, ExecutionMode};
 use cubecl_core::ir::{AddressType, ElemType, FloatKind, Scope, UIntKind};
 use cubecl_core::prelude::*;
 use cubecl_core::{define_scalar, define_size};
-use parallax_core::suite::{DType, Kernel, Value};
+use parallax_core::suite::{DType, Recipe, Value};
 
 define_scalar!(pub Real);
 define_size!(pub Width);
 
 /// A kernel in the making. Buffers are asked for in the order of the stage's arguments.
 pub struct Definition<'a> {
-    kernel: &'a Kernel,
+    recipe: &'a Recipe,
     builder: KernelBuilder,
 }
 
 impl<'a> Definition<'a> {
-    /// Of a kernel whose element type is `elem`: that is what [`Real`] means in it. [`Width`] is its constant `WIDTH`, where it
-    /// has one.
-    pub fn new(kernel: &'a Kernel, elem: DType) -> Definition<'a> {
-        let [x, y, z] = kernel.workgroup;
+    /// Of a kernel whose element type is what [`Real`] means in it. [`Width`] is its constant `WIDTH`, where it has one.
+    pub fn new(recipe: &'a Recipe) -> Definition<'a> {
+        let [x, y, z] = recipe.workgroup;
         // Indices are checked by the kernels themselves, where they need to be: as in our own texts.
         let settings = KernelSettings::new(Dim3 { x, y, z }, ExecutionMode::Unchecked, AddressType::U32);
-        let definition = Definition { kernel, builder: KernelBuilder::new(settings.kernel_name(kernel.entry)) };
-        definition.real_is(match elem {
+        let definition = Definition { recipe, builder: KernelBuilder::new(settings.kernel_name(&recipe.name)) };
+        definition.real_is(match recipe.elem {
             DType::F32 => ElemType::Float(FloatKind::F32),
             DType::F16 => ElemType::Float(FloatKind::F16),
             DType::BF16 => ElemType::Float(FloatKind::BF16),
@@ -49,11 +48,11 @@ impl<'a> Definition<'a> {
 
     fn value(&self, name: &str) -> Option<Value> {
         // As in texts, what is said last holds.
-        self.kernel.consts.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| *value)
+        self.recipe.consts.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
     fn expect(&self, name: &str) -> Value {
-        self.value(name).unwrap_or_else(|| panic!("{} has no constant {name}", self.kernel.text))
+        self.value(name).unwrap_or_else(|| panic!("{} has no constant {name}", self.recipe.name))
     }
 
     /// A constant of the stage.
@@ -90,7 +89,7 @@ impl<'a> Definition<'a> {
 
     /// Threads of a workgroup.
     pub fn units(&self) -> u32 {
-        self.kernel.workgroup.iter().product()
+        self.recipe.workgroup.iter().product()
     }
 
     /// The next buffer, as elements of this type.

@@ -2,7 +2,9 @@
 
 use cubecl_core::prelude::KernelDefinition;
 use cubecl_core::{Compiler, WgpuCompilationOptions};
+#[cfg(not(target_arch = "wasm32"))]
 use cubecl_cpp::shared::{CompilationOptions, CppCompiler};
+#[cfg(not(target_arch = "wasm32"))]
 use cubecl_cpp::target::Cuda;
 use cubecl_wgpu::WgslCompiler;
 use parallax_core::suite::Dialect;
@@ -18,11 +20,12 @@ pub fn emit(definition: KernelDefinition, dialect: Dialect) -> Result<String, St
             let shader = WgslCompiler.compile(definition, &options).map_err(|error| error.to_string())?;
             Ok(shader.to_string())
         }
+        #[cfg(not(target_arch = "wasm32"))]
         Dialect::Cuda => {
             let mut compiler = CppCompiler::<Cuda>::default();
             let options = CompilationOptions::default();
             Ok(compiler.compile(definition, &options).map_err(|error| error.to_string())?.source)
         }
-        Dialect::Vendor | Dialect::Cpu => Err("CubeCL makes WGSL and CUDA".to_owned()),
+        other => Err(format!("what makes {other:?} of CubeCL's kernels is not here")),
     }
 }

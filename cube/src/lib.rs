@@ -15,10 +15,13 @@
 //! - `kernels`: one file for each workload.
 //! - `emit`: CubeCL's compilers, called directly.
 //! - `translate`: both together, with the time that each took, for the ledger of compiling.
+//! - `page`: the same as a program of a page's, which fetches it when a kernel in CubeCL is asked for. It makes WGSL.
 
 mod definition;
 mod emit;
 mod kernels;
+#[cfg(target_arch = "wasm32")]
+mod page;
 mod translate;
 
 pub use translate::translator;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
 
-use parallax_core::suite::{DType, Dialect, Kernel, Translated, Translator};
+use parallax_core::suite::{Recipe, Translated, Translator};
 use parallax_core::units::Nanos;
+use web_time::Instant;
 
 use crate::definition::Definition;
 use crate::emit::emit;
@@ -26,32 +26,32 @@ struct CubeCl {
 }
 
 impl Translator for CubeCl {
-    fn translate(&self, kernel: &Kernel, elem: DType, dialect: Dialect) -> Result<Translated, String> {
-        let key = format!("{kernel:?} {elem:?} {dialect:?}");
+    fn translate(&self, recipe: &Recipe) -> Result<Translated, String> {
+        let key = format!("{recipe:?}");
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known().get(&key) {
             return known.clone();
         }
-        let made = CubeCl::make(kernel, elem, dialect);
+        let made = CubeCl::make(recipe);
         // Of two threads that made it at once, the first one's is everybody's.
         known().entry(key).or_insert(made).clone()
     }
 }
 
 impl CubeCl {
-    fn make(kernel: &Kernel, elem: DType, dialect: Dialect) -> Result<Translated, String> {
-        let define = KERNELS.iter().find(|(name, _)| *name == kernel.text).map(|(_, define)| define);
-        let define = define.ok_or_else(|| format!("there is no kernel `{}` in CubeCL", kernel.text))?;
+    fn make(recipe: &Recipe) -> Result<Translated, String> {
+        let define = KERNELS.iter().find(|(name, _)| *name == recipe.name).map(|(_, define)| define);
+        let define = define.ok_or_else(|| format!("there is no kernel `{}` in CubeCL", recipe.name))?;
         let make = || {
             let begun = Instant::now();
-            let mut definition = Definition::new(kernel, elem);
+            let mut definition = Definition::new(recipe);
             define(&mut definition);
             let definition = definition.finish();
             let expanded = Instant::now();
-            let text = emit(definition, dialect)?;
-            let steps =
-                vec![("CubeCL expand", since(begun, expanded)), ("CubeCL emit", since(expanded, Instant::now()))];
-            Ok(Translated { text, steps })
+            let text = emit(definition, recipe.dialect)?;
+            let steps = [("CubeCL expand", expanded - begun), ("CubeCL emit", expanded.elapsed())];
+            let steps = steps.map(|(step, took)| (step.to_owned(), Nanos::from_secs(took.as_secs_f64())));
+            Ok(Translated { text, steps: steps.into() })
         };
         // CubeCL panics where it meets what it has no words for. That is a kernel that does not compile, not the end of a run.
         catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
@@ -62,15 +62,11 @@ impl CubeCl {
     }
 }
 
-fn since(begun: Instant, ended: Instant) -> Nanos {
-    Nanos::from_secs((ended - begun).as_secs_f64())
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use parallax_core::suite::{CUBE_VARIANT, Case, Problem, Program, Stage, all};
+    use parallax_core::suite::{CUBE_VARIANT, Case, DType, Dialect, Kernel, Problem, Program, Recipe, Stage, all};
     use parallax_core::testing::mock::caps;
 
     use super::*;
@@ -102,10 +98,11 @@ mod tests {
             let kernel = kernels.iter().find(|kernel| kernel.text == *name).expect("used");
             for (dialect, entry) in [(Dialect::Wgsl, format!("fn {name}(")), (Dialect::Cuda, format!("  {name}("))] {
                 let translator = translator();
-                let [one, two] = [(); 2].map(|()| translator.translate(kernel, DType::F32, dialect).expect("a text"));
+                let [one, two] =
+                    [(); 2].map(|()| translator.translate(&Recipe::of(kernel, DType::F32, dialect)).expect("a text"));
                 assert_eq!(one.text, two.text, "{name}");
                 assert!(one.text.contains(&entry), "{name}: {}", one.text);
-                let steps: Vec<&str> = one.steps.iter().map(|(step, _)| *step).collect();
+                let steps: Vec<&str> = one.steps.iter().map(|(step, _)| step.as_str()).collect();
                 assert_eq!(steps, ["CubeCL expand", "CubeCL emit"]);
             }
         }
@@ -116,7 +113,7 @@ mod tests {
         let of = |stage: Stage, dialect| {
             let program: Program = stage.into();
             let kernel = program.kernels().next().expect("a kernel").clone();
-            translator().translate(&kernel, DType::F32, dialect).expect("a text").text
+            translator().translate(&Recipe::of(&kernel, DType::F32, dialect)).expect("a text").text
         };
         let copy = || Stage::cube_over("cube_copy", 9).consts(&[("WIDTH", 4)]).consts(&[("WORDS", true)]);
         let wgsl = of(copy(), Dialect::Wgsl);
@@ -136,7 +133,7 @@ mod tests {
         let refused = |stage: Stage, dialect| {
             let program: Program = stage.into();
             let kernel = program.kernels().next().expect("a kernel").clone();
-            translator().translate(&kernel, DType::F32, dialect).expect_err("cannot be made")
+            translator().translate(&Recipe::of(&kernel, DType::F32, dialect)).expect_err("cannot be made")
         };
         let unknown = refused(Stage::cube("no_such"), Dialect::Wgsl);
         assert_eq!(unknown, "there is no kernel `no_such` in CubeCL");

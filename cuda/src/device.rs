@@ -168,6 +168,7 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
         matrix_units: arch.major >= 7,
         cuda: Some(cuda_caps(context, arch)?),
         cube: false,
+        no_cube: None,
         tuning: Default::default(),
     };
     // A driver that does not know one of the attributes below has a shorter list, and works all the same.

@@ -59,6 +59,7 @@ impl Cpu {
             matrix_units: false,
             cuda: None,
             cube: false,
+            no_cube: None,
             tuning: Default::default(),
         };
         let (count, how) = match threads {

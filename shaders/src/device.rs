@@ -255,6 +255,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<Matri
         matrices,
         cuda: None,
         cube: false,
+        no_cube: None,
         tuning: Default::default(),
     };
     DeviceInfo {

@@ -57,6 +57,7 @@ impl Wgpu {
         let compiler = if options.imitate_matrices { Compiler::Imitating } else { Compiler::HERE };
         let mut device = device;
         device.caps.cube = texts.translator().is_some();
+        device.caps.no_cube = texts.untranslated().map(str::to_owned);
         Wgpu { gpu, timestamps, clock, device, checks, compiler, texts, poison, order, fence }
     }
 

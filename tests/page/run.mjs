@@ -26,6 +26,8 @@ const TINY = `?${CASES.map((c) => `case=${c}`).join("&")}&budget=2`;
 const RUN_TIMEOUT = 180_000;
 /// What all files of the page may weigh, compressed: the host code in it is built for speed, because it is measured.
 const BUDGET = 1_095_000;
+/// The same of CubeCL's compilers, which only those fetch who ask for its kernels.
+const COMPILERS = 850_000;
 
 /// Milliseconds until the page can be used, on its own thread four times as slow; emulating a GPU beside it takes the processor, too.
 const SOON = 4000;
@@ -1176,12 +1178,56 @@ const tests = {
   async "weighs little"() {
     const names = (await readdir(dist, { recursive: true })).filter((name) => /\.(html|css|js|wasm)$/.test(name));
     const weight = async (name) => brotliCompressSync(await readFile(join(dist, name))).length;
-    const sums = { page: 0, plain: 0, threads: 0 };
+    const sums = { page: 0, plain: 0, threads: 0, cube: 0 };
     // The other programs are for few: nobody loads them with the page.
-    for (const name of names) sums[name.match(/^(plain|threads)\//)?.[1] ?? "page"] += await weight(name);
-    console.log(`      the page weighs ${sums.page} bytes; its programs without vectors and for threads ${sums.plain} and ${sums.threads}`);
+    for (const name of names) sums[name.match(/^(plain|threads|cube)\//)?.[1] ?? "page"] += await weight(name);
+    const { page, plain, threads, cube } = sums;
+    console.log(`      the page weighs ${page} bytes; its programs without vectors and for threads ${plain} and ${threads}; CubeCL ${cube}`);
     assert.ok(sums.page <= BUDGET, `${sums.page} bytes`);
     for (const folder of ["plain", "threads"]) assert.ok(sums[folder] > 1e5 && sums[folder] <= 1.2 * BUDGET, `${folder}: ${sums[folder]} bytes`);
+    assert.ok(cube <= COMPILERS, `${cube} bytes`);
+  },
+
+  async "fetches CubeCL's compilers when one of its kernels is asked for, and only then"() {
+    const names = ["softmax/fwd/r5,c70", "copy/fwd/n4099", "matmul/fwd/m17,n19,k23"].flatMap((problem) =>
+      problem.startsWith("matmul") ? [`${problem}/f32/cube`, `${problem}/f32/tiled`] : [`${problem}/f32/cube`],
+    );
+    const query = `?${names.map((name) => `case=${name}`).join("&")}&budget=2&ceilings=off`;
+    const asked = [];
+    const listen = (page) => page.context().on("request", (request) => request.url().includes("/cube/") && asked.push(request.url()));
+
+    // Nobody asked by its name.
+    let page = await open("?filter=softmax");
+    listen(page);
+    await enabledRun(page);
+    await page.locator("#plan").getByText(/made by its compilers, which the page loads when the variant is asked for/).first().waitFor({ state: "attached" });
+    assert.deepEqual(asked, []);
+    // Asked for while the page is there.
+    await page.fill("#filter", "softmax*cube");
+    await page.waitForFunction(() => /^\d+ cases?\b/.test(document.querySelector("#plan-line").textContent) && !document.querySelector("#run").disabled);
+    assert.equal(asked.length, 2, asked.join(" "));
+    assert.equal(await page.locator("#plan").getByText(/made by its compilers/).count(), 0);
+    assert.deepEqual(page.problems, []);
+
+    page = await open(query);
+    await enabledRun(page);
+    await page.click("#run");
+    await finished(page);
+    for (const name of names) assert.equal(await page.locator(`tr[data-case="${name}"] .verdict`).innerText(), "pass", name);
+    const run = (await download(page, "#download-json")).data;
+    console.log(`      CubeCL's compilers: ${run.environment.cube_module}`);
+    assert.match(run.environment.cube_module, /^[\d.]+ [kM]B.* in \d+ ms$/);
+    const steps = run.records.find((record) => record.case === names[0]).compiled.steps.map((step) => step.name);
+    assert.deepEqual(steps.slice(0, 2), ["CubeCL expand", "CubeCL emit"]);
+    assert.deepEqual(page.problems, []);
+
+    // A page without them.
+    page = await openOn("about:blank", undefined, { serviceWorkers: "block" });
+    await page.context().route("**/cube/*", (route) => route.fulfill({ status: 404 }));
+    await page.goto(server.address + query);
+    await enabledRun(page);
+    await page.locator("#plan").getByText(/CubeCL's compilers did not load: .*parallax_cube\.js/).first().waitFor({ state: "attached" });
+    assert.match(await page.innerText("#plan-line"), /1 case\b/);
   },
 
   async "explains a browser without an adapter"() {

@@ -12,13 +12,14 @@ use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind};
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Plan, Spec};
 use parallax_core::record::{Event, Run, RunSummary, Suite};
+use parallax_core::suite::CUBE_VARIANT;
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::Activity;
 use crate::desk::Desk;
 use crate::environment::ScreenLock;
 use crate::live::Live;
-use crate::measuring::{Bench, Orders, OtherTexts};
+use crate::measuring::{Ask, Bench, Orders, OtherTexts};
 use crate::progress::Progress;
 use crate::query::Request;
 use crate::remote::Remote;
@@ -124,7 +125,7 @@ pub async fn start(request: Request) {
                 mute.notice("mute", Tone::Warn, "The browser does not answer.", MUTE);
             }
         });
-        let opened = Bench::open(way, &texts).await;
+        let opened = Bench::open(Ask { way, texts: texts.clone(), cube: spec.names_variant(CUBE_VARIANT) }).await;
         answered.set(true);
         view.clear_notice("mute");
         opened
@@ -207,6 +208,11 @@ fn show_device(view: &View, device: &DeviceInfo, clock: &ClockInfo) {
 }
 
 impl App {
+    /// What to reach a device with.
+    fn ask(&self, cube: bool) -> Ask {
+        Ask { way: self.way, texts: self.texts.clone(), cube }
+    }
+
     /// Connect the controls.
     fn listen(self: &Rc<Self>) {
         let app = self.clone();

@@ -5,6 +5,7 @@
 //! thread, the same one compiled for memory that workers share.
 
 mod beside;
+mod compilers;
 mod inside;
 mod lab;
 mod protocol;
@@ -21,13 +22,12 @@ use parallax_core::record::Event;
 use parallax_core::suite::Tuning;
 
 use crate::environment;
-use crate::target::Way;
 use beside::Beside;
 pub use beside::{abandon, more_threads};
 pub use inside::main as in_a_worker;
 use lab::Lab;
-pub use protocol::{Job, OtherTexts};
-use protocol::{Order, Word};
+pub use protocol::{Ask, Job, OtherTexts};
+use protocol::{Compilers, Order, Word};
 
 /// What a spec's variants leave open, on a device.
 pub fn tuning(device: &DeviceInfo, spec: &Spec) -> Tuning {
@@ -60,15 +60,18 @@ pub struct Bench {
     pub since: f64,
     /// What it can be told while it measures.
     pub orders: Orders,
+    /// Whether kernels in CubeCL were asked for.
+    pub cube: bool,
+    compilers: Option<Compilers>,
     words: UnboundedReceiver<Word>,
     /// Dropped with the device in it.
     worker: Option<Beside>,
 }
 
 impl Bench {
-    /// Reach a device this way, with these texts before the program's own, or say why there is none.
-    pub async fn open(way: Way, texts: &OtherTexts) -> Result<Bench, String> {
-        let started = Beside::start(way).await;
+    /// Reach a device, or say why there is none.
+    pub async fn open(ask: Ask) -> Result<Bench, String> {
+        let (started, cube) = (Beside::start(ask.way).await, ask.cube);
         let (worker, mut words, order): (_, _, Rc<dyn Fn(Order)>) = match started.worker {
             Some((beside, words)) => {
                 let order = Rc::new(beside.orders());
@@ -83,20 +86,26 @@ impl Bench {
         };
         let (since, orders) = (environment::seconds(), Orders(order));
         orders.sight(environment::hidden());
-        (orders.0)(Order::Open(way, texts.clone()));
+        (orders.0)(Order::Open(ask));
         match words.recv().await {
-            Ok(Word::Opened { mut device, clock }) => {
+            Ok(Word::Opened { mut device, clock, compilers }) => {
                 device.features.extend(started.remark);
-                Ok(Bench { device: *device, clock, since, orders, words, worker })
+                Ok(Bench { device: *device, clock, since, orders, cube, compilers, words, worker })
             }
             Ok(Word::Unavailable(why)) => Err(why),
             other => Err(broken(other.ok())),
         }
     }
 
-    /// What the record says of where it is.
-    pub fn place(&self) -> &'static str {
-        if self.worker.is_some() { "worker" } else { "page" }
+    /// What the record says of where it is and what was fetched for it.
+    pub fn place(&self) -> impl Iterator<Item = (String, String)> + use<> {
+        let place = if self.worker.is_some() { "worker" } else { "page" };
+        let compilers = self.compilers.as_ref().map(|Compilers { sent, bytes, milliseconds }| {
+            let sent = if sent.0 > 0 && sent < bytes { format!(", {sent} sent,") } else { String::new() };
+            ("cube_module", format!("{bytes}{sent} in {milliseconds:.0} ms"))
+        });
+        let told = [("measured_in", place.to_owned())].into_iter().chain(compilers);
+        told.map(|(name, value)| (name.to_owned(), value))
     }
 
     /// Measure, and hand over what happens.

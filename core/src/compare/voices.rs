@@ -219,10 +219,14 @@ mod tests {
                     ("softmax/fwd/r4,c4/f32/row", 10.0),
                 ],
             ),
+            named("browser", &[("matmul/fwd/m8,n8,k8/f32/tiled", 250.0), ("matmul/fwd/m8,n8,k8/f32/cube", 500.0)]),
         ];
         let found = voices(&runs).expect("one GPU");
         let titles: Vec<&str> = found.columns.iter().map(|column| column.title.as_str()).collect();
-        assert_eq!(titles, ["CUDA", "WGSL on wgpu", "cube on cuda", "cube on wgpu", "vendor"]);
+        assert_eq!(
+            titles,
+            ["CUDA", "WGSL on wgpu", "WGSL on browser", "cube on cuda", "cube on wgpu", "cube on browser", "vendor"]
+        );
         let names: Vec<&str> = found.problems.iter().map(|problem| problem.problem.as_str()).collect();
         assert_eq!(names, ["copy/fwd/n64/f32", "matmul/fwd/m8,n8,k8/f32"], "what one source computes");
         let near =
@@ -231,13 +235,17 @@ mod tests {
         let said: Vec<&Said> = matmul.said.iter().flatten().collect();
         assert_eq!(
             said.iter().map(|said| said.variant.as_str()).collect::<Vec<_>>(),
-            ["tiled", "tiled", "cube", "cube", "vendor"]
+            ["tiled", "tiled", "tiled", "cube", "cube", "cube", "vendor"]
         );
         assert_eq!(said[0].ratio, None, "the base itself");
-        for (said, want) in said[1..].iter().zip([2.0, 4.0, 3.0, 0.5]) {
+        for (said, want) in said[1..].iter().zip([2.0, 2.5, 4.0, 3.0, 5.0, 0.5]) {
             assert!(near(&said.ratio, want), "{said:?}");
         }
-        assert!(near(&matmul.price[0], 4.0) && near(&matmul.price[1], 1.5), "{:?}", matmul.price);
+        assert!(
+            near(&matmul.price[0], 4.0) && near(&matmul.price[1], 1.5) && near(&matmul.price[2], 2.0),
+            "{:?}",
+            matmul.price
+        );
         let all = found.prices.last().expect("of all");
         let mean = all.means[1].expect("two problems");
         assert!(all.workload.is_none() && mean.problems == 2 && (mean.value - 1.5f64.sqrt()).abs() < 0.02, "{mean:?}");

@@ -133,7 +133,7 @@ pub struct Step {
 impl Step {
     /// What was done for a text that is made of something else.
     pub fn made(translated: &Translated) -> Vec<Step> {
-        translated.steps.iter().map(|(name, time)| Step { name: (*name).to_owned(), time: *time }).collect()
+        translated.steps.iter().map(|(name, time)| Step { name: name.clone(), time: *time }).collect()
     }
 
     /// Steps of the same name as one, in the order in which their names come first.

@@ -185,6 +185,12 @@ pub enum SpecError {
 }
 
 impl Spec {
+    /// Whether a variant is asked for by its name: as one to keep, as that of a case, or as a whole segment of a filter.
+    pub fn names_variant(&self, name: &str) -> bool {
+        let has = |text: &String| text.split(['/', ',', '*']).any(|word| word == name);
+        self.variant.iter().any(|wanted| wanted == name) || self.filter.iter().chain(&self.case).any(has)
+    }
+
     /// Apply one setting; repeatable ones keep what they have.
     ///
     /// # Errors
@@ -252,6 +258,26 @@ mod tests {
         assert_eq!(Spec::default().to_pairs(), []);
         let together = Spec::from_pairs([("filter", " attention*flash  hash")]).expect("valid");
         assert_eq!(together.filter, spec.filter, "a space is \"or\", wherever a filter is written");
+    }
+
+    #[test]
+    fn a_variant_is_named_by_whole_words() {
+        let names = |key, value| Spec::from_pairs([(key, value)]).expect("valid").names_variant("cube");
+        for (key, value) in [
+            ("variant", "cube"),
+            ("case", "softmax/fwd/r4,c4/f32/cube"),
+            ("filter", "softmax*cube"),
+            ("filter", "f32/cube"),
+            ("filter", "copy cube"),
+        ] {
+            assert!(names(key, value), "{key}={value}");
+        }
+        for (key, value) in
+            [("variant", "tiled"), ("filter", "softmax"), ("filter", "cub*"), ("filter", "softmax*icecube")]
+        {
+            assert!(!names(key, value), "{key}={value}");
+        }
+        assert!(!Spec::default().names_variant("cube"));
     }
 
     #[test]

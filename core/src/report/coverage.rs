@@ -31,6 +31,7 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
         matrix_units: true,
         cuda: None,
         cube: true,
+        no_cube: None,
         tuning: Default::default(),
     };
     let browser = Caps {
@@ -39,7 +40,6 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
         max_storage_buffers: Some(10),
         matrices: Vec::new(),
         matrix_units: false,
-        cube: false,
         ..native.clone()
     };
     let cuda = Caps {

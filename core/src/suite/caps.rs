@@ -61,6 +61,9 @@ pub struct Caps {
     /// The program can make texts of kernels that are written in Rust with CubeCL.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cube: bool,
+    /// Why it cannot, where there is more to say than that it was built without the compilers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_cube: Option<String>,
     /// Values of what variants leave open, where they are not the defaults.
     #[serde(default, skip_serializing_if = "Tuning::is_empty")]
     pub tuning: Tuning,

@@ -5,8 +5,11 @@
 //! measured and checked like any other text, on the same buffers and by the same clock: CubeCL's own clients and runtimes
 //! have no part in it.
 
+use serde::{Deserialize, Serialize};
+
 use super::{
-    CUDA_HALVES, Caps, CudaLaunch, DType, Dialect, Kernel, Problem, Program, Rows2d, Stage, Texts, Variant, spread,
+    CUDA_HALVES, Caps, CudaLaunch, DType, Dialect, Kernel, Problem, Program, Rows2d, Stage, Texts, Value, Variant,
+    spread,
 };
 use crate::units::Nanos;
 
@@ -22,21 +25,49 @@ pub enum Source {
 
 /// Makes texts of kernels that are written in Rust.
 pub trait Translator: Send + Sync {
-    /// The text of a kernel of element type `elem` in a dialect. Its entry point has the name that the kernel asks for, and its
-    /// buffers stand in the order of the stage's arguments.
+    /// The text of a kernel. Its entry point has the kernel's name, and its buffers stand in the order of the stage's arguments.
     ///
     /// # Errors
     /// When there is no such kernel, or the compiler refuses it, with what it said.
-    fn translate(&self, kernel: &Kernel, elem: DType, dialect: Dialect) -> Result<Translated, String>;
+    fn translate(&self, recipe: &Recipe) -> Result<Translated, String>;
+}
+
+/// All that the text of a kernel in CubeCL depends on. The compilers may be in another program than the one that asks: it goes
+/// there as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// The kernel's name.
+    pub name: String,
+    /// Named constants; of two with one name the later holds.
+    pub consts: Vec<(String, Value)>,
+    /// Threads in one workgroup.
+    pub workgroup: [u32; 3],
+    /// The element type.
+    pub elem: DType,
+    /// What to make of it.
+    pub dialect: Dialect,
+}
+
+impl Recipe {
+    /// That of a kernel of a case of element type `dtype`.
+    pub fn of(kernel: &Kernel, dtype: DType, dialect: Dialect) -> Recipe {
+        Recipe {
+            name: kernel.entry.to_owned(),
+            consts: kernel.consts.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+            workgroup: kernel.workgroup,
+            elem: kernel.elem.unwrap_or(dtype),
+            dialect,
+        }
+    }
 }
 
 /// What became of a kernel.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Translated {
     /// The text.
     pub text: String,
     /// What was done for it, in order, and how long each took.
-    pub steps: Vec<(&'static str, Nanos)>,
+    pub steps: Vec<(String, Nanos)>,
 }
 
 /// The text of a kernel of a case of element type `dtype` in a dialect.
@@ -44,11 +75,11 @@ pub struct Translated {
 /// # Errors
 /// When nothing here makes such, or it is refused.
 pub fn translated(texts: &Texts, kernel: &Kernel, dtype: DType, dialect: Dialect) -> Result<Translated, String> {
-    let translator = texts.translator().ok_or(NO_COMPILERS)?;
-    translator.translate(kernel, kernel.elem.unwrap_or(dtype), dialect)
+    let missing = || texts.untranslated().unwrap_or(NO_COMPILERS);
+    texts.translator().ok_or_else(missing)?.translate(&Recipe::of(kernel, dtype, dialect))
 }
 
-const NO_COMPILERS: &str = "kernels in CubeCL need its compilers, which this program or page was built without";
+const NO_COMPILERS: &str = "kernels in CubeCL need its compilers, which this program was built without";
 
 /// Threads of a workgroup of what has no rows.
 const ELEMENT_THREADS: u64 = 256;
@@ -69,7 +100,7 @@ impl Variant {
 /// Why not.
 pub fn cube_available(p: &Problem, caps: &Caps) -> Result<(), String> {
     if !caps.cube {
-        return Err(NO_COMPILERS.to_owned());
+        return Err(caps.no_cube.as_deref().unwrap_or(NO_COMPILERS).to_owned());
     }
     let halves = caps.cuda.is_some_and(|cuda| cuda.half_headers);
     if caps.dialect == Dialect::Cuda && p.dtype != DType::F32 && !halves {
@@ -110,5 +141,40 @@ impl Stage {
             Dialect::Cuda => self.cuda(CudaLaunch { dynamic_shared_bytes: bytes, ..CudaLaunch::default() }),
             _ => self.shared(bytes),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Case;
+    use super::*;
+    use crate::testing::mock::caps;
+
+    #[test]
+    fn a_recipe_and_what_becomes_of_it_survive_the_way_to_another_program() {
+        let stage = Stage::cube_over("cube_copy", 9).consts(&[("WIDTH", 4)]).consts(&[("WORDS", true)]);
+        let program: Program = stage.consts(&[("EPS", 1e-5f32)]).into();
+        let recipe = Recipe::of(program.kernels().next().expect("a kernel"), DType::F16, Dialect::Wgsl);
+        let back: Recipe = serde_json::from_str(&serde_json::to_string(&recipe).expect("JSON")).expect("a recipe");
+        assert_eq!(back, recipe);
+        assert_eq!((back.name.as_str(), back.workgroup, back.elem), ("cube_copy", [256, 1, 1], DType::F16));
+        let made: Result<Translated, String> =
+            Ok(Translated { text: "fn".to_owned(), steps: vec![("emit".to_owned(), Nanos(1.5))] });
+        assert_eq!(
+            serde_json::from_str::<Result<Translated, String>>(&serde_json::to_string(&made).expect("JSON"))
+                .expect("it"),
+            made
+        );
+    }
+
+    #[test]
+    fn without_compilers_a_skip_says_why() {
+        let problem = "copy/fwd/n8/f32/cube".parse::<Case>().expect("valid").problem;
+        let mut caps = caps();
+        assert_eq!(cube_available(&problem, &caps), Err(NO_COMPILERS.to_owned()));
+        caps.no_cube = Some("they did not load".to_owned());
+        assert_eq!(cube_available(&problem, &caps), Err("they did not load".to_owned()));
+        caps.cube = true;
+        assert_eq!(cube_available(&problem, &caps), Ok(()));
     }
 }

@@ -187,7 +187,7 @@ pub struct Kernel {
 pub type Consts = Vec<(&'static str, Value)>;
 
 /// A typed constant of a kernel text: `const` in WGSL, `constexpr` in CUDA.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     /// `u32` (CUDA: `unsigned`).
     U32(u32),

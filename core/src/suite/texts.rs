@@ -13,6 +13,7 @@ pub struct Texts {
     embedded: &'static [(&'static str, &'static str)],
     before: Option<Lookup>,
     translator: Option<Arc<dyn Translator>>,
+    untranslated: Option<String>,
 }
 
 /// A text by its file name, if there is one there; or why it cannot be read.
@@ -53,7 +54,7 @@ impl fmt::Debug for Texts {
 impl Texts {
     /// The texts of the program and no others.
     pub fn embedded(embedded: &'static [(&'static str, &'static str)]) -> Texts {
-        Texts { embedded, before: None, translator: None }
+        Texts { embedded, before: None, translator: None, untranslated: None }
     }
 
     /// The same behind another place. `lookup` is asked each time that a text is put together, so that an edit shows.
@@ -64,6 +65,16 @@ impl Texts {
     /// The same with what makes texts of kernels that are written in Rust.
     pub fn translated_by(self, translator: Arc<dyn Translator>) -> Texts {
         Texts { translator: Some(translator), ..self }
+    }
+
+    /// The same with why nothing does.
+    pub fn untranslated_because(self, why: String) -> Texts {
+        Texts { untranslated: Some(why), ..self }
+    }
+
+    /// Why nothing makes texts of kernels that are written in Rust, where there is more to say than that.
+    pub fn untranslated(&self) -> Option<&str> {
+        self.untranslated.as_deref()
     }
 
     /// What makes texts of kernels that are written in Rust, if there is such.

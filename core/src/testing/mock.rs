@@ -155,6 +155,7 @@ pub fn caps() -> Caps {
         matrix_units: false,
         cuda: None,
         cube: false,
+        no_cube: None,
         tuning: Default::default(),
     }
 }

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use parallax_core::device::DeviceInfo;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Plan, PlanError, Planning, Spec};
-use parallax_core::suite::Caps;
+use parallax_core::suite::{CUBE_VARIANT, Caps};
 
 use super::App;
 use crate::environment::{self, turn};
 use crate::expected::{Expected, Past};
-use crate::measuring;
+use crate::measuring::{self, Bench};
 use crate::query;
 use crate::target::Target;
 use crate::view::Tone;
@@ -34,6 +34,7 @@ impl App {
                 let other = self.way.other();
                 self.view.other_target(other.target, &query::write(&spec, self.mode, other));
                 *self.spec.borrow_mut() = spec;
+                self.fetch_compilers().await;
                 // That nothing matches is shown, and the Run button rests.
                 let _ = self.make_plan().await;
             }
@@ -42,6 +43,22 @@ impl App {
                 self.view.notice("setting", Tone::Error, "A setting cannot be understood.", &mistake.to_string());
                 self.view.allow_run(false);
             }
+        }
+    }
+
+    /// Reach the device once more, with CubeCL's compilers, when they are asked for only now.
+    async fn fetch_compilers(&self) {
+        let wanted = self.way.target == Target::Browser && self.spec.borrow().names_variant(CUBE_VARIANT);
+        let Some(bench) = self.bench.borrow_mut().take_if(|bench| wanted && !bench.cube) else { return };
+        self.give_up_the_plan();
+        self.view.allow_run(false);
+        drop(bench);
+        match Bench::open(self.ask(true)).await {
+            Ok(bench) => {
+                *self.orders.borrow_mut() = bench.orders.clone();
+                *self.bench.borrow_mut() = Some(bench);
+            }
+            Err(why) => self.view.notice("lost", Tone::Error, "There is no device any more.", &why),
         }
     }
 

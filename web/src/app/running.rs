@@ -91,9 +91,9 @@ impl App {
 
     /// A fresh device in place of a lost one; it must be the same, because the plan and the header name it.
     async fn reopen(&self, lost: Bench) -> Result<Bench, String> {
-        let device = lost.device.clone();
+        let (device, cube) = (lost.device.clone(), lost.cube);
         drop(lost);
-        let opened = Bench::open(self.way, &self.texts).await;
+        let opened = Bench::open(self.ask(cube)).await;
         let mut fresh = opened.map_err(|why| format!("device lost, and no other to be had: {why}"))?;
         fresh.device.caps.tuning = device.caps.tuning.clone();
         if fresh.device != device {
@@ -249,7 +249,7 @@ impl App {
 /// What is known of a run before its first case.
 fn header(Way { target, reach, .. }: Way, bench: &Bench, spec: &Spec, plan: &Plan) -> Run {
     let mut environment = environment::describe();
-    environment.insert("measured_in".to_owned(), bench.place().to_owned());
+    environment.extend(bench.place());
     Run {
         started: environment::unix_time(),
         environment,

@@ -11,12 +11,14 @@ use parallax_host::{Cpu, Place};
 use parallax_shaders::Options;
 use wasm_bindgen_futures::spawn_local;
 
-use super::protocol::{Job, Order, OtherTexts, Word};
+use super::compilers;
+use super::protocol::{Ask, Compilers, Job, Order, Word};
 use super::sight::{Sight, Watched};
 use super::threads;
 use crate::target::{Target, Way};
 
-async fn open(Way { target, reach, threads }: Way, texts: OtherTexts) -> Result<Box<dyn Profiler>, String> {
+async fn open(Ask { way, texts, cube }: Ask) -> Result<(Box<dyn Profiler>, Option<Compilers>), String> {
+    let Way { target, reach, threads } = way;
     // Addresses may ask for anything.
     let most = threads::most();
     threads::begin(threads.map_or(most, |threads| threads.get().min(4 * most))).await?;
@@ -24,9 +26,11 @@ async fn open(Way { target, reach, threads }: Way, texts: OtherTexts) -> Result<
         Target::Browser => {
             let own = Options { experimental: reach == Reach::Unsafe, ..Options::default() };
             let texts = own.texts.clone().behind(move |file| Ok(texts.get(file).cloned()));
-            Box::new(parallax_shaders::open(Options { texts, ..own }).await.map_err(|why| why.to_string())?)
+            let (texts, compilers) = compilers::beside(texts, cube).await;
+            let opened = parallax_shaders::open(Options { texts, ..own }).await;
+            (Box::new(opened.map_err(|why| why.to_string())?), compilers)
         }
-        Target::Wasm => Box::new(Cpu::open(processor())),
+        Target::Wasm => (Box::new(Cpu::open(processor())), None),
     })
 }
 
@@ -64,7 +68,7 @@ impl Lab {
     /// Do as ordered.
     pub fn take(self: &Rc<Self>, order: Order) {
         match order {
-            Order::Open(way, texts) => spawn_local(self.clone().open(way, texts)),
+            Order::Open(ask) => spawn_local(self.clone().open(ask)),
             Order::Run(job) => {
                 self.stop.set(false);
                 spawn_local(self.clone().run(*job));
@@ -74,10 +78,11 @@ impl Lab {
         }
     }
 
-    async fn open(self: Rc<Self>, way: Way, texts: OtherTexts) {
-        (self.say)(match open(way, texts).await {
-            Ok(inner) => {
-                let opened = Word::Opened { device: Box::new(inner.device().clone()), clock: inner.clock().clone() };
+    async fn open(self: Rc<Self>, ask: Ask) {
+        (self.say)(match open(ask).await {
+            Ok((inner, compilers)) => {
+                let (device, clock) = (Box::new(inner.device().clone()), inner.clock().clone());
+                let opened = Word::Opened { device, clock, compilers };
                 *self.profiler.borrow_mut() = Some(Around::new(inner, Watched(self.sight.clone())));
                 opened
             }

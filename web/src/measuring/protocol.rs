@@ -6,6 +6,7 @@ use parallax_core::device::{ClockInfo, DeviceInfo};
 use parallax_core::measure::runner::{Mode, RunEnd, SoFar};
 use parallax_core::plan::Spec;
 use parallax_core::record::Event;
+use parallax_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::target::Way;
@@ -16,8 +17,8 @@ pub type OtherTexts = BTreeMap<String, String>;
 /// The page's part.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Order {
-    /// Reach a device, this way and with these texts.
-    Open(Way, OtherTexts),
+    /// Reach a device.
+    Open(Ask),
     /// Measure on it.
     Run(Box<Job>),
     /// End the run soon.
@@ -27,6 +28,28 @@ pub enum Order {
         /// Whether it cannot be seen.
         hidden: bool,
     },
+}
+
+/// What to reach it with.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ask {
+    /// The way.
+    pub way: Way,
+    /// Texts that stand before the program's own.
+    pub texts: OtherTexts,
+    /// With CubeCL's compilers.
+    pub cube: bool,
+}
+
+/// What fetching CubeCL's compilers took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compilers {
+    /// What was sent of the program, compressed where the server does that; nothing where the browser does not tell.
+    pub sent: Bytes,
+    /// Its size.
+    pub bytes: Bytes,
+    /// Until it was ready to be used.
+    pub milliseconds: f64,
 }
 
 /// What to run.
@@ -54,6 +77,8 @@ pub enum Word {
         device: Box<DeviceInfo>,
         /// Its clock.
         clock: ClockInfo,
+        /// What was fetched for it.
+        compilers: Option<Compilers>,
     },
     /// There is none, for this reason.
     Unavailable(String),

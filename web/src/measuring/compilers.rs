@@ -1,0 +1,92 @@
+//! CubeCL's compilers, which the page fetches when a kernel in CubeCL is asked for.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use parallax_core::suite::{Recipe, Texts, Translated, Translator};
+use parallax_core::units::Bytes;
+use wasm_bindgen::prelude::*;
+
+use super::protocol::Compilers;
+
+#[wasm_bindgen(module = "/src/measuring/compilers.js")]
+extern "C" {
+    /// Them, ready to be used.
+    type Loaded;
+    #[wasm_bindgen(catch)]
+    async fn load(glue: &str, program: &str) -> Result<JsValue, JsValue>;
+    #[wasm_bindgen(method, catch)]
+    fn translate(this: &Loaded, recipe: &str) -> Result<String, JsValue>;
+    #[wasm_bindgen(method, getter)]
+    fn milliseconds(this: &Loaded) -> f64;
+    #[wasm_bindgen(method, getter)]
+    fn sent(this: &Loaded) -> f64;
+    #[wasm_bindgen(method, getter)]
+    fn bytes(this: &Loaded) -> f64;
+}
+
+#[wasm_bindgen]
+extern "C" {
+    /// Where the page is, or the script of its worker, which lies beside it.
+    #[wasm_bindgen(thread_local_v2, js_namespace = location, js_name = href)]
+    static HERE: String;
+}
+
+/// The script and the program that it starts. Under names of their own for each commit, so that no cache mixes them.
+const FILES: [&str; 2] = [
+    concat!("cube/parallax_cube.js?", env!("PARALLAX_COMMIT")),
+    concat!("cube/parallax_cube_bg.wasm?", env!("PARALLAX_COMMIT")),
+];
+
+/// Why kernels in CubeCL are skipped where nobody asked for them.
+const UNASKED: &str = "kernels in CubeCL are made by its compilers, which the page loads when the variant is asked for by its name: \
+                       write `cube` into the filter, as in `softmax*cube`";
+
+thread_local! {
+    /// Once here, they stay.
+    static LOADED: RefCell<Option<Loaded>> = const { RefCell::new(None) };
+}
+
+/// Texts with the compilers beside them where they are asked for and can be had, and what that took.
+pub async fn beside(texts: Texts, asked: bool) -> (Texts, Option<Compilers>) {
+    if !asked {
+        return (texts.untranslated_because(UNASKED.to_owned()), None);
+    }
+    match fetch().await {
+        Ok(took) => (texts.translated_by(Arc::new(Fetched)), Some(took)),
+        Err(why) => (texts.untranslated_because(why), None),
+    }
+}
+
+async fn fetch() -> Result<Compilers, String> {
+    let here = HERE.with(Clone::clone);
+    let address = |file: &str| web_sys::Url::new_with_base(file, &here).map(|url| url.href());
+    let loaded = async {
+        let [glue, program] = FILES.map(address);
+        load(&glue?, &program?).await
+    };
+    let failed = |why| format!("CubeCL's compilers did not load: {}", said(&why));
+    let loaded: Loaded = loaded.await.map_err(failed)?.unchecked_into();
+    let [sent, bytes] = [loaded.sent(), loaded.bytes()].map(|size| Bytes(size as u64));
+    let took = Compilers { sent, bytes, milliseconds: loaded.milliseconds() };
+    LOADED.set(Some(loaded));
+    Ok(took)
+}
+
+fn said(error: &JsValue) -> String {
+    error.dyn_ref::<js_sys::Error>().map_or_else(|| format!("{error:?}"), |error| String::from(error.message()))
+}
+
+/// What was fetched. Only the thread that fetched it has it, and only that one makes kernels.
+struct Fetched;
+
+impl Translator for Fetched {
+    fn translate(&self, recipe: &Recipe) -> Result<Translated, String> {
+        let recipe = serde_json::to_string(recipe).expect("a recipe is JSON");
+        LOADED.with_borrow(|loaded| {
+            let loaded = loaded.as_ref().ok_or("CubeCL's compilers are not in this thread")?;
+            let made = loaded.translate(&recipe).map_err(|end| said(&end))?;
+            serde_json::from_str(&made).map_err(|mistake| mistake.to_string())?
+        })
+    }
+}
