@@ -1,26 +1,32 @@
-// Hash embedding, the plain way, in two stages.
+// Hash embedding, the plain way, in two stages for each window of the output: OWNED groups from FIRST on.
 //
-// hash_embedding_zero     writes zeros over the output: addition needs something to add to.
-// hash_embedding_scatter  one thread per row adds the row's signed weight to its column with one atomic addition.
-//                         Any order of rows will do, but the order of additions, and so the last bits, vary.
+// hash_embedding_zero     writes zeros over the window, in pieces: addition needs something to add to.
+// hash_embedding_scatter  one thread per row adds the row's signed weight to its column with one atomic addition, if its group is
+//                         one of the window's. Any order of rows will do, but the order of additions, and so the last bits, vary.
+//
+// 10⁶ rows in any order, 10⁴ groups, 1024 columns, on an H200: 52 µs with one element a thread cleared, 34.7 with pieces of 16
+// bytes, 27.4 in two windows, which the second cache holds. Four rows a thread were no faster (37.5).
 
+#include "hash_embedding/hash.cuh"
 #include "lib/launch.cuh"
+#include "lib/pieces.cuh"
 
-extern "C" __global__ void hash_embedding_zero(float* __restrict__ out) {
-    const u64 i = flat_workgroup() * THREADS + threadIdx.x;
-    if (i < (u64)GROUPS * DIM) out[i] = 0.0f;
+extern "C" __global__ void __launch_bounds__(THREADS) hash_embedding_zero(float* __restrict__ out) {
+    constexpr u64 pieces = (u64)OWNED * DIM / WIDTH, begin = (u64)FIRST * DIM / WIDTH;
+    const u64 first = flat_workgroup() * (THREADS * CLEARED) + threadIdx.x;
+#pragma unroll
+    for (unsigned i = 0; i < CLEARED; i++) {
+        const u64 at = first + i * THREADS;
+        if (at < pieces) store_floats(out, begin + at, piece_of(0.0f));
+    }
 }
 
-extern "C" __global__ void hash_embedding_scatter(float* __restrict__ out, const unsigned* __restrict__ id,
-                                                  const unsigned* __restrict__ group,
-                                                  const float* __restrict__ weight) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    hash_embedding_scatter(float* __restrict__ out, const unsigned* __restrict__ id, const unsigned* __restrict__ group,
+                           const float* __restrict__ weight) {
     const u64 row = flat_workgroup() * THREADS + threadIdx.x;
     if (row >= ROWS) return;
-    // MurmurHash3's finaliser: the top bit is the sign, the others choose the column.
-    unsigned h = id[row];
-    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
-    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
-    h ^= h >> 16;
+    const unsigned mine = group[row], h = hashed(id[row]);
     const float x = weight[row];
-    atomicAdd(out + (u64)group[row] * DIM + (h & 0x7FFFFFFFu) % DIM, h >> 31 ? -x : x);
+    if (mine - FIRST < OWNED) atomicAdd(out + (u64)mine * DIM + column_of(h), signed_by(h, x));
 }

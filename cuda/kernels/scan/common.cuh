@@ -1,12 +1,12 @@
-// Tiles of THREADS * 4 pieces, scanned by a block: what `three_pass` and `decoupled` share.
+// Tiles of THREADS * ROWS pieces, scanned by a block: what `three_pass` and `decoupled` share.
 //
-// A warp has four rows of 32 pieces that follow each other, so that neighbouring threads touch neighbouring pieces; rows are scanned
+// A warp has ROWS rows of 32 pieces that follow each other, so that neighbouring threads touch neighbouring pieces; rows are scanned
 // by shuffles, and only the sums of warps go through shared memory.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
 
-constexpr unsigned tile_rows = 4;
+constexpr unsigned tile_rows = ROWS;
 constexpr unsigned warps = THREADS / 32;
 
 // The first piece of a thread in a tile; the next ones are 32 apart.

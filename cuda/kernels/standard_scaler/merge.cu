@@ -1,5 +1,8 @@
-// Mean and variance of each column from those of strips: blocks of 32 neighbouring columns times DOWN threads that take every
+// Mean and variance of each column from those of strips: blocks of ACROSS neighbouring columns times DOWN threads that take every
 // DOWN-th strip. The definition is in core/src/suite/workloads/standard_scaler.rs.
+//
+// 528 strips of 64 columns on an H200: 28.7 µs by 32 columns times 8 threads, one strip after the other; 8.7 with eight strips under
+// way, 6.5 with 32 threads to a column.
 
 #include "lib/launch.cuh"
 
@@ -15,23 +18,44 @@ __device__ __forceinline__ Moments merged(const Moments& a, const Moments& b) {
     return Moments{all, a.middle + apart * share, a.around + b.around + apart * apart * (a.count * share)};
 }
 
-extern "C" __global__ void __launch_bounds__(32 * DOWN)
+// Strips of a thread that are under way together.
+constexpr unsigned turn = 8;
+
+extern "C" __global__ void __launch_bounds__(ACROSS* DOWN)
     standard_scaler_merge(const float* __restrict__ parts, float* __restrict__ mean, float* __restrict__ variance) {
-    __shared__ Moments of_threads[DOWN][32];
-    const u64 column = flat_workgroup() * 32 + threadIdx.x;
+    static_assert((DOWN & (DOWN - 1)) == 0, "threads are merged by halves");
+    __shared__ Moments of_threads[DOWN][ACROSS];
+    const u64 column = flat_workgroup() * ACROSS + threadIdx.x;
     Moments mine = {0.0f, 0.0f, 0.0f};
-    if (column < COLUMNS) {
-#pragma unroll 4
-        for (unsigned part = threadIdx.y; part < PARTS; part += DOWN) {
-            const float rows = (float)min(STRIP, ROWS - part * STRIP);
-            const u64 at = 2 * (u64)part * COLUMNS + column;
-            mine = merged(mine, Moments{rows, parts[at], parts[at + COLUMNS]});
+    for (unsigned first = threadIdx.y; column < COLUMNS && first < PARTS; first += turn * DOWN) {
+        Moments own[turn];
+#pragma unroll
+        for (unsigned i = 0; i < turn; i++) {
+            const unsigned part = first + i * DOWN;
+            own[i] = Moments{0.0f, 0.0f, 0.0f};
+            if (part < PARTS) {
+                const u64 at = 2 * (u64)part * COLUMNS + column;
+                own[i] = Moments{(float)min(STRIP, ROWS - part * STRIP), parts[at], parts[at + COLUMNS]};
+            }
         }
+#pragma unroll
+        for (unsigned apart = 1; apart < turn; apart *= 2) {
+#pragma unroll
+            for (unsigned i = 0; i + apart < turn; i += 2 * apart) own[i] = merged(own[i], own[i + apart]);
+        }
+        mine = merged(mine, own[0]);
     }
     of_threads[threadIdx.y][threadIdx.x] = mine;
     __syncthreads();
+#pragma unroll
+    for (unsigned half = DOWN / 2; half > 0; half /= 2) {
+        if (threadIdx.y < half) {
+            mine = merged(mine, of_threads[threadIdx.y + half][threadIdx.x]);
+            of_threads[threadIdx.y][threadIdx.x] = mine;
+        }
+        __syncthreads();
+    }
     if (threadIdx.y != 0 || column >= COLUMNS) return;
-    for (unsigned down = 1; down < DOWN; down++) mine = merged(mine, of_threads[down][threadIdx.x]);
     mean[column] = mine.middle;
     variance[column] = mine.around / (float)ROWS;
 }

@@ -1,35 +1,19 @@
-// Columns scaled by what is known of them, by strips: each thread keeps the mean and the factor of its columns. The definition is
-// in core/src/suite/workloads/standard_scaler.rs.
+// Columns scaled by what is known of them, a piece a thread. The definition is in core/src/suite/workloads/standard_scaler.rs.
+//
+// 10⁶×64 in f32 on an H200: 137 µs by strips whose threads keep the mean and the factor of their columns and have four pieces
+// under way, 121 with a piece a thread (two 125, four 125, eight 126). A copy takes 120.
 
-#include "standard_scaler/place.cuh"
+#include "lib/rows.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     standard_scaler_scale(const elem* __restrict__ x, const float* __restrict__ mean,
                           const float* __restrict__ variance, elem* __restrict__ out) {
-    if (beyond_all()) return;
-    const Place place = place_of();
-    if (place.piece_at >= row_pieces) return;
-    const piece middle = load_floats(mean, place.piece_at);
-    piece factor = load_floats(variance, place.piece_at);
+    const u64 at = flat_workgroup() * THREADS + threadIdx.x;
+    if (at >= (u64)ROWS * row_pieces) return;
+    const unsigned column = (unsigned)(at % row_pieces);
+    piece own = load_piece(x, at);
+    const piece middle = load_floats(mean, column), variances = load_floats(variance, column);
 #pragma unroll
-    for (unsigned i = 0; i < WIDTH; i++) factor.at[i] = 1.0f / sqrtf(factor.at[i] + EPS);
-    const unsigned first = place.begin + threadIdx.x / LANES;
-    constexpr unsigned turn = 4;
-    for (unsigned row = first; row < place.end; row += turn * rows_at_once) {
-        stored from[turn];
-#pragma unroll
-        for (unsigned k = 0; k < turn; k++) {
-            const unsigned at = row + k * rows_at_once;
-            if (at < place.end) from[k] = load_stored(x, (u64)at * row_pieces + place.piece_at);
-        }
-#pragma unroll
-        for (unsigned k = 0; k < turn; k++) {
-            const unsigned at = row + k * rows_at_once;
-            if (at >= place.end) break;
-            piece own = widened(from[k]);
-#pragma unroll
-            for (unsigned i = 0; i < WIDTH; i++) own.at[i] = (own.at[i] - middle.at[i]) * factor.at[i];
-            store_piece(out, (u64)at * row_pieces + place.piece_at, own);
-        }
-    }
+    for (unsigned i = 0; i < WIDTH; i++) own.at[i] = (own.at[i] - middle.at[i]) * (1.0f / sqrtf(variances.at[i] + EPS));
+    store_piece(out, at, own);
 }

@@ -1,6 +1,7 @@
-// Hash embedding, one atomic addition per row. The definition is in core/src/suite/workloads/hash_embedding.
+// Hash embedding, one atomic addition per row, for a window of the output: OWNED groups from FIRST on. The definition is in
+// core/src/suite/workloads/hash_embedding.
 //
-// basic   hash_embedding_zero     clears the output
+// basic   hash_embedding_zero     clears the window
 //         hash_embedding_scatter  one thread a row; WGSL has no floating-point atomics, so the addition retries a
 //                                 compare-and-exchange on the bits until nobody came between
 
@@ -19,8 +20,8 @@ fn hash_embedding_zero(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let index = flat_group(block, blocks) * THREADS + lane;
-    if index < GROUPS * DIM {
-        atomicStore(&out[index], 0u);
+    if index < OWNED * DIM {
+        atomicStore(&out[FIRST * DIM + index], 0u);
     }
 }
 
@@ -34,8 +35,12 @@ fn hash_embedding_scatter(
     if row >= ROWS {
         return;
     }
+    let mine = group[row];
+    if mine - FIRST >= OWNED {
+        return;
+    }
     let h = murmur_finalise(id[row]);
-    let at = group[row] * DIM + (h & 0x7fffffffu) % DIM;
+    let at = mine * DIM + (h & 0x7fffffffu) % DIM;
     let term = select(weight[row], -weight[row], h >> 31u == 1u);
     var seen = atomicLoad(&out[at]);
     loop {

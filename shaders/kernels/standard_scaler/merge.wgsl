@@ -1,4 +1,4 @@
-// Mean and variance of each column from those of strips: workgroups of 32 neighbouring columns times DOWN threads that take every
+// Mean and variance of each column from those of strips: workgroups of ACROSS neighbouring columns times DOWN threads that take every
 // DOWN-th strip. The definition is in core/src/suite/workloads/standard_scaler.rs.
 
 #import lib/launch
@@ -14,7 +14,7 @@ struct Moments {
     around: f32,
 }
 
-var<workgroup> of_threads: array<Moments, 32u * DOWN>;
+var<workgroup> of_threads: array<Moments, ACROSS * DOWN>;
 
 fn merged(a: Moments, b: Moments) -> Moments {
     let all = a.count + b.count;
@@ -26,13 +26,13 @@ fn merged(a: Moments, b: Moments) -> Moments {
     return Moments(all, a.middle + apart * share, a.around + b.around + apart * apart * (a.count * share));
 }
 
-@compute @workgroup_size(32, DOWN)
+@compute @workgroup_size(ACROSS, DOWN)
 fn standard_scaler_merge(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_id) local: vec3<u32>,
 ) {
-    let column = flat_group(group, groups) * 32u + local.x;
+    let column = flat_group(group, groups) * ACROSS + local.x;
     var mine = Moments();
     if column < COLUMNS {
         for (var part = local.y; part < PARTS; part += DOWN) {
@@ -41,13 +41,13 @@ fn standard_scaler_merge(
             mine = merged(mine, Moments(rows, parts[at], parts[at + COLUMNS]));
         }
     }
-    of_threads[local.y * 32u + local.x] = mine;
+    of_threads[local.y * ACROSS + local.x] = mine;
     workgroupBarrier();
     if local.y != 0u || column >= COLUMNS {
         return;
     }
     for (var down = 1u; down < DOWN; down++) {
-        mine = merged(mine, of_threads[down * 32u + local.x]);
+        mine = merged(mine, of_threads[down * ACROSS + local.x]);
     }
     mean[column] = mine.middle;
     variance[column] = mine.around / f32(ROWS);

@@ -2,7 +2,8 @@
 //!
 //! Keys and values are integers of 32 bits, keys below `2^bits`. A radix sort by counting (Knuth, The Art of Computer Programming,
 //! volume 3, 5.2.5): one pass for each digit, from the lowest. Integers alone are moved, so that the result is exact, and there
-//! is one element type.
+//! is one element type. `onesweep` is that of Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs"
+//! (2022).
 //!
 //! Bytes are counted as each key and value read and written once.
 
@@ -11,9 +12,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, Inputs, MOST_PARTS, Precondition, Preset,
-    Problem, Program, Rate, Reference, Role, Rows, Shape, Sort, Sorted, Stage, Tolerance, Variant, Workload, indexable,
-    parts_of, spread,
+    Allowed, Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Form, Hard, Inputs,
+    MOST_PARTS, Precondition, Preset, Problem, Program, Rate, Reference, Role, Rows, Shape, Sort, Sorted, Stage,
+    Tolerance, Tunable, Variant, Workload, indexable, parts_of, spread,
 };
 
 const KEYS: usize = 0;
@@ -71,8 +72,22 @@ pub fn workload() -> Workload {
                     "the same by digits of 8 bits: half the passes, and shorter runs",
                     |p, caps| radix(p, caps, 8),
                 ),
+                Variant::kernel(
+                    "onesweep",
+                    "digits of 8 bits, each moved in one pass: a workgroup looks back over the tiles before its own for where its \
+                     keys go, and puts them in order in its memory, so that those of a digit are written as neighbours. It waits \
+                     for workgroups that have begun, which CUDA carries on; WebGPU does not promise that a workgroup that others \
+                     wait for goes on, so that there it might wait for ever",
+                    onesweep,
+                )
+                .only_in(&[Dialect::Cuda])
+                .available(|p, _| match p["n"] < MOST_TOLD {
+                    true => Ok(()),
+                    false => Err(format!("what a tile tells are counts below {MOST_TOLD}")),
+                })
+                .tunables(&[KEYS_EACH]),
             ],
-            fallback: &["radix8", "radix4", "order"],
+            fallback: &["onesweep", "radix8", "radix4", "order"],
             preconditions: vec![Precondition::Below { buffer: "keys", bound: |p| 1 << p["bits"] }],
             hard: hard_sets(),
             only: None,
@@ -118,6 +133,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         values_between,
         BufferSpec::scratch("counts", Elem::U32, &[most]),
         BufferSpec::scratch("totals", Elem::U32, &[1 << 8]),
+        BufferSpec::scratch("told", Elem::U32, &[told(p, FEWEST_EACH)]),
     ]
 }
 
@@ -235,10 +251,95 @@ fn radix(p: &Problem, caps: &Caps, bits: u64) -> Program {
     Program { stages: (0..passes).flat_map(pass).collect() }
 }
 
+/// What `onesweep` leaves open.
+const KEYS_EACH: Tunable = Tunable {
+    name: "KEYS_EACH",
+    about: "keys of a thread in a tile",
+    allowed: Allowed::OneOf(&[8, 12, 16]),
+    default: 12,
+};
+const FEWEST_EACH: u64 = 8;
+
+/// Threads of a tile, and the bits of a digit.
+const SWEEP_THREADS: u64 = 512;
+const SWEEP_BITS: u64 = 8;
+/// Counts are told in a word of which two bits say what it is.
+const MOST_TOLD: u64 = 1 << 30;
+/// Words in front of the counts: for each pass, how many tiles have begun.
+const TICKETS: u64 = 4;
+
+fn sweep_passes(p: &Problem) -> u64 {
+    p["bits"].div_ceil(SWEEP_BITS)
+}
+
+/// Words that are told where a thread has so many keys: tickets, counts of all digits, and for each pass those of each tile.
+fn told(p: &Problem, each: u64) -> u64 {
+    let tiles = p["n"].div_ceil(each * SWEEP_THREADS);
+    TICKETS + (sweep_passes(p) << SWEEP_BITS) * (1 + tiles)
+}
+
+/// All digits are counted in one stage; then each has one that moves the keys.
+fn onesweep(p: &Problem, caps: &Caps) -> Program {
+    let each = u64::from(caps.tuned(p, "onesweep", &KEYS_EACH));
+    let (n, bins, passes) = (p["n"], 1u64 << SWEEP_BITS, sweep_passes(p));
+    let (tile, array) = (each * SWEEP_THREADS, 4 * n);
+    let tiles = n.div_ceil(tile);
+    let table = 4 * tiles * bins;
+    let launch = |label: String, text, entry, threads: u64, groups: u64| {
+        let consts = [("ITEMS", n), ("BINS", bins), ("PASSES", passes), ("TICKETS", TICKETS), ("THREADS", threads)];
+        Stage::kernel(label, text, entry)
+            .consts(&consts.map(|(name, value)| (name, value as u32)))
+            .threads([threads as u32, 1, 1])
+            .grid([groups as u32, 1, 1])
+    };
+    let parts = parts_of(n.div_ceil(8 * THREADS), caps);
+    let digits = launch("digits".to_owned(), "sort_by_key/digits", "sort_by_key_digits", THREADS, parts)
+        .consts(&[("PARTS", parts as u32)])
+        .args([("keys", Read), ("told", Write)])
+        .costing(Cost::new(0, array, 4 * passes * bins));
+    let sweep = |pass: u64| {
+        let to = |pass: u64| match (passes - pass) % 2 {
+            1 => ["sorted", "carried"],
+            _ => NAMES.between,
+        };
+        let [keys, values] = if pass == 0 { ["keys", "values"] } else { to(pass - 1) };
+        let [sorted, carried] = to(pass);
+        let consts = [("PASS", pass), ("SHIFT", pass * SWEEP_BITS), ("OWN", each), ("TILES", tiles)];
+        launch(format!("sweep_{}", pass + 1), "sort_by_key/sweep", "sort_by_key_sweep", SWEEP_THREADS, tiles)
+            .consts(&consts.map(|(name, value)| (name, value as u32)))
+            .args([
+                ("told", "told", Write),
+                ("keys", keys, Read),
+                ("values", values, Read),
+                ("sorted", sorted, Write),
+                ("carried", carried, Write),
+            ])
+            .cuda(CudaLaunch { dynamic_shared_bytes: (8 * tile) as u32, ..CudaLaunch::default() })
+            .costing(Cost::new(0, 2 * array + table, 2 * array + table))
+    };
+    let fill = Stage::fill("nothing told", "told", 0);
+    Program { stages: [fill, digits].into_iter().chain((0..passes).map(sweep)).collect() }
+}
+
 #[cfg(test)]
 mod tests {
     use crate::suite::Case;
     use crate::testing::mock::{caps, hopper};
+
+    #[test]
+    fn a_sweep_begins_at_the_inputs_and_ends_in_the_outputs() {
+        for (bits, passes) in [(32, 4), (20, 3), (9, 2), (1, 1)] {
+            let case: Case = format!("sort_by_key/fwd/n40961,bits{bits}/f32/onesweep").parse().expect("valid");
+            let stages = case.program(&hopper()).expect("kernels").stages;
+            assert_eq!(stages.len(), 2 + passes, "{case}");
+            let buffers = |stage: usize| stages[stage].args.iter().map(|arg| arg.buffer).collect::<Vec<_>>();
+            assert_eq!(buffers(2)[1..3], ["keys", "values"], "{case}");
+            assert_eq!(buffers(1 + passes)[3..], ["sorted", "carried"], "{case}");
+            for pass in 1..passes {
+                assert_eq!(buffers(1 + pass)[3..], buffers(2 + pass)[1..3], "{case}");
+            }
+        }
+    }
 
     #[test]
     fn passes_begin_at_the_inputs_follow_each_other_and_end_in_the_outputs() {

@@ -7,7 +7,7 @@ use super::copy::{hard_sets, tolerance};
 use crate::suite::Access::{Read, Write};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program, Rate,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program, Rate,
     Reference, Stage, Variant, Workload, indexable, normal, spread,
 };
 
@@ -113,19 +113,19 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 /// Threads in a workgroup.
 const THREADS: u64 = 256;
 
-fn stage(p: &Problem, text: &'static str, entry: &'static str, groups: u64) -> Stage {
-    let consts = [("MATRICES", p["b"]), ("ROWS", p["r"]), ("COLUMNS", p["c"]), ("THREADS", THREADS)];
+fn stage(p: &Problem, threads: u64, text: &'static str, entry: &'static str, groups: u64) -> Stage {
+    let consts = [("MATRICES", p["b"]), ("ROWS", p["r"]), ("COLUMNS", p["c"]), ("THREADS", threads)];
     Stage::kernel(entry, text, entry)
         .consts(&consts.map(|(name, value)| (name, value as u32)))
         .args([("x", Read), ("out", Write)])
-        .threads([THREADS as u32, 1, 1])
+        .threads([threads as u32, 1, 1])
         .grid(spread(groups))
         .costing(cost(p))
 }
 
 fn naive(p: &Problem, _caps: &Caps) -> Program {
     let groups = (p["b"] * p["r"] * p["c"]).div_ceil(THREADS);
-    stage(p, "transpose/naive", "transpose_naive", groups).into()
+    stage(p, THREADS, "transpose/naive", "transpose_naive", groups).into()
 }
 
 /// Rows and columns of a tile of `tiled`.
@@ -133,13 +133,13 @@ const TILE: u64 = 32;
 
 fn tiled(p: &Problem, _caps: &Caps) -> Program {
     let tiles = p["b"] * p["r"].div_ceil(TILE) * p["c"].div_ceil(TILE);
-    stage(p, "transpose/tiled", "transpose_tiled", tiles)
+    stage(p, THREADS, "transpose/tiled", "transpose_tiled", tiles)
         .consts(&[("TILE", TILE as u32)])
         .shared((TILE * (TILE + 1) * 4) as u32)
         .into()
 }
 
-/// Rows of a tile of `vector`, whose columns are 128 bytes of a row.
+/// Rows of a tile of `vector`, whose columns are 128 bytes of a row, and in CUDA 256.
 const VECTOR_ROWS: u64 = 64;
 
 /// Elements in 16 bytes.
@@ -155,12 +155,14 @@ fn whole_vectors(p: &Problem, _caps: &Caps) -> Result<(), String> {
     }
 }
 
-fn vector(p: &Problem, _caps: &Caps) -> Program {
+fn vector(p: &Problem, caps: &Caps) -> Program {
+    // Each thread reads two vectors, and eight neighbours 128 bytes.
+    let wide = if caps.dialect == Dialect::Wgsl { 1 } else { 2 };
     // Words of 32 bits: one element, or two of neighbouring rows.
-    let (columns, per_word) = (8 * per_vector(p), per_vector(p) / 4);
+    let (columns, per_word) = (8 * wide * per_vector(p), per_vector(p) / 4);
     let tiles = p["b"] * p["r"].div_ceil(VECTOR_ROWS) * p["c"].div_ceil(columns);
     let pitch = VECTOR_ROWS / per_word + 1;
-    stage(p, "transpose/vector", "transpose_vector", tiles)
+    stage(p, wide * THREADS, "transpose/vector", "transpose_vector", tiles)
         .consts(&[
             ("TILE_ROWS", VECTOR_ROWS as u32),
             ("TILE_COLUMNS", columns as u32),

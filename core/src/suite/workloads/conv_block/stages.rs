@@ -163,8 +163,7 @@ impl Block<'_> {
 
     /// Statistics of channels from those of strips of so many positions.
     fn merged(&self, strip: u64) -> Stage {
-        let threads = if self.caps.max_invocations >= 1024 { 1024 } else { THREADS };
-        standard_scaler::merged([self.conv.pixels()[1], self.conv.channels[1]], strip, threads)
+        standard_scaler::merged([self.conv.pixels()[1], self.conv.channels[1]], strip, self.caps)
     }
 
     /// A stage whose threads take several pieces of images, each thread of the same channels.

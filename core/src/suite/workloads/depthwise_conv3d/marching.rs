@@ -3,16 +3,17 @@
 //! A thread owns a few neighbouring columns (or, where channels are last, a few neighbouring channels of a few columns) of a
 //! few rows, and a strip of the slowest axis. It reads the slices of its strip one after the other and adds each to the results
 //! that it has a part in, so that what is kept in registers are results in the making and never the image. What neighbours
-//! read as well, they get from the first cache.
+//! read as well, they get from the first cache. In CUDA, in three dimensions and with channels last, they get it from shared
+//! memory, to which a workgroup brings each slice once.
 
 use super::volume::Volume;
 use crate::suite::Access::{Read, Write};
-use crate::suite::{Allowed, Arg, Caps, Dialect, Problem, Stage, Tunable, spread, width};
+use crate::suite::{Allowed, Arg, Caps, CudaLaunch, Dialect, Elem, Problem, Stage, Tunable, spread, width};
 use crate::units::gcd;
 
 /// What is left open; the variants of all directions that march are called so.
 pub(in crate::suite) const NAME: &str = "marching";
-pub(in crate::suite) const TUNABLES: &[Tunable] = &[STRIP, ACROSS, DOWN, AHEAD];
+pub(in crate::suite) const TUNABLES: &[Tunable] = &[STRIP, ACROSS, DOWN, AHEAD, SLICES];
 /// The same in two dimensions, where a thread has one row.
 pub(in crate::suite) const FLAT_TUNABLES: &[Tunable] = &[STRIP, ACROSS, AHEAD];
 
@@ -40,6 +41,12 @@ const AHEAD: Tunable = Tunable {
     allowed: Allowed::OneOf(&[1, 2, 3, 4]),
     default: 2,
 };
+const SLICES: Tunable = Tunable {
+    name: "SLICES",
+    about: "slices of the image that a workgroup holds in its memory, in CUDA, in three dimensions, where channels are last",
+    allowed: Allowed::OneOf(&[2, 3, 4, 5, 6]),
+    default: 4,
+};
 
 /// Threads of a workgroup.
 pub(in crate::suite) const THREADS: u64 = 128;
@@ -59,6 +66,8 @@ const LEAST_STRIP: u64 = 4;
 /// How threads share a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::suite) struct Share {
+    /// Threads of a workgroup.
+    threads: u64,
     /// Elements of a piece.
     pub width: u64,
     /// Columns and rows of a thread.
@@ -114,10 +123,9 @@ impl Share {
         let threads = images * channels * units * tiles;
         let wanted = caps.units.map_or(UNITS, u64::from) * THREADS_PER_UNIT;
         let fill = wanted.div_ceil(threads).min(v.out[0].div_ceil(LEAST_STRIP));
-        let strips = v.out[0].div_ceil(tuned(&STRIP)).max(fill);
-        let strip = v.out[0].div_ceil(strips);
+        let strip = strip(v, p, caps, fill);
         let strips = v.out[0].div_ceil(strip);
-        Share { width, along, down, in_flight, strip, channels, units, tiles, strips }
+        Share { threads: THREADS, width, along, down, in_flight, strip, channels, units, tiles, strips }
     }
 
     /// Groups of threads, each of which goes over a strip of the same channels.
@@ -157,10 +165,84 @@ impl Share {
             ("WINDOW", window),
             ("WINDOW_ROWS", reach(1, self.down)),
             ("AHEAD", u64::from(caps.tuned(p, NAME, &AHEAD))),
-            ("THREADS", THREADS),
+            ("THREADS", self.threads),
         ];
         sizes.map(|(name, value)| (name, value as u32)).into_iter().chain(v.consts()).collect()
     }
+}
+
+/// How blocks share a convolution whose image they bring to shared memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Blocks {
+    share: Share,
+    /// Pieces of channels, groups of columns and groups of rows of a block.
+    beside: u64,
+    units: u64,
+    tiles: u64,
+    slices: u64,
+    /// Bytes of all slices.
+    room: u64,
+    count: u64,
+}
+
+impl Blocks {
+    const THREADS: u64 = 256;
+    /// Columns and rows of a thread, and groups of columns of a block.
+    const ALONG: u64 = 2;
+    const DOWN: u64 = 2;
+    const UNITS: u64 = 8;
+    /// Bytes of all slices at most, so that a multiprocessor has two blocks.
+    const MOST_ROOM: u64 = 96 << 10;
+
+    /// Of a convolution that threads on their own would share so, if its image can be brought in parts of 16 bytes.
+    fn of(v: &Volume, p: &Problem, caps: &Caps, share: Share) -> Option<Blocks> {
+        let asynchronous = caps.dialect == Dialect::Cuda && caps.compute_capability >= Some((8, 0));
+        let neighbours = v.stride == [1; 3] && v.dilation == [1; 3];
+        // A filter of one row has nothing in common with the rows beside it.
+        if !asynchronous || !neighbours || !v.channels_last || v.kernel[1] == 1 {
+            return None;
+        }
+        let beside = 1 << share.channels.trailing_zeros().min(4);
+        let (along, down, units, tiles) = (Self::ALONG, Self::DOWN, Self::UNITS, Self::THREADS / (beside * Self::UNITS));
+        let pixel = beside * share.width * Elem::Real.storage(p.dtype).bytes();
+        let slice = (units * along + v.kernel[2] - 1) * (tiles * down + v.kernel[1] - 1) * pixel;
+        let slices = u64::from(caps.tuned(p, NAME, &SLICES));
+        // A thread has a bit for each part that it brings, and counts elements of a slice of the image in 32 bits.
+        let counted = slice <= 16 * u64::from(u32::BITS) * Self::THREADS && u32::try_from(v.image[1] * v.image[2] * v.c).is_ok();
+        if !pixel.is_multiple_of(16) || slices * slice > Self::MOST_ROOM || !counted {
+            return None;
+        }
+        let flat =
+            v.n * (share.channels / beside) * v.out[2].div_ceil(units * along) * v.out[1].div_ceil(tiles * down);
+        let fill = (2 * caps.units.map_or(UNITS, u64::from)).div_ceil(flat).min(v.out[0].div_ceil(LEAST_STRIP));
+        let strip = strip(v, p, caps, fill);
+        let strips = v.out[0].div_ceil(strip);
+        let share = Share {
+            threads: Self::THREADS,
+            along,
+            down,
+            strip,
+            units: v.out[2].div_ceil(along),
+            tiles: v.out[1].div_ceil(down),
+            strips,
+            ..share
+        };
+        Some(Blocks { share, beside, units, tiles, slices, room: slices * slice, count: flat * strips })
+    }
+
+    fn consts(&self) -> [(&'static str, u32); 4] {
+        [
+            ("BESIDE", self.beside as u32),
+            ("BLOCK_UNITS", self.units as u32),
+            ("BLOCK_TILES", self.tiles as u32),
+            ("SLICES", self.slices as u32),
+        ]
+    }
+}
+
+/// Slices of a strip, where at least so many strips are wanted.
+fn strip(v: &Volume, p: &Problem, caps: &Caps, wanted: u64) -> u64 {
+    v.out[0].div_ceil(v.out[0].div_ceil(u64::from(caps.tuned(p, NAME, &STRIP))).max(wanted))
 }
 
 /// Whether texts are written out for such a filter.
@@ -197,22 +279,30 @@ pub(in crate::suite) struct Finish {
 /// The stage that computes `out` from `x` and the filters `w`.
 pub(in crate::suite) fn stage(v: &Volume, p: &Problem, caps: &Caps, finish: Finish, names: [&'static str; 2]) -> Stage {
     let share = Share::of(v, p, caps, 0);
-    let images = if v.channels_last { v.n } else { v.n * v.c };
-    let threads = images * share.channels * share.units * share.tiles * share.strips;
     let [x, out] = names;
     let bias = finish.bias.then_some(("bias", "bias", Read));
     let args = [("x", x, Read), ("w", "w", Read), ("out", out, Write)].into_iter().chain(bias).map(Arg::from);
-    Stage::kernel("depthwise_marching", text(&share, v, caps, TEXTS), "depthwise_marching")
-        .consts(&share.consts(v, p, caps))
-        .consts(&[
-            ("CHANNELS_LAST", v.channels_last),
-            ("BIASED", finish.bias),
-            ("RELU", finish.relu),
-            ("FLIP", finish.flip),
-        ])
-        .args(args)
-        .threads([THREADS as u32, 1, 1])
-        .grid(spread(threads.div_ceil(THREADS)))
+    let told = |text, entry, share: &Share, blocks: u64| {
+        Stage::kernel("depthwise_marching", text, entry)
+            .consts(&share.consts(v, p, caps))
+            .consts(&[
+                ("CHANNELS_LAST", v.channels_last),
+                ("BIASED", finish.bias),
+                ("RELU", finish.relu),
+                ("FLIP", finish.flip),
+            ])
+            .args(args)
+            .threads([share.threads as u32, 1, 1])
+            .grid(spread(blocks))
+    };
+    if let Some(blocks) = Blocks::of(v, p, caps, share) {
+        return told("depthwise_conv3d/staged", "depthwise_staged", &blocks.share, blocks.count)
+            .consts(&blocks.consts())
+            .cuda(CudaLaunch { dynamic_shared_bytes: blocks.room as u32, ..CudaLaunch::default() });
+    }
+    let images = if v.channels_last { v.n } else { v.n * v.c };
+    let threads = images * share.channels * share.units * share.tiles * share.strips;
+    told(text(&share, v, caps, TEXTS), "depthwise_marching", &share, threads.div_ceil(THREADS))
 }
 
 /// CUDA's text, and WGSL's for single elements, for pieces of channels and for pieces of columns.

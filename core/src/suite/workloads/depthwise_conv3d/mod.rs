@@ -115,6 +115,8 @@ const AWKWARD: &[&str] = &[
     "n1,c4,d11,h3,w5,k5,kd1,p2,ndhwc",
     "n1,c5,d13,h11,w12,k5,p2,ncdhw",
     "n2,c36,d5,h6,w8,k3,p1,ndhwc,bias",
+    // More than one of the blocks that bring an image to shared memory.
+    "n1,c32,d9,h13,w35,k3,p1,ndhwc,relu",
 ];
 
 fn shapes(preset: Preset) -> &'static [&'static str] {

@@ -6,7 +6,7 @@
 //!
 //! With `sorted`, rows come in ascending order of group. Operations: one addition per row.
 
-use self::stages::{MOST_COLUMNS, MOST_LANES, MOST_WORDS, OWNER_ROWS, SHARED_ROWS};
+use self::stages::{MOST_COLUMNS, MOST_LANES, MOST_WORDS, OWNER_ROWS, SHARED_ROWS, WINDOW};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
 use crate::suite::parallel::*;
 use crate::suite::{
@@ -67,9 +67,11 @@ pub fn workload() -> Workload {
                 Variant::kernel(
                     "basic",
                     "zero the output, then one atomic addition per row; WGSL has no floating-point atomics, so \
-                     there the addition is a compare-and-exchange loop on the bits",
+                     there the addition is a compare-and-exchange loop on the bits. Of rows in any order, a large output is taken \
+                     in windows that the cache holds",
                     stages::basic,
-                ),
+                )
+                .tunables(&[WINDOW]),
                 Variant::kernel(
                     "owner",
                     "sorted rows only: each output row has one owner that finds its rows by search, takes several at a \

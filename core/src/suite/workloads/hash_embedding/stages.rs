@@ -3,7 +3,7 @@
 use super::super::embedding::stages::{Segments, With};
 use super::cost;
 use crate::suite::Access::{Read, Write};
-use crate::suite::{Allowed, Caps, Cost, Problem, Program, Stage, Tunable, spread};
+use crate::suite::{Allowed, Caps, Cost, Dialect, Problem, Program, Stage, Tunable, spread, width};
 
 /// Threads in a workgroup.
 const THREADS: u64 = 256;
@@ -12,23 +12,56 @@ fn extents(p: &Problem) -> [(&'static str, u32); 4] {
     [("ROWS", p["r"] as u32), ("GROUPS", p["g"] as u32), ("DIM", p["d"] as u32), ("THREADS", THREADS as u32)]
 }
 
-pub(super) fn basic(p: &Problem, _caps: &Caps) -> Program {
+/// What `basic` leaves open. Measured on an H200 with 10⁶ rows in any order and an output of 41 MB: 34.7 µs at once, 27.4 in two
+/// windows, 30.4 in three. An addition to what no cache holds brings a line from memory and takes it back there.
+pub(super) const WINDOW: Tunable = Tunable {
+    name: "WINDOW",
+    about: "most KiB of the output that are added to at a time by rows in any order: what the device's cache holds",
+    allowed: Allowed::Between(1, u32::MAX),
+    default: 24 << 10,
+};
+/// Every window reads the groups of all rows.
+const MOST_WINDOWS: u64 = 16;
+/// Pieces of the output that a thread clears, in CUDA.
+const CLEARED: u64 = 4;
+
+pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
     const TEXT: &str = "hash_embedding/basic";
     let over = |items: u64| spread(items.div_ceil(THREADS));
-    // Every row's three numbers are read, and its column is read and written; the zeros are written before.
-    let (zeros, rows) = (p["g"] * p["d"] * 4, p["r"]);
-    let stage =
-        |entry: &'static str| Stage::kernel(entry, TEXT, entry).consts(&extents(p)).threads([THREADS as u32, 1, 1]);
-    let zero = stage("hash_embedding_zero").args([("out", Write)]).grid(over(p["g"] * p["d"]));
-    let scatter = stage("hash_embedding_scatter")
-        .args([("out", Write), ("id", Read), ("group", Read), ("weight", Read)])
-        .grid(over(rows));
-    Program {
-        stages: vec![
-            zero.costing(Cost::new(0, 0, zeros)),
-            scatter.costing(Cost::new(rows, rows * 12 + zeros.min(rows * 4), zeros.min(rows * 4))),
-        ],
-    }
+    let (rows, groups, dim) = (p["r"], p["g"], p["d"]);
+    let wanted = match p.shape.has("sorted") {
+        true => 1,
+        false => (4 * groups * dim).div_ceil(u64::from(caps.tuned(p, "basic", &WINDOW)) << 10).min(MOST_WINDOWS),
+    };
+    let owned = groups.div_ceil(wanted);
+    let windows = groups.div_ceil(owned);
+    let window = |number: u64| {
+        let (first, owned) = (number * owned, owned.min(groups - number * owned));
+        let (width, cleared) = match caps.dialect {
+            Dialect::Wgsl => (1, 1),
+            _ => (width(first * dim | owned * dim, p.dtype, caps), CLEARED),
+        };
+        let consts = [("FIRST", first), ("OWNED", owned), ("WIDTH", width), ("CLEARED", cleared)];
+        let stage = |entry: &'static str| {
+            let label = if windows == 1 { entry.to_owned() } else { format!("{entry}_{}", number + 1) };
+            Stage::kernel(label, TEXT, entry)
+                .consts(&extents(p))
+                .consts(&consts.map(|(name, value)| (name, value as u32)))
+                .threads([THREADS as u32, 1, 1])
+        };
+        // Every row's three numbers are read, and its column is read and written; the zeros are written before.
+        let (zeros, mine) = (owned * dim * 4, rows / windows);
+        let zero = stage("hash_embedding_zero")
+            .args([("out", Write)])
+            .grid(over((owned * dim / width).div_ceil(cleared)))
+            .costing(Cost::new(0, 0, zeros));
+        let scatter = stage("hash_embedding_scatter")
+            .args([("out", Write), ("id", Read), ("group", Read), ("weight", Read)])
+            .grid(over(rows))
+            .costing(Cost::new(mine, rows * 4 + mine * 8 + zeros.min(mine * 4), zeros.min(mine * 4)));
+        [zero, scatter]
+    };
+    Program { stages: (0..windows).flat_map(window).collect() }
 }
 
 /// What `owner` leaves open.

@@ -2,7 +2,7 @@
 
 use super::{CROSSING, EPS, bytes};
 use crate::suite::Access::{Read, Write};
-use crate::suite::{Caps, Cost, Problem, Program, Stage, parts_of, spread, sum_of_parts, text_for, width};
+use crate::suite::{Caps, Cost, Dialect, Problem, Program, Stage, parts_of, spread, sum_of_parts, text_for, width};
 
 /// Threads in a workgroup.
 const THREADS: u64 = 256;
@@ -59,8 +59,13 @@ impl Share {
 
 fn scale(p: &Problem, caps: &Caps, share: &Share) -> Stage {
     let texts = ["standard_scaler/scale", "standard_scaler/scale1", "standard_scaler/scale4"];
-    share
-        .stage(p, caps, texts, "standard_scaler_scale")
+    let stage = share.stage(p, caps, texts, "standard_scaler_scale");
+    // In CUDA threads have a piece each: they are many enough, and what columns have in common lies in the first cache.
+    let stage = match caps.dialect {
+        Dialect::Wgsl => stage,
+        _ => stage.grid(spread((p["n"] * p["f"] / share.width).div_ceil(THREADS))),
+    };
+    stage
         .consts(&[("EPS", EPS as f32)])
         .args([("x", Read), ("mean", Read), ("variance", Read), ("out", Write)])
         .costing(Cost::new(2 * p["n"] * p["f"], bytes(p), bytes(p)))
@@ -101,21 +106,30 @@ pub(super) fn welford(p: &Problem, caps: &Caps) -> Program {
         .args([("x", Read), ("parts", Write)])
         .shared(share.shared(2))
         .costing(Cost::new(6 * p["n"] * p["f"], bytes(p), left));
-    let merge = merged([p["n"], p["f"]], share.strip, THREADS);
+    let merge = merged([p["n"], p["f"]], share.strip, caps);
     crossing(p, vec![moments, merge, scale(p, caps, &share)])
 }
 
 /// Mean and variance of the columns of a table from those of strips of so many rows, as they lie in `parts`: for each strip the
-/// means of all columns, then the sums of squares around them. Workgroups have so many threads.
-pub(in super::super) fn merged([rows, columns]: [u64; 2], strip: u64, threads: u64) -> Stage {
-    const ACROSS: u64 = 32;
-    let (parts, down) = (rows.div_ceil(strip), threads / ACROSS);
-    let consts = [("ROWS", rows), ("COLUMNS", columns), ("STRIP", strip), ("PARTS", parts), ("DOWN", down)];
+/// means of all columns, then the sums of squares around them.
+pub(in super::super) fn merged([rows, columns]: [u64; 2], strip: u64, caps: &Caps) -> Stage {
+    // There are few columns, so that each has as many threads as can be.
+    let threads = if caps.max_invocations >= 1024 { 1024 } else { THREADS };
+    let across = if caps.dialect == Dialect::Wgsl { 32 } else { 8 };
+    let (parts, down) = (rows.div_ceil(strip), threads / across);
+    let consts = [
+        ("ROWS", rows),
+        ("COLUMNS", columns),
+        ("STRIP", strip),
+        ("PARTS", parts),
+        ("ACROSS", across),
+        ("DOWN", down),
+    ];
     Stage::kernel("standard_scaler_merge", "standard_scaler/merge", "standard_scaler_merge")
         .consts(&consts.map(|(name, value)| (name, value as u32)))
         .args([("parts", Read), ("mean", Write), ("variance", Write)])
-        .threads([ACROSS as u32, down as u32, 1])
-        .grid(spread(columns.div_ceil(ACROSS)))
+        .threads([across as u32, down as u32, 1])
+        .grid(spread(columns.div_ceil(across)))
         .shared(12 * threads as u32)
         .costing(Cost::new(6 * parts * columns, 8 * parts * columns, 8 * columns))
 }
