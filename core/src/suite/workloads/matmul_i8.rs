@@ -10,7 +10,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, smallest_normal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs,
+    Allowed, Axis, BufferSpec, Caps, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs,
     MatrixShape, Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload,
     indexable, spread,
 };
@@ -55,6 +55,8 @@ pub fn workload() -> Workload {
                 "m1412,n1284,k16",
                 // Tiles are whole.
                 "m256,n512,k256",
+                // Enough for wide tiles.
+                "m2056,n2310,k12",
             ],
             huge: &["m46344,n46344,k8"],
             buffers,
@@ -82,8 +84,16 @@ pub fn workload() -> Workload {
                 )
                 .only_in(&[Dialect::Wgsl])
                 .available(coopmat_available),
+                Variant::kernel(
+                    "mma",
+                    "tensor cores by warp-wide instructions, tiles copied asynchronously two steps ahead",
+                    mma,
+                )
+                .only_in(&[Dialect::Cuda])
+                .tunables(&[WIDE_FROM])
+                .available(mma_available),
             ],
-            fallback: &["coopmat", "dot4", "naive"],
+            fallback: &["coopmat", "mma", "dot4", "naive"],
             preconditions: Vec::new(),
             hard: hard_sets(),
             only: None,
@@ -293,11 +303,46 @@ fn coopmat(p: &Problem, _caps: &Caps) -> Program {
     program(p, stage)
 }
 
+fn mma_available(_p: &Problem, caps: &Caps) -> Result<(), String> {
+    match caps.compute_capability {
+        Some((major, _)) if major >= 8 => Ok(()),
+        found => Err(format!("mma needs compute capability 8.0, not {found:?}")),
+    }
+}
+
+/// What `mma` leaves open.
+const WIDE_FROM: Tunable = Tunable {
+    name: "WIDE_FROM",
+    about: "tiles are 256 columns wide, not 128, where there are so many of them, in per cent of the multiprocessors",
+    allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
+    default: 100,
+};
+
+fn mma(p: &Problem, caps: &Caps) -> Program {
+    const ROWS: u32 = 128;
+    // Bytes of a staged row, without what pads it. Steps in shared memory: one in use, two on their way.
+    const DEPTH: u32 = 64;
+    const STEPS: u32 = 3;
+    // A wide tile asks the cache for three quarters of the bytes, but there must be enough for the device.
+    let from = u64::from(caps.tuned(p, "mma", &WIDE_FROM));
+    let wide = tiles(p, u64::from(ROWS), 256) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
+    let columns = if wide { 256 } else { 128 };
+    // A warp for each 64 by 64.
+    let threads = ROWS / 64 * (columns / 64) * 32;
+    let stage = stage(p, "matmul_i8/mma", "matmul_i8_mma")
+        .consts(&[("ROWS", ROWS), ("COLUMNS", columns), ("DEPTH", DEPTH), ("PADDING", PIECE)])
+        .consts(&[("STEPS", STEPS), ("THREADS", threads)])
+        .threads([threads, 1, 1])
+        .grid(spread(tiles(p, u64::from(ROWS), u64::from(columns))))
+        .cuda(CudaLaunch { dynamic_shared_bytes: STEPS * (ROWS + columns) * (DEPTH + PIECE), ..CudaLaunch::default() });
+    program(p, stage)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::suite::{Case, CaseError};
-    use crate::testing::mock::caps;
+    use crate::testing::mock::{caps, hopper};
 
     fn problem(shape: &str) -> Result<Problem, CaseError> {
         format!("matmul_i8/fwd/{shape}/f16/naive").parse::<Case>().map(|case| case.problem)
@@ -334,5 +379,7 @@ mod tests {
         assert!(coopmat_available(&p, &floats).is_err_and(|why| why.contains("naga")));
         let wide = Caps { subgroup: Some((32, 64)), ..bytes };
         assert!(coopmat_available(&p, &wide).is_err_and(|why| why.contains("subgroups of 32")));
+        assert_eq!(mma_available(&p, &hopper()), Ok(()));
+        assert!(mma_available(&p, &caps()).is_err_and(|why| why.contains("8.0")));
     }
 }
