@@ -195,7 +195,7 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let clock = examine(&gpu, timestamps.as_ref()).await.map_err(|e| no_device(e.to_string()))?;
     let mut device = describe(&info, &gpu.device, matrices);
     if options.imitate_matrices {
-        device.caps.matrices = vec![MatrixShape::F16_IN_F32];
+        device.caps.matrices = vec![MatrixShape::F16_IN_F32, MatrixShape::I8_IN_I32];
         device.caps.subgroup = Some((32, 32));
     }
     #[cfg(target_arch = "wasm32")]

@@ -3,6 +3,7 @@
 //! What is so slow is of no use but one: kernels on matrix units are checked wherever the tests run. A matrix becomes a place in a
 //! storage buffer in bind group 1, and what is done to it a call of a function. A thread keeps for itself what its part of a product
 //! needs, so that no other thread is waited for: of a result half a row, of a left factor that row, of a right one half of its columns.
+//! Bytes are numbers there as others are: their sums are exact as long as they stay below 2^24.
 //! It is a buffer, because compilers of processors take minutes for arrays of a thread's own. Arrays in workgroup memory become buffers,
 //! too, of which each workgroup has a part: processors offer 32 KiB, and such kernels use more. Lines keep their numbers.
 
@@ -13,6 +14,8 @@ use crate::matrix::{NATIVE, arguments, closed, element, names};
 
 /// Threads of a subgroup.
 const LANES: u32 = 32;
+/// Depth of a product of matrices of bytes, which lie four to a word.
+const BYTES_DEPTH: u32 = 32;
 
 /// A text without matrices.
 pub struct Imitated {
@@ -37,7 +40,7 @@ pub struct Imitation {
 /// With a line in which matrices are used in another way than is known here.
 pub fn imitated(text: &str) -> Result<Imitated, String> {
     let mut all = String::with_capacity(2 * text.len());
-    let mut found = Found { text, kept: 0, functions: BTreeSet::new() };
+    let mut found = Found { text, kept: 0, depth: None, functions: BTreeSet::new() };
     let mut entry = None;
     let mut arrays = Vec::new();
     for line in text.split_inclusive('\n') {
@@ -58,7 +61,8 @@ pub fn imitated(text: &str) -> Result<Imitated, String> {
         found.functions.insert(EXCHANGE.to_owned());
     }
     let kept = found.kept;
-    let _ = writeln!(all, "const KEPT_VECTORS: u32 = {kept}u;");
+    let _ =
+        writeln!(all, "const KEPT_VECTORS: u32 = {kept}u;\nconst MATRIX_DEPTH: u32 = {}u;", found.depth.unwrap_or(16));
     all += SHARED;
     found.functions.iter().for_each(|function| all += function);
     let mut places = String::new();
@@ -228,16 +232,37 @@ fn entered(code: &str, entry: &mut Option<Entry>) -> String {
 struct Found<'a> {
     text: &'a str,
     kept: u32,
+    depth: Option<u32>,
     functions: BTreeSet<String>,
 }
 
-/// Vectors of four that a thread keeps of a matrix in this role.
-fn vectors(role: &str) -> Option<u32> {
-    match role {
-        "A" => Some(4),
-        "B" => Some(32),
-        "C" => Some(2),
-        _ => None,
+/// A matrix by its type: its role, and the depth of the product that it is a factor of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Matrix<'a> {
+    role: &'a str,
+    depth: u32,
+}
+
+impl<'a> Matrix<'a> {
+    /// `coop_mat16x16<f16, A>`
+    fn of(name: &'a str) -> Option<Matrix<'a>> {
+        let (size, inner) = name.strip_suffix('>')?.split_once('<')?;
+        match (size, &arguments(inner)[..]) {
+            ("coop_mat16x16", [_, role @ ("A" | "B" | "C")]) => Some(Matrix { role, depth: 16 }),
+            ("coop_mat32x16", ["i8", role @ "A"]) | ("coop_mat16x32", ["i8", role @ "B"]) => {
+                Some(Matrix { role, depth: BYTES_DEPTH })
+            }
+            _ => None,
+        }
+    }
+
+    /// Vectors of four that a thread keeps of it.
+    fn vectors(self) -> u32 {
+        match self.role {
+            "A" => self.depth / 4,
+            "B" => self.depth * 2,
+            _ => 2,
+        }
     }
 }
 
@@ -251,16 +276,16 @@ fn statement(code: &str, found: &mut Found) -> Option<String> {
             let (inner, rest) = closed(rest, '(', ')')?;
             let [value, to, stride] = arguments(inner)[..] else { return None };
             let (array, first) = element(to)?;
-            let name = found.function("store", array, "C", layout)?;
+            let name = found.function("store", array, Matrix { role: "C", depth: 16 }, layout)?;
             return rest.is_empty().then(|| format!("{indent}{name}({value}, {first}, {stride});"));
         }
     }
     let (left, right) = inner.split_once(" = ")?;
-    let (role, call) = found.value(right)?;
+    let (matrix, call) = found.value(right)?;
     let (declared, name) = match left.strip_prefix("var ").or_else(|| left.strip_prefix("let ")) {
         Some(name) => {
             let first = found.kept;
-            found.kept += vectors(role)?;
+            found.kept += matrix.vectors();
             (format!("let {name} = {first}u; "), name)
         }
         None => (String::new(), left),
@@ -269,41 +294,51 @@ fn statement(code: &str, found: &mut Found) -> Option<String> {
 }
 
 impl Found<'_> {
-    /// What makes a matrix, in its role, and the call that makes it at `@`.
-    fn value<'r>(&mut self, right: &'r str) -> Option<(&'r str, String)> {
-        if let Some(rest) = right.strip_prefix("coop_mat16x16<") {
-            let (inner, rest) = closed(rest, '<', '>')?;
-            let [_, "C"] = arguments(inner)[..] else { return None };
-            return (rest == "()").then(|| ("C", "zero_matrix(@);".to_owned()));
+    /// What makes a matrix, and the call that makes it at `@`.
+    fn value<'r>(&mut self, right: &'r str) -> Option<(Matrix<'r>, String)> {
+        let result = Matrix { role: "C", depth: 16 };
+        if let Some(name) = right.strip_suffix("()") {
+            return (Matrix::of(name)? == result).then(|| (result, "zero_matrix(@);".to_owned()));
         }
         if let Some(rest) = right.strip_prefix("coopMultiplyAdd(") {
             let (inner, rest) = closed(rest, '(', ')')?;
             let [a, b, c] = arguments(inner)[..] else { return None };
             let plain = [a, b, c].iter().all(|name| names(name).eq([*name]));
-            return (rest.is_empty() && plain).then(|| ("C", format!("multiply_matrices(@, {a}, {b}, {c});")));
+            return (rest.is_empty() && plain).then(|| (result, format!("multiply_matrices(@, {a}, {b}, {c});")));
         }
         for (word, layout) in [("coopLoadT<", "rows"), ("coopLoad<", "columns")] {
             let Some(rest) = right.strip_prefix(word) else { continue };
-            let (matrix, rest) = closed(rest, '<', '>')?;
+            let (name, rest) = closed(rest, '<', '>')?;
             let (inner, rest) = closed(rest.strip_prefix('(')?, '(', ')')?;
             let [from, stride] = arguments(inner)[..] else { return None };
             let (array, first) = element(from)?;
-            let [_, role] = arguments(matrix.strip_prefix("coop_mat16x16<")?.strip_suffix('>')?)[..] else {
+            let matrix = Matrix::of(name)?;
+            // All factors of a text have one depth.
+            if matrix.role != "C" && *self.depth.get_or_insert(matrix.depth) != matrix.depth {
                 return None;
-            };
-            let name = self.function("load", array, role, layout)?;
-            return rest.is_empty().then(|| (role, format!("{name}(@, {first}, {stride});")));
+            }
+            let name = self.function("load", array, matrix, layout)?;
+            return rest.is_empty().then(|| (matrix, format!("{name}(@, {first}, {stride});")));
         }
         None
     }
 
     /// The function that moves a thread's part of a matrix from or to an array, by rows or columns that lie one after the other.
-    fn function(&mut self, verb: &str, array: &str, role: &str, layout: &str) -> Option<String> {
+    fn function(&mut self, verb: &str, array: &str, matrix: Matrix, layout: &str) -> Option<String> {
         let (wide, elem) = self.declared(array)?;
+        let Matrix { role, depth } = matrix;
+        let bytes = depth == BYTES_DEPTH;
+        if bytes && wide != 4 {
+            return None;
+        }
         let name = format!("{verb}_{role}_{array}_{layout}");
         let at = |row: &str, column: &str| {
             let (far, near) = if layout == "rows" { (row, column) } else { (column, row) };
             match wide {
+                _ if bytes => {
+                    let word = format!("{array}[first + ({far}) * stride + ({near}) / 16u][({near}) / 4u % 4u]");
+                    format!("extractBits(bitcast<i32>({word}), ({near}) % 4u * 8u, 8u)")
+                }
                 1 => format!("{array}[first + ({far}) * stride + {near}]"),
                 wide => format!("{array}[first + ({far}) * stride + ({near}) / {wide}u][({near}) % {wide}u]"),
             }
@@ -313,7 +348,7 @@ impl Found<'_> {
             format!("vec4<f32>({})", (0..4).map(one).collect::<Vec<_>>().join(", "))
         };
         let whole = |row: &str, vector: &str| format!("vec4<f32>({array}[first + ({row}) * stride + {vector}])");
-        let vectors = wide == 4 && layout == "rows";
+        let vectors = wide == 4 && layout == "rows" && !bytes;
         let half = |i: u32| format!("matrix_lane % 2u * 8u + {i}u");
         let own = |_: u32| "matrix_lane / 2u".to_owned();
         let body = match (verb, role) {
@@ -326,11 +361,12 @@ impl Found<'_> {
                 whole("i / 2u", "matrix_lane % 2u * 2u + i % 2u")
             ),
             ("load", "A") => format!(
-                "for (var i = 0u; i < 4u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
+                "for (var i = 0u; i < {}u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
+                depth / 4,
                 four(&own, &|i| format!("i * 4u + {i}u"))
             ),
             ("load", "B") => format!(
-                "for (var i = 0u; i < 16u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i * 2u] = {}; \
+                "for (var i = 0u; i < {depth}u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i * 2u] = {}; \
                  kept_matrices[first_kept + matrix + i * 2u + 1u] = {}; }}",
                 four(&|_| "i".to_owned(), &half),
                 four(&|_| "i".to_owned(), &|i| half(i + 4)),
@@ -405,7 +441,7 @@ fn zero_matrix(to: u32) { kept_matrices[first_kept + to] = vec4<f32>(); kept_mat
 fn multiply_matrices(to: u32, a: u32, b: u32, c: u32) {
     var left = kept_matrices[first_kept + c];
     var right = kept_matrices[first_kept + c + 1u];
-    for (var i = 0u; i < 4u * one_matrix; i++) {
+    for (var i = 0u; i < MATRIX_DEPTH / 4u * one_matrix; i++) {
         let row = kept_matrices[first_kept + a + i];
         let at = first_kept + b + i * 8u;
         left += row.x * kept_matrices[at] + row.y * kept_matrices[at + 2u] + row.z * kept_matrices[at + 4u] + row.w * kept_matrices[at + 6u];
@@ -462,8 +498,9 @@ fn f(
             "    storageBarrier();",
             "}",
             "const KEPT_VECTORS: u32 = 38u;",
+            "const MATRIX_DEPTH: u32 = 16u;",
         ];
-        assert_eq!(lines[10..18], body);
+        assert_eq!(lines[10..19], body);
         assert_eq!(wgsl.matches("fn load_").count() + wgsl.matches("fn store_").count(), 3);
         assert!(
             wgsl.contains("= f32(kept_matrices[first_kept + matrix + 0u][0u])")
@@ -472,6 +509,23 @@ fn f(
         assert!(
             wgsl.ends_with("fn place_arrays(group: u32) { tile_from = group * (64); squares_from = group * (256); }\n")
         );
+    }
+
+    #[test]
+    fn bytes_are_taken_from_words_and_depths_do_not_mix() {
+        let text = "\
+enable wgpu_cooperative_matrix;
+var<workgroup> tile: array<vec4<u32>, 64>;
+    var sum = coop_mat16x16<i32, C>();
+        let a = coopLoadT<coop_mat32x16<i8, A>>(&tile[0u], 4u);
+        let b = coopLoad<coop_mat16x32<i8, B>>(&tile[32u], 4u);
+        sum = coopMultiplyAdd(a, b, sum);
+";
+        let Imitated { wgsl, buffers } = imitated(text).expect("known words");
+        assert_eq!(buffers, Imitation { kept: 2 + 8 + 64, arrays: 1 });
+        assert!(wgsl.contains("const MATRIX_DEPTH: u32 = 32u;") && wgsl.contains("% 4u * 8u, 8u)"), "{wgsl}");
+        let mixed = format!("{text}        let c = coopLoadT<coop_mat16x16<f16, A>>(&tile[0u], 4u);\n");
+        assert!(imitated(&mixed).is_err());
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Kernels are written in naga's words, which name an element to begin at; Chromium's take the array and the number of that
 //! element. Roles, rows, strides and the multiplication mean the same in both, and strides count elements of the array, whatever
 //! these are. Nothing else of a text differs, and its lines keep their numbers.
+//!
+//! Matrices of bytes are written in the same words, though naga has none: `coop_mat32x16<i8, A>` has 32 columns and 16 rows.
 
 /// What a text in naga's words begins with.
 pub const NATIVE: &str = "enable wgpu_cooperative_matrix;";
@@ -17,9 +19,11 @@ const COLUMNS: &str = "col_major";
 /// A word of naga's, and what is made of what follows it: the new text, and the rest.
 type Rule = (&'static str, fn(&str) -> Option<(String, &str)>);
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 9] = [
     (NATIVE, |rest| Some((CHROMIUM.to_owned(), rest))),
-    ("coop_mat16x16<", matrix),
+    ("coop_mat16x16<", |rest| matrix(rest, "16, 16", &["A", "B", "C"])),
+    ("coop_mat32x16<", |rest| matrix(rest, "32, 16", &["A"])),
+    ("coop_mat16x32<", |rest| matrix(rest, "16, 32", &["B"])),
     ("coopLoadT<", |rest| load(rest, ROWS)),
     ("coopLoad<", |rest| load(rest, COLUMNS)),
     ("coopStoreT(", |rest| store(rest, ROWS)),
@@ -50,16 +54,17 @@ fn spelled(code: &str) -> Option<String> {
     Some(format!("{}{new}{}", &code[..at], spelled(rest)?))
 }
 
-/// `f16, A>`
-fn matrix(rest: &str) -> Option<(String, &str)> {
+/// `f16, A>` of so many columns and rows, if it may have this role.
+fn matrix<'a>(rest: &'a str, size: &str, roles: &[&str]) -> Option<(String, &'a str)> {
     let (inner, rest) = closed(rest, '<', '>')?;
-    let side = match arguments(inner)[..] {
-        [elem, "A"] => format!("subgroup_matrix_left<{elem}, 16, 16>"),
-        [elem, "B"] => format!("subgroup_matrix_right<{elem}, 16, 16>"),
-        [elem, "C"] => format!("subgroup_matrix_result<{elem}, 16, 16>"),
-        _ => return None,
+    let [elem, role] = arguments(inner)[..] else { return None };
+    let side = match role {
+        _ if !roles.contains(&role) => return None,
+        "A" => "left",
+        "B" => "right",
+        _ => "result",
     };
-    Some((side, rest))
+    Some((format!("subgroup_matrix_{side}<{elem}, {size}>"), rest))
 }
 
 /// `TYPE>(&array[first], stride)`
@@ -135,6 +140,8 @@ enable f16; enable wgpu_cooperative_matrix; // coopLoadT<…> is explained here
         sum = coopMultiplyAdd(a, b, coopMultiplyAdd(b, a, sum));
     coopStoreT(sum, &squares[square], 16u);
     coopStore(sum, &squares[square], 16u);
+        let c = coopLoadT<coop_mat32x16<i8, A>>(&words[row * ROW], ROW);
+        let d = coopLoad<coop_mat16x32<i8, B>>(&words[col * ROW], ROW);
 ";
         let browser = "\
 enable f16; enable chromium_experimental_subgroup_matrix; diagnostic(off, chromium.subgroup_matrix_uniformity); \
@@ -145,6 +152,8 @@ enable f16; enable chromium_experimental_subgroup_matrix; diagnostic(off, chromi
         sum = subgroupMatrixMultiplyAccumulate(a, b, subgroupMatrixMultiplyAccumulate(b, a, sum));
     subgroupMatrixStore<row_major>(&squares, square, sum, 16u);
     subgroupMatrixStore<col_major>(&squares, square, sum, 16u);
+        let c = subgroupMatrixLoad<subgroup_matrix_left<i8, 32, 16>, row_major>(&words, row * ROW, ROW);
+        let d = subgroupMatrixLoad<subgroup_matrix_right<i8, 16, 32>, col_major>(&words, col * ROW, ROW);
 ";
         assert_eq!(in_a_browser(native).as_deref(), Ok(browser));
     }
@@ -159,6 +168,7 @@ enable f16; enable chromium_experimental_subgroup_matrix; diagnostic(off, chromi
             "coopStoreT(a, &b[0u]);",
             "var c = coop_mat16x16<f32, D>();",
             "var c = coop_mat8x8<f32, C>();",
+            "let b = coopLoad<coop_mat32x16<i8, B>>(&a[0u], 4u);",
             "let c = coopTranspose(a);",
         ] {
             let refused = in_a_browser(&format!("fn f() {{\n  {line}\n}}\n")).expect_err(line);

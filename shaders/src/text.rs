@@ -298,6 +298,37 @@ mod tests {
         }
     }
 
+    /// Of matrices of bytes naga has none: they are for browsers, and for where they are imitated.
+    #[test]
+    fn matrices_of_bytes_are_spelled_and_imitated() {
+        let caps = Caps { matrices: vec![MatrixShape::I8_IN_I32], subgroup: Some((32, 32)), ..mock::caps() };
+        for dtype in ["f32", "f16"] {
+            let case: Case = format!("matmul_i8/fwd/m33,n65,k36/{dtype}/coopmat").parse().expect("valid");
+            let program = case.program(&caps).expect("a kernel variant");
+            let kernel = program.kernels().next().expect("there");
+            let of = |compiler| assemble(&embedded(), kernel, case.problem.dtype, compiler).expect("there");
+            let (native, browser) = (of(Compiler::Naga).wgsl, of(Compiler::Browser).wgsl);
+            assert_eq!(native.matches("coopMultiplyAdd(").count(), 32);
+            for (ours, chromium) in [
+                ("= coop_mat16x16<i32, C>()", "= subgroup_matrix_result<i32, 16, 16>()"),
+                (
+                    "coopLoadT<coop_mat32x16<i8, A>>(&",
+                    "subgroupMatrixLoad<subgroup_matrix_left<i8, 32, 16>, row_major>(&",
+                ),
+                (
+                    "coopLoad<coop_mat16x32<i8, B>>(&",
+                    "subgroupMatrixLoad<subgroup_matrix_right<i8, 16, 32>, col_major>(&",
+                ),
+                ("coopMultiplyAdd(", "subgroupMatrixMultiplyAccumulate("),
+            ] {
+                let count = native.matches(ours).count();
+                assert!(count > 0 && browser.matches(chromium).count() == count, "{dtype}: {ours}");
+            }
+            let imitated = of(Compiler::Imitating);
+            assert_eq!(imitated.imitation.map(|buffers| buffers.arrays), Some(3), "{dtype}");
+        }
+    }
+
     #[test]
     fn what_is_missing_is_named() {
         let error = assemble(&embedded(), &kernel(Stage::kernel("y", "no/such", "y")), DType::F32, Compiler::HERE);

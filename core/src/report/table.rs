@@ -36,6 +36,7 @@ pub fn rate(record: &Record, time: Nanos) -> String {
     let direction = |f: &&crate::suite::Form| f.direction.name() == record.parts.direction;
     match crate::suite::find(&record.parts.workload).and_then(|w| w.forms.iter().find(direction)).map(|f| f.rate) {
         Some(Rate::Flops) => scaled(record.cost.flops.per(time), "FLOP/s"),
+        Some(Rate::Ops) => scaled(record.cost.flops.per(time), "OP/s"),
         _ => scaled(record.cost.moved().per(time), "B/s"),
     }
 }

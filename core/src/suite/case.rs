@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{CaseError, Cost, How, Problem, Program, Tunable, Variant, all, named, tunable_key};
+use super::{CaseError, Cost, How, Problem, Program, Rate, Tunable, Variant, all, named, tunable_key};
 use crate::units::Flops;
 
 /// A problem and the way to compute it.
@@ -39,9 +39,13 @@ impl Case {
         self.problem.form().variant(self.variant)
     }
 
-    /// The least work by which its variant may compute the result: that of the form, with as many operations as the algorithm needs.
+    /// The least work by which its variant may compute the result: that of the form, with as many operations as the algorithm needs,
+    /// and none where they are not what ceilings of arithmetic are measured in.
     pub fn least_cost(&self) -> Cost {
         let cost = self.problem.cost();
+        if self.problem.form().rate == Rate::Ops {
+            return Cost { flops: Flops(0), ..cost };
+        }
         let fewer = self.variant_form().map_or(1.0, |variant| (variant.fewer)(&self.problem));
         Cost { flops: Flops((cost.flops.0 as f64 / fewer) as u64), ..cost }
     }
@@ -145,6 +149,8 @@ mod tests {
             least("conv3d/fwd/n1,c2,d4,h5,k3,ndhwc/f32/vendor"),
             least("conv3d/fwd/n1,c2,d4,h5,k3,ndhwc/f32/direct")
         );
+        let integers = least("matmul_i8/fwd/m2,n3,k4/f32/dot4");
+        assert_eq!((integers.flops.0, integers.moved().0), (0, 8 + 12 + 8 + 12 + 24), "no ceiling is one of integers");
     }
 
     #[test]

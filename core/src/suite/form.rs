@@ -75,6 +75,8 @@ pub type Rows<'a> = Box<dyn Fn(usize, u64, &mut [f64]) + Send + Sync + 'a>;
 pub enum Rate {
     /// Operations per second: each byte is used many times.
     Flops,
+    /// The same of operations on integers, which no measured ceiling of arithmetic holds: those are of floats.
+    Ops,
     /// Bytes per second, counting the least that must move.
     Bytes,
 }

@@ -51,6 +51,10 @@ impl MatrixShape {
         k: 16,
         scope: MatrixScope::Subgroup,
     };
+
+    /// The same of bytes with a sign: 16×16×32, summed in 32 bits.
+    pub const I8_IN_I32: MatrixShape =
+        MatrixShape { factors: MatrixElement::I8, sums: MatrixElement::I32, k: 32, ..MatrixShape::F16_IN_F32 };
 }
 
 /// A list; older recordings have a word for whether it has [`MatrixShape::F16_IN_F32`], and tell of no other.
