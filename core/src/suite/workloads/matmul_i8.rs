@@ -137,7 +137,7 @@ fn pack(number: impl Fn(u32) -> i8) -> f64 {
 
 /// Each from -127 to 127, as symmetrical quantisation leaves them.
 fn numbers(_: &Shape, draw: Draw) -> f64 {
-    pack(|place| ((((draw.bits() >> (16 * place)) & 0xFFFF) * 255 >> 16) as i32 - 127) as i8)
+    pack(|place| (((((draw.bits() >> (16 * place)) & 0xFFFF) * 255) >> 16) as i32 - 127) as i8)
 }
 
 /// What the largest number of a row of some unit variance would be divided by.
@@ -190,7 +190,7 @@ fn lowest(_: &Shape, _: Draw) -> f64 {
 }
 
 fn ends(_: &Shape, draw: Draw) -> f64 {
-    pack(|place| if draw.bits() >> (63 - place) & 1 == 1 { i8::MIN } else { i8::MAX })
+    pack(|place| if (draw.bits() >> (63 - place)) & 1 == 1 { i8::MIN } else { i8::MAX })
 }
 
 /// The four numbers of a word.
