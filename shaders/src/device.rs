@@ -172,6 +172,8 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     if matrices.contains(&MatrixShape::F16_IN_F32) {
         wanted |= wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX;
     }
+    // What kernels on matrix units are made of: words, halves of which become floats.
+    wanted |= wgpu::Features::SHADER_I16;
     #[cfg(target_arch = "wasm32")]
     if options.experimental {
         page::ask();
@@ -226,7 +228,7 @@ fn matrices(adapter: &wgpu::Adapter) -> Vec<MatrixShape> {
 
 fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<MatrixShape>) -> DeviceInfo {
     let (limits, features) = (device.limits(), device.features());
-    let granted = features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX);
+    let granted = features.contains(wgpu::Features::EXPERIMENTAL_COOPERATIVE_MATRIX | wgpu::Features::SHADER_I16);
     let matrices = if granted { matrices } else { Vec::new() };
     let mut dtypes = vec![DType::F32];
     if features.contains(wgpu::Features::SHADER_F16) {

@@ -114,6 +114,9 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler
         // Browsers ask for it; naga takes subgroup operations without, and does not know the word yet.
         wgsl += "enable subgroups; ";
     }
+    if compiler != Compiler::Browser && parts.iter().any(|part| part.text.contains("u16(")) {
+        wgsl += "enable wgpu_int16; ";
+    }
     let mut known = kernel.consts.clone();
     known.push(("IN_A_BROWSER", Value::Bool(compiler == Compiler::Browser)));
     let mut lines = 0;
@@ -257,7 +260,7 @@ mod tests {
             let of =
                 |compiler| assemble(&embedded(), kernel.expect("there"), DType::F16, compiler).expect("there").wgsl;
             let (native, browser) = (of(Compiler::Naga), of(Compiler::Browser));
-            assert!(native.starts_with("enable f16; enable wgpu_cooperative_matrix;"), "{text}");
+            assert!(native.starts_with("enable f16; enable wgpu_int16; enable wgpu_cooperative_matrix;"), "{text}");
             let subgroups = if by_subgroups(&native) { "enable subgroups; " } else { "" };
             let head = format!(
                 "enable f16; {subgroups}enable chromium_experimental_subgroup_matrix; \

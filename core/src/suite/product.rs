@@ -66,6 +66,12 @@ pub(crate) const MATRIX_DEPTH: u32 = 32;
 const PADDING: u32 = 8;
 /// Steps in shared memory: one in use, two on their way.
 const STEPS: u32 = 3;
+/// Bytes of the strip through which a subgroup's results pass in WGSL: 16 rows of two squares of f32, padded by a vector.
+const STRIP: u32 = 16 * (32 + 4) * 4;
+/// Threads that share a tile in WGSL: eight subgroups of 32.
+const COOPMAT_THREADS: u32 = 256;
+/// From how many of such on tiles are twice as wide in WGSL, in per cent of the multiprocessors.
+pub(crate) const WIDE_FROM: u32 = 50;
 /// Threads that share a tile in CUDA: four warps.
 const MMA_THREADS: u32 = 128;
 
@@ -148,9 +154,14 @@ impl Product {
 
     /// Elements of a staged tile of A (whose rows go along the depth) or of B, as they are stored.
     fn staged(along_depth: bool) -> u32 {
+        Product::staged_of(MATRIX_TILE, along_depth)
+    }
+
+    /// The same of a tile of another extent.
+    fn staged_of(extent: u32, along_depth: bool) -> u32 {
         match along_depth {
-            true => MATRIX_TILE * (MATRIX_DEPTH + PADDING),
-            false => MATRIX_DEPTH * (MATRIX_TILE + PADDING),
+            true => extent * (MATRIX_DEPTH + PADDING),
+            false => MATRIX_DEPTH * (extent + PADDING),
         }
     }
 
@@ -174,27 +185,39 @@ impl Product {
         }
     }
 
-    /// Through WGSL's cooperative matrices, by so many subgroups of 32 to a tile, in a text that gathers what it multiplies.
-    pub fn coopmat_gathering(&self, subgroups: u32, text: &'static str, entry: &'static str) -> Stage {
-        // Beside the staged tiles of f16, a square of f32 for each subgroup.
+    /// Through WGSL's cooperative matrices, in a text that gathers what it multiplies. Results lie in rows of so many.
+    pub fn coopmat_gathering(&self, results: u64, text: &'static str, entry: &'static str) -> Stage {
+        let packed = results.is_multiple_of(8);
         let staged = Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column());
-        self.on_matrix_units(subgroups * 32, text, entry).shared(staged * 2 + subgroups * 16 * 16 * 4)
+        self.on_matrix_units(4 * 32, text, entry)
+            .consts(&[("PACKED", packed), ("WHOLE", packed && self.in_whole_tiles())])
+            .shared(staged * 2 + 4 * STRIP)
     }
 
-    /// Through WGSL's cooperative matrices: every way of storing.
-    pub fn coopmat(&self) -> Stage {
+    /// Whether no tile on matrix units has an edge within.
+    fn in_whole_tiles(&self) -> bool {
         let edge = u64::from(MATRIX_TILE);
+        self.m.is_multiple_of(edge) && self.n.is_multiple_of(edge) && self.k.is_multiple_of(u64::from(MATRIX_DEPTH))
+    }
+
+    /// Through WGSL's cooperative matrices: every way of storing. The text says what becomes of sums. Tiles are twice as wide where there are
+    /// so many of such, in per cent of the multiprocessors.
+    pub fn coopmat(&self, wide_from: u32, text: &'static str) -> Stage {
         let widths =
             [if self.a_by_column() { self.m } else { self.k }, if self.b_by_column() { self.k } else { self.n }];
         let packed = widths.iter().chain([&self.n]).all(|width| width.is_multiple_of(8));
-        let whole = self.m.is_multiple_of(edge) && self.n.is_multiple_of(edge);
-        let whole = packed && whole && self.k.is_multiple_of(u64::from(MATRIX_DEPTH));
-        // Two tiles of each matrix, which take turns, and for each of four subgroups a strip of 16 rows of two squares of f32, padded
-        // by a vector.
-        let staged = 2 * (Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column()));
-        self.on_matrix_units(4 * 32, "matmul/coopmat", "matmul_coopmat")
-            .consts(&[("PACKED", packed), ("WHOLE", whole)])
-            .shared(staged * 2 + 4 * 16 * (32 + 4) * 4)
+        let down = self.batch * self.m.div_ceil(u64::from(MATRIX_TILE));
+        let tiles = |across: u32| down * self.n.div_ceil(u64::from(across));
+        let wide = tiles(2 * MATRIX_TILE) * 100 >= UNITS * u64::from(wide_from);
+        let across = if wide { 2 * MATRIX_TILE } else { MATRIX_TILE };
+        let whole = packed && self.in_whole_tiles() && self.n.is_multiple_of(u64::from(across));
+        let staged = Product::staged(!self.a_by_column()) + Product::staged_of(across, self.b_by_column());
+        self.stage(text, "product_coopmat")
+            .consts(&[("ACROSS", across), ("DEPTH", MATRIX_DEPTH), ("THREADS", COOPMAT_THREADS)])
+            .consts(&[("WIDE", wide), ("PACKED", packed), ("WHOLE", whole)])
+            .threads([COOPMAT_THREADS, 1, 1])
+            .grid(spread(tiles(across)))
+            .shared(staged * 2 + COOPMAT_THREADS / 32 * STRIP)
     }
 
     /// Why a device cannot multiply elements of this type by cooperative matrices, if so.

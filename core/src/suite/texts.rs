@@ -150,15 +150,18 @@ impl Texts {
 /// that only some shapes ask for, or that some read and others write. Lines keep their numbers. A line that names no truth value
 /// stays as it is, and no compiler takes it.
 pub fn decided(text: &str, consts: &Consts) -> String {
-    let line = |line: &str| {
-        let (condition, rest) = line.strip_prefix("#when ")?.split_once(' ')?;
-        let (name, wanted) = condition.strip_prefix('!').map_or((condition, true), |name| (name, false));
-        match consts.iter().rev().find(|(known, _)| *known == name)?.1 {
-            Value::Bool(value) => Some(if value == wanted { rest.to_owned() } else { String::new() }),
-            Value::U32(_) | Value::F32(_) => None,
-        }
-    };
-    text.lines().map(|whole| line(whole).unwrap_or_else(|| whole.to_owned()) + "\n").collect()
+    text.lines().map(|line| decided_line(line, consts).unwrap_or_else(|| line.to_owned()) + "\n").collect()
+}
+
+/// What becomes of a line, if it is a conditional one whose constant is known. Its rest may be a conditional line, too.
+fn decided_line(line: &str, consts: &Consts) -> Option<String> {
+    let (condition, rest) = line.strip_prefix("#when ")?.split_once(' ')?;
+    let (name, wanted) = condition.strip_prefix('!').map_or((condition, true), |name| (name, false));
+    match consts.iter().rev().find(|(known, _)| *known == name)?.1 {
+        Value::Bool(value) if value == wanted => Some(decided_line(rest, consts).unwrap_or_else(|| rest.to_owned())),
+        Value::Bool(_) => Some(String::new()),
+        Value::U32(_) | Value::F32(_) => None,
+    }
 }
 
 /// Lines of one file that follow each other.
@@ -207,9 +210,10 @@ mod tests {
 
     #[test]
     fn conditional_lines_are_decided_by_constants_and_no_line_is_lost() {
-        let text = "one\n#when A two\n#when B three\n#when !A six\n#when !B seven\n#when N four\n#when C five\n#if A\n";
+        let text = "one\n#when A two\n#when B three\n#when !A six\n#when !B seven\n#when N four\n#when C five\n#if A\n\
+                    #when A #when !B both\n#when A #when B one\n#when B #when A other\n";
         let consts = vec![("A", true.into()), ("B", false.into()), ("N", 1.into())];
-        assert_eq!(decided(text, &consts), "one\ntwo\n\n\nseven\n#when N four\n#when C five\n#if A\n");
+        assert_eq!(decided(text, &consts), "one\ntwo\n\n\nseven\n#when N four\n#when C five\n#if A\nboth\n\n\n");
         assert_eq!(decided("", &consts), "");
     }
 

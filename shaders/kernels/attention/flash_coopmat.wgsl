@@ -3,12 +3,16 @@ enable wgpu_cooperative_matrix;
 // whole and sums in f32. The definition is in core/src/suite/workloads/attention. Cooperative matrices are an extension of
 // native wgpu; shaders/src/matrix.rs spells them for browsers.
 //
-// Each of four subgroups of 32 owns 16 query rows, and all walk together over the keys in tiles of KEYS. Queries, and sums of values,
-// stay in matrices for the whole kernel. A matrix does not tell which thread has which element, so scores pass through workgroup memory
-// to become weights, two threads a row. Keys and values take turns: while one of them is multiplied the other is on its way.
+// Each pair of subgroups of 32 owns 32 query rows: of a tile of 32 keys one multiplies the first half and one the second, and of values
+// the first columns and the others, so that what is loaded is multiplied twice. Four pairs walk together over the keys. Queries, and sums
+// of values, stay in matrices for the whole kernel. A matrix does not tell which thread has which element, so scores pass through
+// workgroup memory to become weights, two threads a row. Keys and values are on their way while what is before them is multiplied.
+// By TFLOP/s on an H200 at 1×16×4096×128, natively and in Chromium: four subgroups of 16 rows, whose sums a step may scale down, 84 and 124;
+// maxima before the main loop 113 and 137; eight subgroups 170 and 195; pairs of them 246 and 199.
 //
-// Weights are taken against a maximum that may lie behind: as long as no row's own exceeds it by more than 2 to the GROWTH, f16 and f32
-// hold all of them. Only when one does, which after the first tiles is rare, sums pass through workgroup memory to be scaled down.
+// Weights are taken against a row's maximum over the first tile, with room for what exceeds it: f16 and f32 hold all of them as long as
+// no score of the row lies higher by more than 2 to the 21. If one does, which is rare, a loop over all keys finds the true maxima and the
+// work is done again. A step has two barriers and never touches the sums.
 //
 // The validator takes a call's result for one that may differ within a workgroup: what decides how often matrices are
 // multiplied is written out. Loops have the one form that browsers can prove to end. The T in the names of loads and stores means rows
@@ -18,23 +22,27 @@ enable wgpu_cooperative_matrix;
 #import attention/eights
 
 const LOG2_E: f32 = 1.4426950408889634;
-const GROWTH: f32 = 8.0;
+// The weight of the maximum, and the highest that f16 holds, as exponents of two.
+const ROOM: f32 = 6.0;
+const GROWTH: f32 = 15.0;
 // Eights in a row, and from one staged row to the next, padded so that neighbours start in different memory banks; of keys, then of values.
 const EIGHTS: u32 = WIDTH / 8u;
 const ROW: u32 = EIGHTS + 1u;
 const VALUES: u32 = KEYS * ROW;
+// Queries pass through the same place, 32 columns at a time.
+const QUERY_ROW: u32 = 5u;
+const STAGED: u32 = max(2u * KEYS * ROW, ROWS * QUERY_ROW);
 // Vectors of four from one row to the next: of scores, and of weights.
 const LONG: u32 = KEYS / 4u + 2u;
 const LIGHT: u32 = KEYS / 4u + 2u;
 
-var<workgroup> stage: array<Piece, 2u * KEYS * ROW * PIECES>;
+var<workgroup> stage: array<Piece, STAGED * PIECES>;
 var<workgroup> scores: array<vec4<f32>, ROWS * LONG>;
 var<workgroup> weights: array<vec4<f16>, ROWS * LIGHT>;
-// Whether a maximum must be raised: 1 while there are no sums yet, 2 when they must be scaled down. Atomic, since texts with matrices
-// declare Vulkan's memory model, by which a plain variable that a thread did not write itself need not be looked at: naga marks no access
-// as one that others share. The first of four: matrices must begin at multiples of 16 bytes, of which drivers are sure only where nothing in
-// workgroup memory is smaller.
-var<workgroup> raises: array<atomic<u32>, 4>;
+// Whether a weight was too high. Atomic, since texts with matrices declare Vulkan's memory model, by which a plain variable that a thread
+// did not write itself need not be looked at: naga marks no access as one that others share. The first of four: matrices must begin at
+// multiples of 16 bytes, of which drivers are sure only where nothing in workgroup memory is smaller.
+var<workgroup> exceeded: array<atomic<u32>, 4>;
 
 fn put_staged(first: u32, e: u32, x: Eight) {
     if e >= KEYS * EIGHTS {
@@ -76,14 +84,7 @@ fn weigh(half: Half, key: u32, top: f32) -> vec2<f32> {
         highest = max(max(raw.x, raw.y), max(raw.z, raw.w)) * half.scale;
     } else {
         for (var i = 0u; i < KEYS / 8u; i++) {
-            let raw = scores[half.row * LONG + i * 2u + half.odd];
-            let first = key + (i * 2u + half.odd) * 4u;
-            let score = vec4<f32>(
-                score_of(half, raw.x, first),
-                score_of(half, raw.y, first + 1u),
-                score_of(half, raw.z, first + 2u),
-                score_of(half, raw.w, first + 3u),
-            );
+            let score = scores_of(half, i, key);
             let weight = select(vec4<f32>(), exp2(score - top), score > vec4<f32>(HIDDEN));
             highest = max(highest, max(max(score.x, score.y), max(score.z, score.w)));
             sum += weight;
@@ -93,6 +94,27 @@ fn weigh(half: Half, key: u32, top: f32) -> vec2<f32> {
     return vec2<f32>(highest, sum.x + sum.y + sum.z + sum.w);
 }
 
+// The highest score of a tile.
+fn highest_of(half: Half, key: u32) -> f32 {
+    var highest = HIDDEN;
+    for (var i = 0u; i < KEYS / 8u; i++) {
+        let score = scores_of(half, i, key);
+        highest = max(highest, max(max(score.x, score.y), max(score.z, score.w)));
+    }
+    return highest;
+}
+
+fn scores_of(half: Half, i: u32, key: u32) -> vec4<f32> {
+    let raw = scores[half.row * LONG + i * 2u + half.odd];
+    let first = key + (i * 2u + half.odd) * 4u;
+    return vec4<f32>(
+        score_of(half, raw.x, first),
+        score_of(half, raw.y, first + 1u),
+        score_of(half, raw.z, first + 2u),
+        score_of(half, raw.w, first + 3u),
+    );
+}
+
 fn score_of(half: Half, raw: f32, key: u32) -> f32 {
     if key >= half.seen {
         return HIDDEN;
@@ -100,26 +122,17 @@ fn score_of(half: Half, raw: f32, key: u32) -> f32 {
     return biased(raw * half.scale, half.query, key, LOG2_E);
 }
 
-// Scale what lies where the scores do: two squares of the subgroup's rows.
-fn scale_down(half: Half, shrink: f32) {
-    workgroupBarrier();
-    for (var i = 0u; i < 4u; i++) {
-        scores[half.row * LONG + i * 2u + half.odd] *= shrink;
-    }
-    workgroupBarrier();
-}
-
-// Write two squares that lie where the scores do, from this column on, as elements of the output.
+// Write a square of either half of the columns, which lie where the scores do, as elements of the output.
 fn write_squares(half: Half, head: u32, col: u32, share: f32) {
     workgroupBarrier();
     for (var i = 0u; i < 2u; i++) {
         let at = half.row * LONG + half.odd * 4u + i * 2u;
-        put_out(head, half.query, col + half.odd * 16u + i * 8u, scores[at] * share, scores[at + 1u] * share);
+        put_out(head, half.query, half.odd * (WIDTH / 2u) + col + i * 8u, scores[at] * share, scores[at + 1u] * share);
     }
     workgroupBarrier();
 }
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(THREADS)
 fn attention_flash_coopmat(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
@@ -141,196 +154,227 @@ fn attention_flash_coopmat(
 #when OWN_LENGTHS     last = min(last, lengths[head / ITEM_HEADS]);
     let steps = (last + KEYS - 1u) / KEYS;
     let keys = head / GROUP;
-    let subgroup = thread / 32u;
     let row = thread / 2u;
     let query = first_row + row;
     let seen = seen_keys(head, min(query, S - 1u));
     let half = Half(row, thread % 2u, query, seen, seen_keys(head, first_row), inverseSqrt(f32(D)) * LOG2_E);
-    // Where the subgroup's rows begin.
-    let strip = subgroup * 16u * LONG;
-    let light = subgroup * 16u * LIGHT;
-    var top = HIDDEN;
-    var sum = 0.0;
+    // Where the pair's rows begin, in scores and in weights; which half of keys and of columns is the subgroup's.
+    let strip = thread / 64u * 32u * LONG;
+    let light = thread / 64u * 32u * LIGHT;
+    let side = thread / 32u % 2u;
 
     if thread == 0u {
-        atomicStore(&raises[0], 0u);
+        atomicStore(&exceeded[0], 0u);
     }
-    for (var i = 0u; i < ROWS * EIGHTS / 128u; i++) {
-        let e = i * 128u + thread;
-        put_eight(e / EIGHTS * ROW + e % EIGHTS, eight_of_q(head, first_row + e / EIGHTS, e % EIGHTS * 8u));
+    for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
+        let e = i * THREADS + thread;
+        put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 0u + e % 4u * 8u));
     }
     workgroupBarrier();
-    let q0 = coopLoadT<coop_mat16x16<f16, A>>(&stage[(subgroup * 16u * ROW + 0u) * PIECES], ROW * PIECES);
-#when SQUARE1     let q1 = coopLoadT<coop_mat16x16<f16, A>>(&stage[(subgroup * 16u * ROW + 2u) * PIECES], ROW * PIECES);
-#when SQUARE2     let q2 = coopLoadT<coop_mat16x16<f16, A>>(&stage[(subgroup * 16u * ROW + 4u) * PIECES], ROW * PIECES);
-#when SQUARE3     let q3 = coopLoadT<coop_mat16x16<f16, A>>(&stage[(subgroup * 16u * ROW + 6u) * PIECES], ROW * PIECES);
-#when SQUARE4     let q4 = coopLoadT<coop_mat16x16<f16, A>>(&stage[(subgroup * 16u * ROW + 8u) * PIECES], ROW * PIECES);
-#when SQUARE5     let q5 = coopLoadT<coop_mat16x16<f16, A>>(&stage[(subgroup * 16u * ROW + 10u) * PIECES], ROW * PIECES);
-#when SQUARE6     let q6 = coopLoadT<coop_mat16x16<f16, A>>(&stage[(subgroup * 16u * ROW + 12u) * PIECES], ROW * PIECES);
-#when SQUARE7     let q7 = coopLoadT<coop_mat16x16<f16, A>>(&stage[(subgroup * 16u * ROW + 14u) * PIECES], ROW * PIECES);
-    var o0 = coop_mat16x16<f32, C>();
-#when SQUARE1     var o1 = coop_mat16x16<f32, C>();
-#when SQUARE2     var o2 = coop_mat16x16<f32, C>();
-#when SQUARE3     var o3 = coop_mat16x16<f32, C>();
-#when SQUARE4     var o4 = coop_mat16x16<f32, C>();
-#when SQUARE5     var o5 = coop_mat16x16<f32, C>();
-#when SQUARE6     var o6 = coop_mat16x16<f32, C>();
-#when SQUARE7     var o7 = coop_mat16x16<f32, C>();
+    let q00 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+    let q01 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE1     let q10 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE1     let q11 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
     workgroupBarrier();
-    put_staged(0u, thread + 0u, key_eight(keys, 0u, thread + 0u));
-#when FETCH1     put_staged(0u, thread + 128u, key_eight(keys, 0u, thread + 128u));
-#when FETCH2     put_staged(0u, thread + 256u, key_eight(keys, 0u, thread + 256u));
-#when FETCH3     put_staged(0u, thread + 384u, key_eight(keys, 0u, thread + 384u));
-    var next0 = value_eight(keys, 0u, thread + 0u);
-#when FETCH1     var next1 = value_eight(keys, 0u, thread + 128u);
-#when FETCH2     var next2 = value_eight(keys, 0u, thread + 256u);
-#when FETCH3     var next3 = value_eight(keys, 0u, thread + 384u);
-    workgroupBarrier();
+#when SQUARE2     for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
+#when SQUARE2         let e = i * THREADS + thread;
+#when SQUARE2         put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 32u + e % 4u * 8u));
+#when SQUARE2     }
+#when SQUARE2     workgroupBarrier();
+#when SQUARE2     let q20 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE2     let q21 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE3     let q30 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE3     let q31 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE2     workgroupBarrier();
+#when SQUARE4     for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
+#when SQUARE4         let e = i * THREADS + thread;
+#when SQUARE4         put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 64u + e % 4u * 8u));
+#when SQUARE4     }
+#when SQUARE4     workgroupBarrier();
+#when SQUARE4     let q40 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE4     let q41 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE5     let q50 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE5     let q51 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE4     workgroupBarrier();
+#when SQUARE6     for (var i = 0u; i < ROWS * 4u / THREADS; i++) {
+#when SQUARE6         let e = i * THREADS + thread;
+#when SQUARE6         put_eight(e / 4u * QUERY_ROW + e % 4u, eight_of_q(head, first_row + e / 4u, 96u + e % 4u * 8u));
+#when SQUARE6     }
+#when SQUARE6     workgroupBarrier();
+#when SQUARE6     let q60 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE6     let q61 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 0u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE7     let q70 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 0u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE7     let q71 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((thread / 64u * 32u + 16u) * QUERY_ROW + 2u) * PIECES], QUERY_ROW * PIECES);
+#when SQUARE6     workgroupBarrier();
+    var o00 = coop_mat16x16<f32, C>();
+    var o10 = coop_mat16x16<f32, C>();
+#when COLUMN1     var o01 = coop_mat16x16<f32, C>();
+#when COLUMN1     var o11 = coop_mat16x16<f32, C>();
+#when COLUMN2     var o02 = coop_mat16x16<f32, C>();
+#when COLUMN2     var o12 = coop_mat16x16<f32, C>();
+#when COLUMN3     var o03 = coop_mat16x16<f32, C>();
+#when COLUMN3     var o13 = coop_mat16x16<f32, C>();
+    var sum = 0.0;
+    // Tiles whose maxima are looked for.
+    var scanned = min(steps, 1u);
 
-    for (var t = 0u; t < steps; t++) {
-        let key = t * KEYS;
-        for (var i = 0u; i < KEYS / 32u; i++) {
-            var left = coop_mat16x16<f32, C>();
-            var right = coop_mat16x16<f32, C>();
-            let k00 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 0u) * ROW + 0u) * PIECES], ROW * PIECES);
-            let k01 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 16u) * ROW + 0u) * PIECES], ROW * PIECES);
-            left = coopMultiplyAdd(q0, k00, left);
-            right = coopMultiplyAdd(q0, k01, right);
-#when SQUARE1             let k10 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 0u) * ROW + 2u) * PIECES], ROW * PIECES);
-#when SQUARE1             let k11 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 16u) * ROW + 2u) * PIECES], ROW * PIECES);
-#when SQUARE1             left = coopMultiplyAdd(q1, k10, left);
-#when SQUARE1             right = coopMultiplyAdd(q1, k11, right);
-#when SQUARE2             let k20 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 0u) * ROW + 4u) * PIECES], ROW * PIECES);
-#when SQUARE2             let k21 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 16u) * ROW + 4u) * PIECES], ROW * PIECES);
-#when SQUARE2             left = coopMultiplyAdd(q2, k20, left);
-#when SQUARE2             right = coopMultiplyAdd(q2, k21, right);
-#when SQUARE3             let k30 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 0u) * ROW + 6u) * PIECES], ROW * PIECES);
-#when SQUARE3             let k31 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 16u) * ROW + 6u) * PIECES], ROW * PIECES);
-#when SQUARE3             left = coopMultiplyAdd(q3, k30, left);
-#when SQUARE3             right = coopMultiplyAdd(q3, k31, right);
-#when SQUARE4             let k40 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 0u) * ROW + 8u) * PIECES], ROW * PIECES);
-#when SQUARE4             let k41 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 16u) * ROW + 8u) * PIECES], ROW * PIECES);
-#when SQUARE4             left = coopMultiplyAdd(q4, k40, left);
-#when SQUARE4             right = coopMultiplyAdd(q4, k41, right);
-#when SQUARE5             let k50 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 0u) * ROW + 10u) * PIECES], ROW * PIECES);
-#when SQUARE5             let k51 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 16u) * ROW + 10u) * PIECES], ROW * PIECES);
-#when SQUARE5             left = coopMultiplyAdd(q5, k50, left);
-#when SQUARE5             right = coopMultiplyAdd(q5, k51, right);
-#when SQUARE6             let k60 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 0u) * ROW + 12u) * PIECES], ROW * PIECES);
-#when SQUARE6             let k61 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 16u) * ROW + 12u) * PIECES], ROW * PIECES);
-#when SQUARE6             left = coopMultiplyAdd(q6, k60, left);
-#when SQUARE6             right = coopMultiplyAdd(q6, k61, right);
-#when SQUARE7             let k70 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 0u) * ROW + 14u) * PIECES], ROW * PIECES);
-#when SQUARE7             let k71 = coopLoad<coop_mat16x16<f16, B>>(&stage[((i * 32u + 16u) * ROW + 14u) * PIECES], ROW * PIECES);
-#when SQUARE7             left = coopMultiplyAdd(q7, k70, left);
-#when SQUARE7             right = coopMultiplyAdd(q7, k71, right);
-            coopStoreT(left, &scores[strip + i * 8u], LONG);
-            coopStoreT(right, &scores[strip + i * 8u + 4u], LONG);
+    for (var attempt = 0u; attempt < 2u; attempt++) {
+        var highest = HIDDEN;
+        for (var t = 0u; t < scanned; t++) {
+            workgroupBarrier();
+            put_staged(0u, thread, key_eight(keys, t * KEYS, thread));
+#when FETCH1             put_staged(0u, thread + THREADS, key_eight(keys, t * KEYS, thread + THREADS));
+            workgroupBarrier();
+            var upper_first = coop_mat16x16<f32, C>();
+            var lower_first = coop_mat16x16<f32, C>();
+            let k_first0 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 0u) * PIECES], ROW * PIECES);
+            upper_first = coopMultiplyAdd(q00, k_first0, upper_first);
+            lower_first = coopMultiplyAdd(q01, k_first0, lower_first);
+#when SQUARE1             let k_first1 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 2u) * PIECES], ROW * PIECES);
+#when SQUARE1             upper_first = coopMultiplyAdd(q10, k_first1, upper_first);
+#when SQUARE1             lower_first = coopMultiplyAdd(q11, k_first1, lower_first);
+#when SQUARE2             let k_first2 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 4u) * PIECES], ROW * PIECES);
+#when SQUARE2             upper_first = coopMultiplyAdd(q20, k_first2, upper_first);
+#when SQUARE2             lower_first = coopMultiplyAdd(q21, k_first2, lower_first);
+#when SQUARE3             let k_first3 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 6u) * PIECES], ROW * PIECES);
+#when SQUARE3             upper_first = coopMultiplyAdd(q30, k_first3, upper_first);
+#when SQUARE3             lower_first = coopMultiplyAdd(q31, k_first3, lower_first);
+#when SQUARE4             let k_first4 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 8u) * PIECES], ROW * PIECES);
+#when SQUARE4             upper_first = coopMultiplyAdd(q40, k_first4, upper_first);
+#when SQUARE4             lower_first = coopMultiplyAdd(q41, k_first4, lower_first);
+#when SQUARE5             let k_first5 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 10u) * PIECES], ROW * PIECES);
+#when SQUARE5             upper_first = coopMultiplyAdd(q50, k_first5, upper_first);
+#when SQUARE5             lower_first = coopMultiplyAdd(q51, k_first5, lower_first);
+#when SQUARE6             let k_first6 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 12u) * PIECES], ROW * PIECES);
+#when SQUARE6             upper_first = coopMultiplyAdd(q60, k_first6, upper_first);
+#when SQUARE6             lower_first = coopMultiplyAdd(q61, k_first6, lower_first);
+#when SQUARE7             let k_first7 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 14u) * PIECES], ROW * PIECES);
+#when SQUARE7             upper_first = coopMultiplyAdd(q70, k_first7, upper_first);
+#when SQUARE7             lower_first = coopMultiplyAdd(q71, k_first7, lower_first);
+            coopStoreT(upper_first, &scores[strip + side * 4u], LONG);
+            coopStoreT(lower_first, &scores[strip + 16u * LONG + side * 4u], LONG);
+            workgroupBarrier();
+            highest = max(highest, highest_of(half, t * KEYS));
         }
+        // Of the row's two threads.
+        let top = max(highest, subgroupShuffleXor(highest, 1u)) + ROOM;
+        var exceeds = false;
+        sum = 0.0;
+        o00 = coop_mat16x16<f32, C>();
+        o10 = coop_mat16x16<f32, C>();
+#when COLUMN1         o01 = coop_mat16x16<f32, C>();
+#when COLUMN1         o11 = coop_mat16x16<f32, C>();
+#when COLUMN2         o02 = coop_mat16x16<f32, C>();
+#when COLUMN2         o12 = coop_mat16x16<f32, C>();
+#when COLUMN3         o03 = coop_mat16x16<f32, C>();
+#when COLUMN3         o13 = coop_mat16x16<f32, C>();
         workgroupBarrier();
-        put_staged(VALUES, thread + 0u, next0);
-#when FETCH1         put_staged(VALUES, thread + 128u, next1);
-#when FETCH2         put_staged(VALUES, thread + 256u, next2);
-#when FETCH3         put_staged(VALUES, thread + 384u, next3);
-        if t + 1u < steps {
-            next0 = key_eight(keys, key + KEYS, thread + 0u);
-#when FETCH1             next1 = key_eight(keys, key + KEYS, thread + 128u);
-#when FETCH2             next2 = key_eight(keys, key + KEYS, thread + 256u);
-#when FETCH3             next3 = key_eight(keys, key + KEYS, thread + 384u);
-        }
-        var found = weigh(half, key, top);
-        if found.x > top + GROWTH {
-            atomicStore(&raises[0], select(1u, 2u, t > 0u));
-        }
-        if t + 1u < steps {
-            put_staged(0u, thread + 0u, next0);
-#when FETCH1             put_staged(0u, thread + 128u, next1);
-#when FETCH2             put_staged(0u, thread + 256u, next2);
-#when FETCH3             put_staged(0u, thread + 384u, next3);
-        }
-        // Also the barrier behind weights, values and next keys.
-        let raised = workgroupUniformLoad(&raises[0]);
-        if raised != 0u {
-            if thread == 0u {
-                atomicStore(&raises[0], 0u);
+        put_staged(0u, thread, key_eight(keys, 0u, thread));
+#when FETCH1         put_staged(0u, thread + THREADS, key_eight(keys, 0u, thread + THREADS));
+        var value0 = value_eight(keys, 0u, thread);
+#when FETCH1         var value1 = value_eight(keys, 0u, thread + THREADS);
+        var key0 = Eight();
+#when FETCH1         var key1 = Eight();
+        workgroupBarrier();
+
+        for (var t = 0u; t < steps; t++) {
+            if t + 1u < steps {
+                key0 = key_eight(keys, (t + 1u) * KEYS, thread);
+#when FETCH1                 key1 = key_eight(keys, (t + 1u) * KEYS, thread + THREADS);
             }
+            var upper = coop_mat16x16<f32, C>();
+            var lower = coop_mat16x16<f32, C>();
+            let k0 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 0u) * PIECES], ROW * PIECES);
+            upper = coopMultiplyAdd(q00, k0, upper);
+            lower = coopMultiplyAdd(q01, k0, lower);
+#when SQUARE1             let k1 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 2u) * PIECES], ROW * PIECES);
+#when SQUARE1             upper = coopMultiplyAdd(q10, k1, upper);
+#when SQUARE1             lower = coopMultiplyAdd(q11, k1, lower);
+#when SQUARE2             let k2 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 4u) * PIECES], ROW * PIECES);
+#when SQUARE2             upper = coopMultiplyAdd(q20, k2, upper);
+#when SQUARE2             lower = coopMultiplyAdd(q21, k2, lower);
+#when SQUARE3             let k3 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 6u) * PIECES], ROW * PIECES);
+#when SQUARE3             upper = coopMultiplyAdd(q30, k3, upper);
+#when SQUARE3             lower = coopMultiplyAdd(q31, k3, lower);
+#when SQUARE4             let k4 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 8u) * PIECES], ROW * PIECES);
+#when SQUARE4             upper = coopMultiplyAdd(q40, k4, upper);
+#when SQUARE4             lower = coopMultiplyAdd(q41, k4, lower);
+#when SQUARE5             let k5 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 10u) * PIECES], ROW * PIECES);
+#when SQUARE5             upper = coopMultiplyAdd(q50, k5, upper);
+#when SQUARE5             lower = coopMultiplyAdd(q51, k5, lower);
+#when SQUARE6             let k6 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 12u) * PIECES], ROW * PIECES);
+#when SQUARE6             upper = coopMultiplyAdd(q60, k6, upper);
+#when SQUARE6             lower = coopMultiplyAdd(q61, k6, lower);
+#when SQUARE7             let k7 = coopLoad<coop_mat16x16<f16, B>>(&stage[(side * 16u * ROW + 14u) * PIECES], ROW * PIECES);
+#when SQUARE7             upper = coopMultiplyAdd(q70, k7, upper);
+#when SQUARE7             lower = coopMultiplyAdd(q71, k7, lower);
+            coopStoreT(upper, &scores[strip + side * 4u], LONG);
+            coopStoreT(lower, &scores[strip + 16u * LONG + side * 4u], LONG);
             workgroupBarrier();
-            let before = top;
-            // Of the row's two threads.
-            top = max(top, max(found.x, subgroupShuffleXor(found.x, 1u)));
-            let shrink = exp2(before - top);
-            found = weigh(half, key, top);
-            sum *= shrink;
-            if raised == 2u {
-                workgroupBarrier();
-                coopStoreT(o0, &scores[strip], LONG);
-#when SQUARE1                 coopStoreT(o1, &scores[strip + 4u], LONG);
-                scale_down(half, shrink);
-                o0 = coopLoadT<coop_mat16x16<f32, C>>(&scores[strip], LONG);
-#when SQUARE1                 o1 = coopLoadT<coop_mat16x16<f32, C>>(&scores[strip + 4u], LONG);
-                workgroupBarrier();
-#when SQUARE2                 coopStoreT(o2, &scores[strip], LONG);
-#when SQUARE3                 coopStoreT(o3, &scores[strip + 4u], LONG);
-#when SQUARE2                 scale_down(half, shrink);
-#when SQUARE2                 o2 = coopLoadT<coop_mat16x16<f32, C>>(&scores[strip], LONG);
-#when SQUARE3                 o3 = coopLoadT<coop_mat16x16<f32, C>>(&scores[strip + 4u], LONG);
-#when SQUARE2                 workgroupBarrier();
-#when SQUARE4                 coopStoreT(o4, &scores[strip], LONG);
-#when SQUARE5                 coopStoreT(o5, &scores[strip + 4u], LONG);
-#when SQUARE4                 scale_down(half, shrink);
-#when SQUARE4                 o4 = coopLoadT<coop_mat16x16<f32, C>>(&scores[strip], LONG);
-#when SQUARE5                 o5 = coopLoadT<coop_mat16x16<f32, C>>(&scores[strip + 4u], LONG);
-#when SQUARE4                 workgroupBarrier();
-#when SQUARE6                 coopStoreT(o6, &scores[strip], LONG);
-#when SQUARE7                 coopStoreT(o7, &scores[strip + 4u], LONG);
-#when SQUARE6                 scale_down(half, shrink);
-#when SQUARE6                 o6 = coopLoadT<coop_mat16x16<f32, C>>(&scores[strip], LONG);
-#when SQUARE7                 o7 = coopLoadT<coop_mat16x16<f32, C>>(&scores[strip + 4u], LONG);
-#when SQUARE6                 workgroupBarrier();
+            put_staged(VALUES, thread, value0);
+#when FETCH1             put_staged(VALUES, thread + THREADS, value1);
+            let found = weigh(half, t * KEYS, top);
+            exceeds = exceeds || found.x > top + GROWTH;
+            sum += found.y;
+            put_staged(0u, thread, key0);
+#when FETCH1             put_staged(0u, thread + THREADS, key1);
+            workgroupBarrier();
+            if t + 1u < steps {
+                value0 = value_eight(keys, (t + 1u) * KEYS, thread);
+#when FETCH1                 value1 = value_eight(keys, (t + 1u) * KEYS, thread + THREADS);
             }
-            workgroupBarrier();
+            let p00 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 0u * LIGHT + 0u], LIGHT);
+            let p10 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 16u * LIGHT + 0u], LIGHT);
+            let v00 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 0u) * PIECES], ROW * PIECES);
+#when COLUMN1             let v01 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 2u) * PIECES], ROW * PIECES);
+#when COLUMN2             let v02 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 4u) * PIECES], ROW * PIECES);
+#when COLUMN3             let v03 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 0u * ROW + side * (EIGHTS / 2u) + 6u) * PIECES], ROW * PIECES);
+            o00 = coopMultiplyAdd(p00, v00, o00);
+            o10 = coopMultiplyAdd(p10, v00, o10);
+#when COLUMN1             o01 = coopMultiplyAdd(p00, v01, o01);
+#when COLUMN1             o11 = coopMultiplyAdd(p10, v01, o11);
+#when COLUMN2             o02 = coopMultiplyAdd(p00, v02, o02);
+#when COLUMN2             o12 = coopMultiplyAdd(p10, v02, o12);
+#when COLUMN3             o03 = coopMultiplyAdd(p00, v03, o03);
+#when COLUMN3             o13 = coopMultiplyAdd(p10, v03, o13);
+            let p01 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 0u * LIGHT + 4u], LIGHT);
+            let p11 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 16u * LIGHT + 4u], LIGHT);
+            let v10 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 0u) * PIECES], ROW * PIECES);
+#when COLUMN1             let v11 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 2u) * PIECES], ROW * PIECES);
+#when COLUMN2             let v12 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 4u) * PIECES], ROW * PIECES);
+#when COLUMN3             let v13 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + 16u * ROW + side * (EIGHTS / 2u) + 6u) * PIECES], ROW * PIECES);
+            o00 = coopMultiplyAdd(p01, v10, o00);
+            o10 = coopMultiplyAdd(p11, v10, o10);
+#when COLUMN1             o01 = coopMultiplyAdd(p01, v11, o01);
+#when COLUMN1             o11 = coopMultiplyAdd(p11, v11, o11);
+#when COLUMN2             o02 = coopMultiplyAdd(p01, v12, o02);
+#when COLUMN2             o12 = coopMultiplyAdd(p11, v12, o12);
+#when COLUMN3             o03 = coopMultiplyAdd(p01, v13, o03);
+#when COLUMN3             o13 = coopMultiplyAdd(p11, v13, o13);
         }
-        sum += found.y;
-        if t + 1u < steps {
-            next0 = value_eight(keys, key + KEYS, thread + 0u);
-#when FETCH1             next1 = value_eight(keys, key + KEYS, thread + 128u);
-#when FETCH2             next2 = value_eight(keys, key + KEYS, thread + 256u);
-#when FETCH3             next3 = value_eight(keys, key + KEYS, thread + 384u);
+
+        if exceeds {
+            atomicStore(&exceeded[0], 1u);
         }
-        for (var j = 0u; j < KEYS / 16u; j++) {
-            let p = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + j * 4u], LIGHT);
-            let v0 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + j * 16u * ROW + 0u) * PIECES], ROW * PIECES);
-#when SQUARE1             let v1 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + j * 16u * ROW + 2u) * PIECES], ROW * PIECES);
-#when SQUARE2             let v2 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + j * 16u * ROW + 4u) * PIECES], ROW * PIECES);
-#when SQUARE3             let v3 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + j * 16u * ROW + 6u) * PIECES], ROW * PIECES);
-#when SQUARE4             let v4 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + j * 16u * ROW + 8u) * PIECES], ROW * PIECES);
-#when SQUARE5             let v5 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + j * 16u * ROW + 10u) * PIECES], ROW * PIECES);
-#when SQUARE6             let v6 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + j * 16u * ROW + 12u) * PIECES], ROW * PIECES);
-#when SQUARE7             let v7 = coopLoadT<coop_mat16x16<f16, B>>(&stage[(VALUES + j * 16u * ROW + 14u) * PIECES], ROW * PIECES);
-            o0 = coopMultiplyAdd(p, v0, o0);
-#when SQUARE1             o1 = coopMultiplyAdd(p, v1, o1);
-#when SQUARE2             o2 = coopMultiplyAdd(p, v2, o2);
-#when SQUARE3             o3 = coopMultiplyAdd(p, v3, o3);
-#when SQUARE4             o4 = coopMultiplyAdd(p, v4, o4);
-#when SQUARE5             o5 = coopMultiplyAdd(p, v5, o5);
-#when SQUARE6             o6 = coopMultiplyAdd(p, v6, o6);
-#when SQUARE7             o7 = coopMultiplyAdd(p, v7, o7);
+        if workgroupUniformLoad(&exceeded[0]) == 0u {
+            break;
         }
+        scanned = steps;
     }
 
     let total = sum + subgroupShuffleXor(sum, 1u);
     // A row that sees no key has sum zero and output zero.
     let share = select(0.0, 1.0 / total, total > 0.0);
-    coopStoreT(o0, &scores[strip], LONG);
-#when SQUARE1     coopStoreT(o1, &scores[strip + 4u], LONG);
+    coopStoreT(o00, &scores[strip + 0u * LONG + side * 4u], LONG);
+    coopStoreT(o10, &scores[strip + 16u * LONG + side * 4u], LONG);
     write_squares(half, head, 0u, share);
-#when SQUARE2     coopStoreT(o2, &scores[strip], LONG);
-#when SQUARE3     coopStoreT(o3, &scores[strip + 4u], LONG);
-#when SQUARE2     write_squares(half, head, 32u, share);
-#when SQUARE4     coopStoreT(o4, &scores[strip], LONG);
-#when SQUARE5     coopStoreT(o5, &scores[strip + 4u], LONG);
-#when SQUARE4     write_squares(half, head, 64u, share);
-#when SQUARE6     coopStoreT(o6, &scores[strip], LONG);
-#when SQUARE7     coopStoreT(o7, &scores[strip + 4u], LONG);
-#when SQUARE6     write_squares(half, head, 96u, share);
+#when COLUMN1     coopStoreT(o01, &scores[strip + 0u * LONG + side * 4u], LONG);
+#when COLUMN1     coopStoreT(o11, &scores[strip + 16u * LONG + side * 4u], LONG);
+#when COLUMN1     write_squares(half, head, 16u, share);
+#when COLUMN2     coopStoreT(o02, &scores[strip + 0u * LONG + side * 4u], LONG);
+#when COLUMN2     coopStoreT(o12, &scores[strip + 16u * LONG + side * 4u], LONG);
+#when COLUMN2     write_squares(half, head, 32u, share);
+#when COLUMN3     coopStoreT(o03, &scores[strip + 0u * LONG + side * 4u], LONG);
+#when COLUMN3     coopStoreT(o13, &scores[strip + 16u * LONG + side * 4u], LONG);
+#when COLUMN3     write_squares(half, head, 48u, share);
 }

@@ -40,19 +40,21 @@ fn eight_of_b(batch: u32, row: u32, col: u32) -> Eight {
     return eight_from(all);
 }
 
-// Write columns col .. col + 7 of a row of C; col is a multiple of eight.
+// Write columns col .. col + 7 of a row of C, and what else the text that imports this does to sums in `finished(at, column, there, sum)`;
+// col is a multiple of eight.
 fn put_eight(batch: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
     if !WHOLE && (row >= M || col >= N) {
         return;
     }
     let at = (batch * M + row) * N + col;
-#when PACKED     c[at / 8u] = eight(low, high);
-#when !PACKED     put(at, N - col, low);
-#when !PACKED     if col + 4u < N { put(at + 4u, N - col - 4u, high); }
+#when PACKED     c[at / 8u] = eight(finished(at, col, 4u, low), finished(at + 4u, col + 4u, 4u, high));
+#when !PACKED     put(at, col, low);
+#when !PACKED     if col + 4u < N { put(at + 4u, col + 4u, high); }
 }
-#when !PACKED fn put(at: u32, there: u32, x: vec4<f32>) {
+#when !PACKED fn put(at: u32, col: u32, sum: vec4<f32>) {
+#when !PACKED     let x = finished(at, col, N - col, sum);
 #when !PACKED     c[at] = f16(x.x);
-#when !PACKED     if there > 1u { c[at + 1u] = f16(x.y); }
-#when !PACKED     if there > 2u { c[at + 2u] = f16(x.z); }
-#when !PACKED     if there > 3u { c[at + 3u] = f16(x.w); }
+#when !PACKED     if col + 1u < N { c[at + 1u] = f16(x.y); }
+#when !PACKED     if col + 2u < N { c[at + 2u] = f16(x.z); }
+#when !PACKED     if col + 3u < N { c[at + 3u] = f16(x.w); }
 #when !PACKED }

@@ -7,7 +7,7 @@ use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form, Hard,
     HostBuffer, Inputs, Preset, Probe, Problem, Product, Program, Rate, Reference, Shape, Stage, Tiles, Tolerance,
-    Tunable, Variant, Workload, dense, normal, spread, width,
+    Tunable, Variant, WIDE_FROM, Workload, dense, normal, spread, width,
 };
 use crate::units::{Bytes, Flops};
 
@@ -46,7 +46,7 @@ pub fn workload() -> Workload {
                 "m1160,n264,k8",
                 // Enough for tiles of 128 without knowing the number of multiprocessors; ragged, and in whole vectors.
                 "m1409,n1283,k3",
-                "m1412,n1284,k8",
+                "m1416,n1288,k8",
             ],
             huge: &["m46344,n46344,k8"],
             buffers,
@@ -80,7 +80,8 @@ pub fn workload() -> Workload {
                     coopmat,
                 )
                 .only_in(&[Dialect::Wgsl])
-                .available(coopmat_available),
+                .available(coopmat_available)
+                .tunables(&[WIDE]),
                 Variant::kernel("vendor", "the vendor's library, cuBLASLt: what the device's makers reach", vendor)
                     .only_in(&[Dialect::Cuda]),
                 Variant::cube(
@@ -266,8 +267,16 @@ fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Product::coopmat_available(p.dtype, caps)
 }
 
-fn coopmat(p: &Problem, _caps: &Caps) -> Program {
-    program(p, product(p).coopmat())
+/// What `coopmat` leaves open.
+const WIDE: Tunable = Tunable {
+    name: "WIDE_FROM",
+    about: "tiles are 256 elements wide, not 128, where there are so many of them, in per cent of 128",
+    allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
+    default: WIDE_FROM,
+};
+
+fn coopmat(p: &Problem, caps: &Caps) -> Program {
+    program(p, product(p).coopmat(caps.tuned(p, "coopmat", &WIDE), "matmul/coopmat"))
 }
 
 fn vendor(p: &Problem, _caps: &Caps) -> Program {

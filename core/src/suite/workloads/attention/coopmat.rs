@@ -5,16 +5,22 @@ use super::{cost_of_one_stage, stage};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Caps, Problem, Product, Program, spread};
 
-/// Query rows of a workgroup: sixteen for each of its four subgroups.
-const ROWS: u64 = 64;
-const THREADS: u64 = 128;
+/// Query rows of a workgroup: 32 for each pair of its eight subgroups.
+const ROWS: u64 = 128;
+const THREADS: u64 = 256;
+/// Keys of a tile: a square of them for each subgroup of a pair.
+const KEYS: u64 = 32;
 /// Elements that pad a staged row of 16-bit floats, or a row of scores or weights.
 const PADDING: u64 = 8;
+/// Columns of queries that are staged at a time.
+const QUERY_COLUMNS: u64 = 32;
 /// Largest head_dim: queries and sums of values lie in registers.
 const MAX_DIM: u64 = 128;
-/// Whether there is a square of 16 columns of this number, and an eight of a tile for a thread to fetch.
+/// Whether there is a square of 16 columns of this number, a square of sums in either half of the columns, and an eight of a tile for a
+/// thread to fetch.
 const SQUARES: [&str; 8] = ["", "SQUARE1", "SQUARE2", "SQUARE3", "SQUARE4", "SQUARE5", "SQUARE6", "SQUARE7"];
-const FETCHES: [&str; 4] = ["", "FETCH1", "FETCH2", "FETCH3"];
+const COLUMNS: [&str; 4] = ["", "COLUMN1", "COLUMN2", "COLUMN3"];
+const FETCHES: [&str; 2] = ["", "FETCH1"];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Product::coopmat_available(p.dtype, caps)?;
@@ -24,31 +30,36 @@ pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     }
 }
 
-/// Keys of a tile, and head_dim padded to whole squares.
-fn tile(d: u64) -> (u64, u64) {
-    (if d <= 64 { 64 } else { 32 }, d.next_multiple_of(16))
+/// head_dim padded to whole squares in either half.
+fn width(d: u64) -> u64 {
+    d.next_multiple_of(32)
 }
 
-/// Bytes of workgroup memory: a tile of keys and one of values, scores, weights, and four words for all.
-fn shared(keys: u64, width: u64) -> u64 {
-    2 * keys * (width + PADDING) * 2 + ROWS * (keys + PADDING) * (4 + 2) + 16
+/// Bytes of workgroup memory: a tile of keys and one of values, or columns of queries, scores, weights, and four words for all.
+fn shared(width: u64) -> u64 {
+    let staged = (2 * KEYS * (width + PADDING)).max(ROWS * (QUERY_COLUMNS + PADDING));
+    staged * 2 + ROWS * (KEYS + PADDING) * (4 + 2) + 16
 }
 
 pub fn program(p: &Problem, _caps: &Caps) -> Program {
     let (s, t, d) = (p["s"], p["t"], p["d"]);
-    let (keys, width) = tile(d);
+    let width = width(d);
     let packed = d.is_multiple_of(8);
-    let whole = width == d && s.is_multiple_of(ROWS) && t.is_multiple_of(keys);
-    let squares = (1..SQUARES.len()).map(|i| (SQUARES[i], width > 16 * i as u64));
-    let fetches = (1..FETCHES.len()).map(|i| (FETCHES[i], keys * width / 8 > THREADS * i as u64));
+    let whole = width == d && s.is_multiple_of(ROWS) && t.is_multiple_of(KEYS);
+    let squares = (1..SQUARES.len()).map(|i| (SQUARES[i], d > 16 * i as u64));
+    let columns = (1..COLUMNS.len()).map(|i| (COLUMNS[i], width > 32 * i as u64));
+    let fetches = (1..FETCHES.len()).map(|i| (FETCHES[i], KEYS * width / 8 > THREADS * i as u64));
     let stage = stage(p, "attention/flash_coopmat", "attention_flash_coopmat")
-        .consts(&[("ROWS", ROWS), ("KEYS", keys), ("WIDTH", width)].map(|(name, value)| (name, value as u32)))
+        .consts(
+            &[("ROWS", ROWS), ("KEYS", KEYS), ("WIDTH", width), ("THREADS", THREADS)]
+                .map(|(name, value)| (name, value as u32)),
+        )
         .consts(&[("PACKED", packed), ("WHOLE", whole)])
-        .consts(&squares.chain(fetches).collect::<Vec<_>>())
+        .consts(&squares.chain(columns).chain(fetches).collect::<Vec<_>>())
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["b"] * p["h"] * s.div_ceil(ROWS)))
-        .shared(shared(keys, width) as u32)
+        .shared(shared(width) as u32)
         .costing(cost_of_one_stage(p));
     looking(p, Looks::AtBoth, stage).into()
 }
@@ -60,11 +71,10 @@ mod tests {
     #[test]
     fn every_head_dim_has_matrices_and_fits() {
         for d in 1..=MAX_DIM {
-            let (keys, width) = tile(d);
-            assert!(width >= d && width <= 16 * SQUARES.len() as u64, "{d}");
-            assert!(keys * width / 8 <= THREADS * FETCHES.len() as u64, "{d}");
-            // Queries are staged where keys and values will be.
-            assert!(2 * keys >= ROWS && shared(keys, width) <= 48 << 10, "{d}");
+            let width = width(d);
+            assert!(width >= d && width <= 16 * SQUARES.len() as u64 && width <= 32 * COLUMNS.len() as u64, "{d}");
+            assert!(KEYS * width / 8 <= THREADS * FETCHES.len() as u64, "{d}");
+            assert!(shared(width) <= 48 << 10, "{d}");
         }
     }
 }

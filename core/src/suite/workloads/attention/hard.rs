@@ -17,6 +17,12 @@ pub fn saturated(shape: &Shape, draw: Draw, signed: bool) -> f64 {
     sign * (1000.0 / (d as f64).sqrt()).sqrt()
 }
 
+/// Keys whose products with ones, scaled, rise from zero to 60.
+fn rising(shape: &Shape, draw: Draw) -> f64 {
+    let (t, d) = (shape["t"], shape["d"]);
+    60.0 * (draw.index / d % t) as f64 / (t as f64 * (d as f64).sqrt())
+}
+
 pub(super) fn sets() -> Vec<Hard> {
     vec![
         Hard {
@@ -47,6 +53,13 @@ pub(super) fn sets() -> Vec<Hard> {
                 let mask = if p.shape.has("biased") { 3.47 * 2f64.powi(-22) * 1443.0 } else { 0.0 };
                 Tolerance { abs: tolerance(p, 0).abs + mask, ..tolerance(p, 0) }
             },
+        },
+        Hard {
+            name: "rising",
+            about: "scores that rise by 60 from the first key to the last: what was the highest so far never stays it",
+            applies: any,
+            fills: |_| vec![("q", one), ("k", rising)],
+            tolerance,
         },
         Hard {
             name: "huge",

@@ -151,7 +151,6 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         BufferSpec::scratch("product", Elem::Real, &[b, s, c]),
         BufferSpec::scratch("rows", Elem::Real, &[b, s, c]),
         BufferSpec::scratch("qkv", Elem::Real, &[b, s, 3 * c]),
-        BufferSpec::scratch("wide", Elem::Real, &[b, s, 3 * c]),
         BufferSpec::scratch("q", Elem::Real, &[b, h, s, d]),
         BufferSpec::scratch("k", Elem::Real, &[b, h, s, d]),
         BufferSpec::scratch("v", Elem::Real, &[b, h, s, d]),
@@ -374,7 +373,8 @@ pub(in crate::suite) fn merge(p: &Problem, caps: &Caps) -> Stage {
 pub(in crate::suite) fn projected(p: &Problem, caps: &Caps, by: By, x: &'static str) -> Vec<Stage> {
     let c = width(p);
     let wide = Product::new(row_count(p), 3 * c, c);
-    let mut all = biased(p, caps, by, wide, [x, "wqkv", "wide", "qkv"], "bqkv", "qkv");
+    let product = stages(p, caps, by).with_bias(wide, [x, "wqkv", "qkv"], "bqkv").called("qkv_product");
+    let mut all = vec![product];
     for which in 0..3 {
         let apart = split(p, 3 * c, which as u64 * c);
         all.push(apart.stage(p.dtype, caps, ["qkv", PROJECTED[which]]).called(SPLIT[which]));
@@ -382,31 +382,10 @@ pub(in crate::suite) fn projected(p: &Problem, caps: &Caps, by: By, x: &'static 
     all.into_iter().map(|stage| stage.of(INTO_HEADS)).collect()
 }
 
-/// A product with its bias: in one stage, or in two with the sums between them in the third of the buffers.
-fn biased(
-    p: &Problem,
-    caps: &Caps,
-    by: By,
-    product: Product,
-    [a, b, between, to]: [&'static str; 4],
-    bias: &'static str,
-    name: &str,
-) -> Vec<Stage> {
-    let made = stages(p, caps, by);
-    let label = format!("{name}_product");
-    match by {
-        By::Coopmat => vec![
-            made.product(product, [a, b, between]).called(label),
-            made.finish([product.m, product.n], Then::Bias, [between, to], &[bias]).called(format!("{name}_bias")),
-        ],
-        _ => vec![made.with_bias(product, [a, b, to], bias).called(label)],
-    }
-}
-
 /// What follows attention.
 pub(in crate::suite) fn output(p: &Problem, caps: &Caps, by: By, out: &'static str) -> Vec<Stage> {
-    let mut all = vec![merge(p, caps)];
-    all.extend(biased(p, caps, by, square(p), ["merged", "wo", "product", out], "bo", "out"));
+    let product = stages(p, caps, by).with_bias(square(p), ["merged", "wo", out], "bo").called("out_product");
+    let all = [merge(p, caps), product];
     all.into_iter().map(|stage| stage.of(OUT_OF_HEADS)).collect()
 }
 

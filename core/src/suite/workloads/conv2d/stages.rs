@@ -179,7 +179,8 @@ impl Gather {
 
     /// Through WGSL's cooperative matrices, forward.
     pub(super) fn coopmat(&self, buffers: [&'static str; 3]) -> Stage {
-        self.told(self.product().coopmat_gathering(8, "conv2d/coopmat", "conv2d_coopmat"), buffers)
+        let results = if self.conv.last { self.extents()[0] } else { self.conv.out().iter().product() };
+        self.told(self.product().coopmat_gathering(results, "conv2d/coopmat", "conv2d_coopmat"), buffers)
     }
 
     /// Kernels the other way round, from one buffer to another: for each channel of the input the output channels at each tap.

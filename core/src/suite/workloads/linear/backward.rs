@@ -51,12 +51,17 @@ pub fn form() -> Form {
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            Variant::kernel("coopmat", "products on matrix units through WGSL's cooperative matrices", |p, caps| {
+                program(p, caps, By::Coopmat)
+            })
+            .only_in(&[Dialect::Wgsl])
+            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
             Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
                 program(p, caps, By::Library)
             })
             .only_in(&[Dialect::Cuda]),
         ],
-        fallback: &["mma", "tiled", "naive"],
+        fallback: &["coopmat", "mma", "tiled", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,

@@ -77,7 +77,7 @@ const AWKWARD: &[&str] = &[
     "m136,n130,k72,tn",
     "b2,m33,n8,k65,tn,residual",
     "m1409,n1283,k3,nt",
-    "m1412,n1284,k8,tn,gelu",
+    "m1416,n1288,k8,tn,gelu",
 ];
 
 fn forward() -> Form {
@@ -112,6 +112,11 @@ fn forward() -> Form {
             Variant::kernel("mma", "the same on tensor cores by warp-wide instructions", |p, caps| fused(p, caps, By::Mma))
                 .only_in(&[Dialect::Cuda])
                 .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
+                fused(p, caps, By::Coopmat)
+            })
+            .only_in(&[Dialect::Wgsl])
+            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
             Variant::kernel(
                 "vendor",
                 "the vendor's library, cuBLASLt, with its own epilogue; it has none for the residual, which is a stage of ours",
@@ -120,7 +125,7 @@ fn forward() -> Form {
             .only_in(&[Dialect::Cuda]),
         ],
         // Not `vendor`: a figure for the library must never be a kernel's of ours.
-        fallback: &["mma", "tiled", "separate", "naive"],
+        fallback: &["coopmat", "mma", "tiled", "separate", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,

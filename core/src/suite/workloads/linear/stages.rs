@@ -3,8 +3,8 @@
 use super::super::gelu;
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Access, Caps, Cost, DType, Dialect, Elem, Epilogue, Product, Stage, Tiles, by_pieces, spread, sum_of_parts,
-    text_for, width,
+    Access, Caps, Cost, DType, Dialect, Elem, Epilogue, Product, Stage, Tiles, WIDE_FROM, by_pieces, spread,
+    sum_of_parts, text_for, width,
 };
 
 /// What multiplies.
@@ -16,7 +16,7 @@ pub(in crate::suite) enum By {
     Tiles,
     /// Tensor cores by warp-wide instructions (CUDA).
     Mma,
-    /// Cooperative matrices (native WGSL).
+    /// Cooperative matrices (WGSL).
     Coopmat,
     /// The vendor's library (CUDA).
     Library,
@@ -38,22 +38,34 @@ pub(in crate::suite) enum Then {
 }
 
 impl Then {
-    /// Text in WGSL, entry by tiles and on tensor cores, what is bound beside the matrices.
-    fn texts(self) -> (&'static str, [&'static str; 2], &'static [(&'static str, Access)]) {
+    /// Texts in WGSL by tiles and on matrix units, entry by tiles and on tensor cores, what is bound beside the matrices.
+    fn texts(self) -> ([&'static str; 2], [&'static str; 2], &'static [(&'static str, Access)]) {
         match self {
-            Then::Bias => ("linear/tiled_bias", ["linear_tiled_bias", "linear_mma_bias"], &[("bias", Read)]),
-            Then::Gelu => ("linear/tiled_gelu", ["linear_tiled_gelu", "linear_mma_gelu"], &[("bias", Read)]),
+            Then::Bias => (
+                ["linear/tiled_bias", "linear/coopmat_bias"],
+                ["linear_tiled_bias", "linear_mma_bias"],
+                &[("bias", Read)],
+            ),
+            Then::Gelu => (
+                ["linear/tiled_gelu", "linear/coopmat_gelu"],
+                ["linear_tiled_gelu", "linear_mma_gelu"],
+                &[("bias", Read)],
+            ),
             Then::Residual => (
-                "linear/tiled_residual",
+                ["linear/tiled_residual", "linear/coopmat_residual"],
                 ["linear_tiled_residual", "linear_mma_residual"],
                 &[("bias", Read), ("residual", Read)],
             ),
-            Then::Kept => {
-                ("linear/tiled_kept", ["linear_tiled_kept", "linear_mma_kept"], &[("bias", Read), ("pre", Write)])
-            }
-            Then::Slope => {
-                ("linear/tiled_slope", ["linear_tiled_slope", "linear_mma_slope"], &[("pre", Read), ("hidden", Write)])
-            }
+            Then::Kept => (
+                ["linear/tiled_kept", "linear/coopmat_kept"],
+                ["linear_tiled_kept", "linear_mma_kept"],
+                &[("bias", Read), ("pre", Write)],
+            ),
+            Then::Slope => (
+                ["linear/tiled_slope", "linear/coopmat_slope"],
+                ["linear_tiled_slope", "linear_mma_slope"],
+                &[("pre", Read), ("hidden", Write)],
+            ),
         }
     }
 }
@@ -91,13 +103,13 @@ impl Stages<'_> {
             By::Elements => product.naive("matmul/naive", "matmul_naive"),
             By::Tiles => product.tiled(self.caps, Tiles::default(), "matmul/tiled", "matmul_tiled"),
             By::Mma => product.mma("matmul/mma", "matmul_mma"),
-            By::Coopmat => product.coopmat(),
+            By::Coopmat => product.coopmat(WIDE_FROM, "matmul/coopmat"),
             By::Library => product.library("cublaslt_matmul", Epilogue::Plain),
         };
         stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(product))
     }
 
-    /// A product by tiles or on tensor cores, and what becomes of its sums; `buffers` are those of [`Then`], in its order.
+    /// A product by tiles or on matrix units, and what becomes of its sums; `buffers` are those of [`Then`], in its order.
     ///
     /// # Panics
     /// Where nothing of ours multiplies that way.
@@ -108,12 +120,13 @@ impl Stages<'_> {
         [a, b, c]: [&'static str; 3],
         buffers: &[&'static str],
     ) -> Stage {
-        let (wgsl, [tiled, mma], parameters) = then.texts();
+        let ([wgsl, coopmat], [tiled, mma], parameters) = then.texts();
         let text = if self.caps.dialect == Dialect::Cuda { "linear/tiled" } else { wgsl };
         let stage = match self.by {
             By::Tiles => product.tiled(self.caps, Tiles::default(), text, tiled),
             By::Mma => product.mma("linear/mma", mma),
-            By::Elements | By::Coopmat | By::Library => panic!("only tiles and tensor cores do more than multiply"),
+            By::Coopmat => product.coopmat(WIDE_FROM, coopmat),
+            By::Elements | By::Library => panic!("only tiles and matrix units do more than multiply"),
         };
         let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
         let whole = self.bytes(product.batch * product.m * product.n);

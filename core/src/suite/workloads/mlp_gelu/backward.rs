@@ -57,12 +57,17 @@ pub fn form() -> Form {
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            Variant::kernel("coopmat", "the same on matrix units through WGSL's cooperative matrices", |p, caps| {
+                fused(p, caps, By::Coopmat)
+            })
+            .only_in(&[Dialect::Wgsl])
+            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
             Variant::kernel("vendor", "products by the vendor's library, cuBLASLt; the rest is ours", |p, caps| {
                 fused(p, caps, By::Library)
             })
             .only_in(&[Dialect::Cuda]),
         ],
-        fallback: &["mma", "fused", "separate", "naive"],
+        fallback: &["coopmat", "mma", "fused", "separate", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,

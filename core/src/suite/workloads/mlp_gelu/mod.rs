@@ -86,6 +86,13 @@ fn forward() -> Form {
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
             Variant::kernel(
+                "coopmat",
+                "the same two on matrix units through WGSL's cooperative matrices",
+                |p, caps| fused(p, caps, By::Coopmat),
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(|p, caps| Product::coopmat_available(p.dtype, caps)),
+            Variant::kernel(
                 "vendor",
                 "the vendor's library, cuBLASLt, with its own epilogues; a kept argument makes GELU a stage of ours",
                 |p, caps| fused(p, caps, By::Library),
@@ -93,7 +100,7 @@ fn forward() -> Form {
             .only_in(&[Dialect::Cuda]),
         ],
         // Not `vendor`: a figure for the library must never be a kernel's of ours.
-        fallback: &["mma", "fused", "separate", "naive"],
+        fallback: &["coopmat", "mma", "fused", "separate", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,

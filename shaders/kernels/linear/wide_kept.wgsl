@@ -1,0 +1,16 @@
+// What becomes of four sums, as in `wide_bias`: they and the bias of their columns are kept for the backward pass, and GELU is taken.
+
+#import gelu/share
+#import lib/fours
+#import lib/pieces4
+
+@group(0) @binding(3) var<storage, read> bias: array<Four>;
+#when PACKED @group(0) @binding(4) var<storage, read_write> pre: array<Four>;
+#when !PACKED @group(0) @binding(4) var<storage, read_write> pre: array<f16>;
+
+fn finished(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
+    let value = sum + floats_of(bias[column / 4u]);
+#when PACKED     pre[at / 4u] = four_of(value);
+#when !PACKED     for (var i = 0u; i < min(there, 4u); i++) { pre[at + i] = f16(value[i]); }
+    return gelu_tanh(value);
+}

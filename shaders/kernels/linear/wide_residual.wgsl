@@ -1,0 +1,16 @@
+// What becomes of four sums, as in `wide_bias`: GELU of them and the bias of their columns, added to what is already there.
+
+#import gelu/share
+#import lib/fours
+#import lib/pieces4
+
+@group(0) @binding(3) var<storage, read> bias: array<Four>;
+#when PACKED @group(0) @binding(4) var<storage, read> residual: array<Four>;
+#when !PACKED @group(0) @binding(4) var<storage, read> residual: array<f16>;
+
+fn finished(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
+#when PACKED     let before = floats_of(residual[at / 4u]);
+#when !PACKED     var before = vec4<f32>();
+#when !PACKED     for (var i = 0u; i < min(there, 4u); i++) { before[i] = f32(residual[at + i]); }
+    return gelu_tanh(sum + floats_of(bias[column / 4u])) + before;
+}

@@ -1,0 +1,21 @@
+// What becomes of four sums, gradients of GELU's result, of which so many are there: they are multiplied with the slope where GELU was
+// taken, and the result is made anew on the way.
+
+#import gelu/share
+#import lib/fours
+#import lib/pieces4
+
+#when PACKED @group(0) @binding(3) var<storage, read> pre: array<Four>;
+#when !PACKED @group(0) @binding(3) var<storage, read> pre: array<f16>;
+#when PACKED @group(0) @binding(4) var<storage, read_write> hidden: array<Four>;
+#when !PACKED @group(0) @binding(4) var<storage, read_write> hidden: array<f16>;
+
+fn finished(at: u32, column: u32, there: u32, sum: vec4<f32>) -> vec4<f32> {
+#when PACKED     let value = floats_of(pre[at / 4u]);
+#when PACKED     hidden[at / 4u] = four_of(gelu_tanh(value));
+#when !PACKED     var value = vec4<f32>();
+#when !PACKED     for (var i = 0u; i < min(there, 4u); i++) { value[i] = f32(pre[at + i]); }
+#when !PACKED     let again = gelu_tanh(value);
+#when !PACKED     for (var i = 0u; i < min(there, 4u); i++) { hidden[at + i] = f16(again[i]); }
+    return sum * slope_tanh(value);
+}
