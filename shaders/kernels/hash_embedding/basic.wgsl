@@ -1,9 +1,8 @@
 // Hash embedding, one atomic addition per row, for a window of the output: OWNED groups from FIRST on. The definition is in
 // core/src/suite/workloads/hash_embedding.
 //
-// basic   hash_embedding_zero     clears the window
-//         hash_embedding_scatter  one thread a row; WGSL has no floating-point atomics, so the addition retries a
-//                                 compare-and-exchange on the bits until nobody came between
+// basic   the output is cleared by the device's own fill; then hash_embedding_scatter: one thread a row. WGSL has no floating-point
+//         atomics, so the addition retries a compare-and-exchange on the bits until nobody came between
 
 #import lib/launch
 #import lib/murmur
@@ -12,18 +11,6 @@
 @group(0) @binding(1) var<storage, read> id: array<u32>;
 @group(0) @binding(2) var<storage, read> group: array<u32>;
 @group(0) @binding(3) var<storage, read> weight: array<f32>;
-
-@compute @workgroup_size(THREADS)
-fn hash_embedding_zero(
-    @builtin(workgroup_id) block: vec3<u32>,
-    @builtin(num_workgroups) blocks: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let index = flat_group(block, blocks) * THREADS + lane;
-    if index < OWNED * DIM {
-        atomicStore(&out[FIRST * DIM + index], 0u);
-    }
-}
 
 @compute @workgroup_size(THREADS)
 fn hash_embedding_scatter(
@@ -42,8 +29,9 @@ fn hash_embedding_scatter(
     let h = murmur_finalise(id[row]);
     let at = mine * DIM + (h & 0x7fffffffu) % DIM;
     let term = select(weight[row], -weight[row], h >> 31u == 1u);
-    var seen = atomicLoad(&out[at]);
-    loop {
+    // Most columns are zero when their first row comes: that is tried without looking.
+    var seen = 0u;
+    for (var tries = 0u; tries < 0x7fffffffu; tries++) {
         let tried = atomicCompareExchangeWeak(&out[at], seen, bitcast<u32>(bitcast<f32>(seen) + term));
         if tried.exchanged {
             break;

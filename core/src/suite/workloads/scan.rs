@@ -263,10 +263,11 @@ fn three_pass(p: &Problem, caps: &Caps, width: u64) -> Program {
         .threads([THREADS as u32, 1, 1])
         .shared(4 * THREADS as u32)
         .costing(Cost::new(parts, 4 * parts, 4 * parts));
-    let scanned = stretches(over_tiles(p, caps, [width, ROWS], ["scan/tiles", "scan/tiles1", "scan/tiles4"], "scan_tiles"))
-        .args([("x", Read), ("parts", Read), ("out", Write)])
-        .shared(16 * THREADS as u32)
-        .costing(Cost::new(p["n"], read.0 + 4 * parts, written.0));
+    let scanned =
+        stretches(over_tiles(p, caps, [width, ROWS], ["scan/tiles", "scan/tiles1", "scan/tiles4"], "scan_tiles"))
+            .args([("x", Read), ("parts", Read), ("out", Write)])
+            .shared(16 * THREADS as u32)
+            .costing(Cost::new(p["n"], read.0 + 4 * parts, written.0));
     Program { stages: vec![sums, starts, scanned] }
 }
 

@@ -7,8 +7,8 @@ use super::copy::{hard_sets, tolerance};
 use crate::suite::Access::{Read, Write};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program, Rate,
-    Reference, Stage, Variant, Workload, indexable, normal, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program,
+    Rate, Reference, Stage, Variant, Workload, indexable, normal, spread,
 };
 
 const X: usize = 0;

@@ -55,6 +55,8 @@ pub(in crate::suite) const THREADS: u64 = 128;
 const MOST_KEPT: u64 = 64;
 const MOST_TAPS: u64 = 64;
 const MOST_TAPS_WGSL: u64 = 112;
+/// Bytes of taps that a workgroup keeps in its memory at most: what WebGPU promises.
+const MOST_SHARED: u64 = 16_384;
 /// Columns under a thread's taps that texts are unrolled for.
 const MOST_COLUMNS: u64 = 40;
 /// Threads that a multiprocessor is given before strips are made longer, and multiprocessors where their number is not known.
@@ -115,7 +117,9 @@ impl Share {
             1 << wanted.max(1).ilog2()
         };
         let across = if v.channels_last { fits(tuned(&ACROSS), v.out[2], room) } else { 1 };
-        let down = fits(tuned(&DOWN), v.out[1], room / across);
+        // In WGSL more than one row of pieces of columns only costs registers.
+        let one = caps.dialect == Dialect::Wgsl && !v.channels_last && sums == 0;
+        let down = if one { 1 } else { fits(tuned(&DOWN), v.out[1], room / across) };
         let along = if v.channels_last { across } else { width };
         let channels = if v.channels_last { v.c / width } else { 1 };
         let (units, tiles) = (v.out[2].div_ceil(along), v.out[1].div_ceil(down));
@@ -203,17 +207,18 @@ impl Blocks {
             return None;
         }
         let beside = 1 << share.channels.trailing_zeros().min(4);
-        let (along, down, units, tiles) = (Self::ALONG, Self::DOWN, Self::UNITS, Self::THREADS / (beside * Self::UNITS));
+        let (along, down, units, tiles) =
+            (Self::ALONG, Self::DOWN, Self::UNITS, Self::THREADS / (beside * Self::UNITS));
         let pixel = beside * share.width * Elem::Real.storage(p.dtype).bytes();
         let slice = (units * along + v.kernel[2] - 1) * (tiles * down + v.kernel[1] - 1) * pixel;
         let slices = u64::from(caps.tuned(p, NAME, &SLICES));
         // A thread has a bit for each part that it brings, and counts elements of a slice of the image in 32 bits.
-        let counted = slice <= 16 * u64::from(u32::BITS) * Self::THREADS && u32::try_from(v.image[1] * v.image[2] * v.c).is_ok();
+        let counted =
+            slice <= 16 * u64::from(u32::BITS) * Self::THREADS && u32::try_from(v.image[1] * v.image[2] * v.c).is_ok();
         if !pixel.is_multiple_of(16) || slices * slice > Self::MOST_ROOM || !counted {
             return None;
         }
-        let flat =
-            v.n * (share.channels / beside) * v.out[2].div_ceil(units * along) * v.out[1].div_ceil(tiles * down);
+        let flat = v.n * (share.channels / beside) * v.out[2].div_ceil(units * along) * v.out[1].div_ceil(tiles * down);
         let fill = (2 * caps.units.map_or(UNITS, u64::from)).div_ceil(flat).min(v.out[0].div_ceil(LEAST_STRIP));
         let strip = strip(v, p, caps, fill);
         let strips = v.out[0].div_ceil(strip);
@@ -302,7 +307,13 @@ pub(in crate::suite) fn stage(v: &Volume, p: &Problem, caps: &Caps, finish: Fini
     }
     let images = if v.channels_last { v.n } else { v.n * v.c };
     let threads = images * share.channels * share.units * share.tiles * share.strips;
+    // In WGSL taps of four channels lie in workgroup memory, where they are more than registers should hold.
+    let of_taps = v.taps() * share.channels * share.width * 4;
+    let many = v.channels_last && v.taps() * share.width > MOST_TAPS && of_taps <= MOST_SHARED;
+    let taps_shared = caps.dialect == Dialect::Wgsl && many;
     told(text(&share, v, caps, TEXTS), "depthwise_marching", &share, threads.div_ceil(THREADS))
+        .consts(&[("TAPS_SHARED", taps_shared)])
+        .shared(if taps_shared { of_taps as u32 } else { 0 })
 }
 
 /// CUDA's text, and WGSL's for single elements, for pieces of channels and for pieces of columns.

@@ -37,11 +37,8 @@ pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
     let windows = groups.div_ceil(owned);
     let window = |number: u64| {
         let (first, owned) = (number * owned, owned.min(groups - number * owned));
-        let (width, cleared) = match caps.dialect {
-            Dialect::Wgsl => (1, 1),
-            _ => (width(first * dim | owned * dim, p.dtype, caps), CLEARED),
-        };
-        let consts = [("FIRST", first), ("OWNED", owned), ("WIDTH", width), ("CLEARED", cleared)];
+        let width = width(first * dim | owned * dim, p.dtype, caps);
+        let consts = [("FIRST", first), ("OWNED", owned), ("WIDTH", width), ("CLEARED", CLEARED)];
         let stage = |entry: &'static str| {
             let label = if windows == 1 { entry.to_owned() } else { format!("{entry}_{}", number + 1) };
             Stage::kernel(label, TEXT, entry)
@@ -51,15 +48,20 @@ pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
         };
         // Every row's three numbers are read, and its column is read and written; the zeros are written before.
         let (zeros, mine) = (owned * dim * 4, rows / windows);
-        let zero = stage("hash_embedding_zero")
-            .args([("out", Write)])
-            .grid(over((owned * dim / width).div_ceil(cleared)))
-            .costing(Cost::new(0, 0, zeros));
+        let zero = match caps.dialect {
+            // One for all windows, because it moves sixteen bytes at a time, which words that are added to cannot.
+            Dialect::Wgsl => (number == 0).then(|| Stage::fill("hash_embedding_zero", "out", 0)),
+            _ => Some(
+                stage("hash_embedding_zero").args([("out", Write)]).grid(over((owned * dim / width).div_ceil(CLEARED))),
+            ),
+        };
+        let cleared = if caps.dialect == Dialect::Wgsl { groups * dim * 4 } else { zeros };
+        let zero = zero.map(|stage| stage.costing(Cost::new(0, 0, cleared)));
         let scatter = stage("hash_embedding_scatter")
             .args([("out", Write), ("id", Read), ("group", Read), ("weight", Read)])
             .grid(over(rows))
             .costing(Cost::new(mine, rows * 4 + mine * 8 + zeros.min(mine * 4), zeros.min(mine * 4)));
-        [zero, scatter]
+        zero.into_iter().chain([scatter])
     };
     Program { stages: (0..windows).flat_map(window).collect() }
 }

@@ -117,14 +117,8 @@ pub(in super::super) fn merged([rows, columns]: [u64; 2], strip: u64, caps: &Cap
     let threads = if caps.max_invocations >= 1024 { 1024 } else { THREADS };
     let across = if caps.dialect == Dialect::Wgsl { 32 } else { 8 };
     let (parts, down) = (rows.div_ceil(strip), threads / across);
-    let consts = [
-        ("ROWS", rows),
-        ("COLUMNS", columns),
-        ("STRIP", strip),
-        ("PARTS", parts),
-        ("ACROSS", across),
-        ("DOWN", down),
-    ];
+    let consts =
+        [("ROWS", rows), ("COLUMNS", columns), ("STRIP", strip), ("PARTS", parts), ("ACROSS", across), ("DOWN", down)];
     Stage::kernel("standard_scaler_merge", "standard_scaler/merge", "standard_scaler_merge")
         .consts(&consts.map(|(name, value)| (name, value as u32)))
         .args([("parts", Read), ("mean", Write), ("variance", Write)])
