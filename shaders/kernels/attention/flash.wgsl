@@ -1,79 +1,186 @@
 // Scaled dot-product attention, forward, in one stage: against `manual`, scores never leave workgroup memory. The
 // definition is in core/src/suite/workloads/attention.
 //
-// A workgroup owns 64 query rows of one head and walks over the keys in tiles of 32 with an online softmax.
+// A workgroup owns ROWS query rows of one head and walks over the keys in tiles of KEYS with an online softmax.
 //
-// 16×16 threads. Thread (x, y) computes scores of rows 4y..4y+3 and keys x, x+16 of a tile, and output columns
-// 4(x + 16j).. of the same rows, which stay in registers for the whole kernel. Row statistics are kept by four threads a
-// row (row index / 4), identical in all four.
+// ACROSS × DOWN threads. Thread (x, y) computes scores of four rows, 4y.., and of four keys, every ACROSS-th from x on, and the
+// same rows of COLUMNS vectors of the output, which stay in registers for the whole kernel. Everything lies in workgroup memory as vectors
+// of rows, keys or columns, so that a step of a product reads vectors and multiplies each number of one with another.
+// Tiles are read from device memory a step ahead, into registers, and there are BUFFERS places for them, so that with two a
+// step has one barrier.
+//
+// What each step brought, f32 on an H200 natively, in TFLOP/s for 16 heads of 2048 queries of 64 (and of 128):
+//   scores of 4 × 2 by dot products, keys in tiles of 32, three barriers for their statistics   13.2 (15.9)
+//   4 × 4 scores, 256 threads, tiles of 64 keys, read ahead, one barrier a step                  23.3 (25.4)
+//   nothing asked where tiles are whole, scores scaled on their way into exponents               26.5 (28.4)
+//   128 threads and tiles of 32 keys: 130 registers, three workgroups a multiprocessor           29.8 (28.3)
+// 8 heads of 512 queries, which are 64 workgroups of 64 rows: 112 µs, then 43, and 27 by 32 rows each. Reading nothing ahead loses
+// an eighth, values straight from device memory a fifth; 8 × 4 or 8 × 8 scores need 180 registers and more, and lose all of it.
 
 #import attention/common
 #import lib/launch
 
-@group(0) @binding(0) var<storage, read> q: array<elem>;
-@group(0) @binding(1) var<storage, read> k: array<elem>;
-@group(0) @binding(2) var<storage, read> v: array<elem>;
+@group(0) @binding(0) var<storage, read> q: array<vec4<elem>>;
+@group(0) @binding(1) var<storage, read> k: array<vec4<elem>>;
+@group(0) @binding(2) var<storage, read> v: array<vec4<elem>>;
 @group(0) @binding(3) var<storage, read_write> out: array<elem>;
 #when KEEPS_LSE @group(0) @binding(LSE_AT) var<storage, read_write> lse: array<f32>;
 
-const QUARTER: u32 = DEPTH / 4u;
-const WIDTH: u32 = COLUMNS * 16u;
-const STRIDE: u32 = KEYS + 1u;
 const LOG2_E: f32 = 1.4426950408889634;
+const THREADS: u32 = ACROSS * DOWN;
+const ROWS: u32 = 4u * DOWN;
+const KEYS: u32 = 4u * ACROSS;
+const WIDTH: u32 = ACROSS * COLUMNS;
+// From one depth, or key, to the next: with one or two vectors more where there is room, so that what is turned on its way
+// comes to lie in different memory banks.
+const Q_STRIDE: u32 = DOWN + PAD;
+const K_STRIDE: u32 = ACROSS + PAD;
+const W_STRIDE: u32 = DOWN + 2u * PAD;
+// Steps of a tile of scores, and of the weighted sum of its values.
+const CHUNKS: u32 = (D + DEPTH - 1u) / DEPTH;
+const PARTS: u32 = KEYS / VALUES;
+// Squares of 4 × 4 numbers of a step, and how many a thread brings.
+const Q_SQUARES: u32 = DEPTH / 4u * DOWN;
+const SQUARES: u32 = Q_SQUARES + DEPTH / 4u * ACROSS;
+const EACH: u32 = (SQUARES + THREADS - 1u) / THREADS;
+const V_EACH: u32 = (VALUES * WIDTH + THREADS - 1u) / THREADS;
+const K_FROM: u32 = DEPTH * Q_STRIDE;
+const STAGE: u32 = max(K_FROM + DEPTH * K_STRIDE, VALUES * WIDTH);
+const Q_WHOLE: bool = S % ROWS == 0u && D % DEPTH == 0u;
+const K_WHOLE: bool = T % KEYS == 0u && D % DEPTH == 0u;
+const V_WHOLE: bool = T % KEYS == 0u && D == 4u * WIDTH;
+const HIDES: bool = CAUSAL || OWN_LENGTHS || BIASED || T % KEYS != 0u;
 
-var<workgroup> weights: array<f32, ROWS * STRIDE>;
+// Weights of keys, as vectors of rows.
+var<workgroup> weights: array<vec4<f32>, KEYS * W_STRIDE>;
 // Q and K while scores are computed, V afterwards.
-var<workgroup> stage: array<vec4<f32>, STAGED>;
-var<workgroup> partial: array<f32, 256>;
-var<workgroup> rescale: array<f32, ROWS>;
+var<workgroup> stage: array<vec4<f32>, BUFFERS * STAGE>;
+// What threads know of a row, for those that share it.
+var<workgroup> partial: array<vec4<f32>, ACROSS * DOWN>;
 
-fn load_q(head: u32, row: u32, col: u32) -> vec4<f32> {
-    if row >= S || col >= D {
-        return vec4<f32>();
-    }
+fn load_q(head: u32, row: u32, col: u32) -> vec4<elem> {
     let at = (head * S + row) * D + col;
-    if col + 3u < D {
-        return vec4<f32>(f32(q[at]), f32(q[at + 1u]), f32(q[at + 2u]), f32(q[at + 3u]));
+    if Q_WHOLE {
+        return q[at / 4u];
     }
-    var x = vec4<f32>(f32(q[at]), 0.0, 0.0, 0.0);
-    if col + 1u < D { x.y = f32(q[at + 1u]); }
-    if col + 2u < D { x.z = f32(q[at + 2u]); }
+    var x = vec4<elem>();
+    if row >= S || col >= D {
+        return x;
+    }
+    if D % 4u == 0u {
+        return q[at / 4u];
+    }
+    x.x = q[at / 4u][at % 4u];
+    if col + 1u < D { x.y = q[(at + 1u) / 4u][(at + 1u) % 4u]; }
+    if col + 2u < D { x.z = q[(at + 2u) / 4u][(at + 2u) % 4u]; }
+    if col + 3u < D { x.w = q[(at + 3u) / 4u][(at + 3u) % 4u]; }
     return x;
 }
 
-fn load_k(head: u32, row: u32, col: u32) -> vec4<f32> {
-    if row >= T || col >= D {
-        return vec4<f32>();
-    }
+fn load_k(head: u32, row: u32, col: u32) -> vec4<elem> {
     let at = (head * T + row) * D + col;
-    if col + 3u < D {
-        return vec4<f32>(f32(k[at]), f32(k[at + 1u]), f32(k[at + 2u]), f32(k[at + 3u]));
+    if K_WHOLE {
+        return k[at / 4u];
     }
-    var x = vec4<f32>(f32(k[at]), 0.0, 0.0, 0.0);
-    if col + 1u < D { x.y = f32(k[at + 1u]); }
-    if col + 2u < D { x.z = f32(k[at + 2u]); }
-    return x;
-}
-
-fn load_v(head: u32, row: u32, col: u32) -> vec4<f32> {
+    var x = vec4<elem>();
     if row >= T || col >= D {
-        return vec4<f32>();
+        return x;
     }
-    let at = (head * T + row) * D + col;
-    if col + 3u < D {
-        return vec4<f32>(f32(v[at]), f32(v[at + 1u]), f32(v[at + 2u]), f32(v[at + 3u]));
+    if D % 4u == 0u {
+        return k[at / 4u];
     }
-    var x = vec4<f32>(f32(v[at]), 0.0, 0.0, 0.0);
-    if col + 1u < D { x.y = f32(v[at + 1u]); }
-    if col + 2u < D { x.z = f32(v[at + 2u]); }
+    x.x = k[at / 4u][at % 4u];
+    if col + 1u < D { x.y = k[(at + 1u) / 4u][(at + 1u) % 4u]; }
+    if col + 2u < D { x.z = k[(at + 2u) / 4u][(at + 2u) % 4u]; }
+    if col + 3u < D { x.w = k[(at + 3u) / 4u][(at + 3u) % 4u]; }
     return x;
 }
 
-@compute @workgroup_size(16, 16)
+fn load_v(head: u32, row: u32, col: u32) -> vec4<elem> {
+    let at = (head * T + row) * D + col;
+    if V_WHOLE {
+        return v[at / 4u];
+    }
+    var x = vec4<elem>();
+    if row >= T || col >= D {
+        return x;
+    }
+    if D % 4u == 0u {
+        return v[at / 4u];
+    }
+    x.x = v[at / 4u][at % 4u];
+    if col + 1u < D { x.y = v[(at + 1u) / 4u][(at + 1u) % 4u]; }
+    if col + 2u < D { x.z = v[(at + 2u) / 4u][(at + 2u) % 4u]; }
+    if col + 3u < D { x.w = v[(at + 3u) / 4u][(at + 3u) % 4u]; }
+    return x;
+}
+
+// The thread's squares of Q and K from this depth on: four rows each, of neighbouring queries, or of every ACROSS-th key, as
+// those of a thread's scores are.
+fn fetch(next: ptr<function, array<vec4<elem>, 4u * EACH>>, head: u32, row: u32, key: u32, depth: u32, lane: u32) {
+    for (var b = 0u; b < EACH; b++) {
+        let e = lane + b * THREADS;
+        let d = depth + e % (DEPTH / 4u) * 4u;
+        if e < Q_SQUARES {
+            let start = row + e / (DEPTH / 4u) * 4u;
+            for (var i = 0u; i < 4u; i++) {
+                (*next)[b * 4u + i] = load_q(head, start + i, d);
+            }
+        } else if SQUARES % THREADS == 0u || e < SQUARES {
+            let start = key + (e - Q_SQUARES) / (DEPTH / 4u);
+            for (var i = 0u; i < 4u; i++) {
+                (*next)[b * 4u + i] = load_k(head / GROUP, start + i * ACROSS, d);
+            }
+        }
+    }
+}
+
+// Puts them where they are read, turned.
+fn keep(next: ptr<function, array<vec4<elem>, 4u * EACH>>, buffer: u32, lane: u32) {
+    for (var b = 0u; b < EACH; b++) {
+        let e = lane + b * THREADS;
+        let d = e % (DEPTH / 4u) * 4u;
+        let square = transpose(mat4x4<f32>(vec4<f32>((*next)[b * 4u]), vec4<f32>((*next)[b * 4u + 1u]),
+            vec4<f32>((*next)[b * 4u + 2u]), vec4<f32>((*next)[b * 4u + 3u])));
+        if e < Q_SQUARES {
+            let to = buffer + d * Q_STRIDE + e / (DEPTH / 4u);
+            stage[to] = square[0];
+            stage[to + Q_STRIDE] = square[1];
+            stage[to + 2u * Q_STRIDE] = square[2];
+            stage[to + 3u * Q_STRIDE] = square[3];
+        } else if SQUARES % THREADS == 0u || e < SQUARES {
+            let to = buffer + K_FROM + d * K_STRIDE + (e - Q_SQUARES) / (DEPTH / 4u);
+            stage[to] = square[0];
+            stage[to + K_STRIDE] = square[1];
+            stage[to + 2u * K_STRIDE] = square[2];
+            stage[to + 3u * K_STRIDE] = square[3];
+        }
+    }
+}
+
+// The thread's vectors of V from this key on.
+fn fetch_v(next: ptr<function, array<vec4<elem>, V_EACH>>, head: u32, key: u32, lane: u32) {
+    for (var b = 0u; b < V_EACH; b++) {
+        let e = lane + b * THREADS;
+        if VALUES * WIDTH % THREADS == 0u || e < VALUES * WIDTH {
+            (*next)[b] = load_v(head / GROUP, key + e / WIDTH, e % WIDTH * 4u);
+        }
+    }
+}
+
+fn keep_v(next: ptr<function, array<vec4<elem>, V_EACH>>, buffer: u32, lane: u32) {
+    for (var b = 0u; b < V_EACH; b++) {
+        let e = lane + b * THREADS;
+        if VALUES * WIDTH % THREADS == 0u || e < VALUES * WIDTH {
+            stage[buffer + e] = vec4<f32>((*next)[b]);
+        }
+    }
+}
+
+@compute @workgroup_size(THREADS)
 fn attention_flash(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_id) local: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
     let blocks = (S + ROWS - 1u) / ROWS;
@@ -83,134 +190,137 @@ fn attention_flash(
         return;
     }
     let first_row = flat % blocks * ROWS;
-    let my_row = lane / 4u;
-    let my_part = lane % 4u;
-    let seen = seen_keys(head, min(first_row + my_row, S - 1u));
+    // Of threads that run together, neighbours share rows, then columns: they read each vector once.
+    let x = lane / 2u % ACROSS;
+    let y = lane / (2u * ACROSS) * 2u + lane % 2u;
     let last = seen_keys(head, min(first_row + ROWS, S) - 1u);
+    let tiles = (last + KEYS - 1u) / KEYS;
     let scale = inverseSqrt(f32(D)) * LOG2_E;
-    var top = HIDDEN;
-    var sum = 0.0;
-    var acc0: array<vec4<f32>, COLUMNS>;
-    var acc1: array<vec4<f32>, COLUMNS>;
-    var acc2: array<vec4<f32>, COLUMNS>;
-    var acc3: array<vec4<f32>, COLUMNS>;
+    // Scores are kept as they are, and scaled where they become exponents; a mask is added to scaled ones.
+    let unit = select(scale, 1.0, BIASED);
+    var top = vec4<f32>(HIDDEN);
+    var sum = vec4<f32>();
+    var acc: array<vec4<f32>, 4u * COLUMNS>;
+    var next: array<vec4<elem>, 4u * EACH>;
+    var next_v: array<vec4<elem>, V_EACH>;
+    let row = first_row + y * 4u;
+    let seen = vec4<u32>(
+        seen_keys(head, min(row, S - 1u)),
+        seen_keys(head, min(row + 1u, S - 1u)),
+        seen_keys(head, min(row + 2u, S - 1u)),
+        seen_keys(head, min(row + 3u, S - 1u)),
+    );
 
-    for (var key = 0u; key < last; key += KEYS) {
-        var s0 = vec2<f32>();
-        var s1 = vec2<f32>();
-        var s2 = vec2<f32>();
-        var s3 = vec2<f32>();
-        for (var x = 0u; x < D; x += DEPTH) {
-            // Transposed in memory, so that the keys of neighbouring threads are neighbours.
-            for (var e = lane; e < ROWS * QUARTER; e += 256u) {
-                stage[e % QUARTER * ROWS + e / QUARTER] =
-                    load_q(head, first_row + e / QUARTER, x + e % QUARTER * 4u);
+    if tiles > 0u {
+        fetch(&next, head, first_row, 0u, 0u, lane);
+    }
+    for (var t = 0u; t < tiles; t++) {
+        let key = t * KEYS;
+        // With its zeros: browsers do not put them there anew in each turn where they are not asked to.
+        var s = array<vec4<f32>, 4>();
+        for (var c = 0u; c < CHUNKS; c++) {
+            let buffer = c % BUFFERS * STAGE;
+            if BUFFERS == 1u {
+                workgroupBarrier();
             }
-            for (var e = lane; e < KEYS * QUARTER; e += 256u) {
-                stage[QUARTER * ROWS + e % QUARTER * KEYS + e / QUARTER] =
-                    load_k(head / GROUP, key + e / QUARTER, x + e % QUARTER * 4u);
-            }
+            keep(&next, buffer, lane);
             workgroupBarrier();
-            for (var c = 0u; c < QUARTER; c++) {
-                let k0 = stage[QUARTER * ROWS + c * KEYS + local.x];
-                let k1 = stage[QUARTER * ROWS + c * KEYS + local.x + 16u];
-                let q0 = stage[c * ROWS + local.y * 4u];
-                let q1 = stage[c * ROWS + local.y * 4u + 1u];
-                let q2 = stage[c * ROWS + local.y * 4u + 2u];
-                let q3 = stage[c * ROWS + local.y * 4u + 3u];
-                s0 += vec2<f32>(dot(q0, k0), dot(q0, k1));
-                s1 += vec2<f32>(dot(q1, k0), dot(q1, k1));
-                s2 += vec2<f32>(dot(q2, k0), dot(q2, k1));
-                s3 += vec2<f32>(dot(q3, k0), dot(q3, k1));
+            if c + 1u < CHUNKS {
+                fetch(&next, head, first_row, key, (c + 1u) * DEPTH, lane);
             }
-            workgroupBarrier();
+            for (var d = 0u; d < DEPTH; d++) {
+                let left = stage[buffer + d * Q_STRIDE + y];
+                let right = stage[buffer + K_FROM + d * K_STRIDE + x];
+                s[0] = fma(left, vec4<f32>(right.x), s[0]);
+                s[1] = fma(left, vec4<f32>(right.y), s[1]);
+                s[2] = fma(left, vec4<f32>(right.z), s[2]);
+                s[3] = fma(left, vec4<f32>(right.w), s[3]);
+            }
         }
-        let at = local.y * 4u * STRIDE + local.x;
-        let query = first_row + local.y * 4u;
-        let left = key + local.x;
-        let right = left + 16u;
-        weights[at] = biased(s0.x * scale, query, left, LOG2_E);
-        weights[at + 16u] = biased(s0.y * scale, query, right, LOG2_E);
-        weights[at + STRIDE] = biased(s1.x * scale, query + 1u, left, LOG2_E);
-        weights[at + STRIDE + 16u] = biased(s1.y * scale, query + 1u, right, LOG2_E);
-        weights[at + 2u * STRIDE] = biased(s2.x * scale, query + 2u, left, LOG2_E);
-        weights[at + 2u * STRIDE + 16u] = biased(s2.y * scale, query + 2u, right, LOG2_E);
-        weights[at + 3u * STRIDE] = biased(s3.x * scale, query + 3u, left, LOG2_E);
-        weights[at + 3u * STRIDE + 16u] = biased(s3.y * scale, query + 3u, right, LOG2_E);
-        workgroupBarrier();
+        fetch_v(&next_v, head, key, lane);
 
-        var highest = HIDDEN;
-        for (var j = my_part; j < KEYS; j += 4u) {
-            if key + j < seen {
-                highest = max(highest, weights[my_row * STRIDE + j]);
+        var now = top;
+        for (var j = 0u; j < 4u; j++) {
+            if HIDES {
+                let mine = key + j * ACROSS + x;
+#when BIASED                 let score = s[j] * scale;
+#when BIASED                 s[j] = vec4<f32>(biased(score.x, row, mine, LOG2_E), biased(score.y, row + 1u, mine, LOG2_E),
+#when BIASED                     biased(score.z, row + 2u, mine, LOG2_E), biased(score.w, row + 3u, mine, LOG2_E));
+                s[j] = select(vec4<f32>(HIDDEN), s[j], vec4<u32>(mine) < seen);
             }
+            now = max(now, s[j]);
         }
-        partial[lane] = highest;
+        partial[x * DOWN + y] = now;
         workgroupBarrier();
-        let four = my_row * 4u;
-        let before = top;
-        top = max(max(top, max(partial[four], partial[four + 1u])), max(partial[four + 2u], partial[four + 3u]));
-        let shrink = exp2(before - top);
-        var total = 0.0;
-        for (var j = my_part; j < KEYS; j += 4u) {
-            var weight = 0.0;
-            if key + j < seen && weights[my_row * STRIDE + j] > HIDDEN {
-                weight = exp2(weights[my_row * STRIDE + j] - top);
+        for (var i = 0u; i < ACROSS; i++) {
+            now = max(now, partial[i * DOWN + y]);
+        }
+        let shrink = exp2((top - now) * unit);
+        top = now;
+        sum *= shrink;
+        for (var j = 0u; j < 4u; j++) {
+            var weight = exp2((s[j] - now) * unit);
+            if HIDES {
+                weight = select(vec4<f32>(), weight, s[j] > vec4<f32>(HIDDEN));
             }
-            weights[my_row * STRIDE + j] = weight;
-            total += weight;
+            sum += weight;
+            weights[(j * ACROSS + x) * W_STRIDE + y] = weight;
         }
-        workgroupBarrier();
-        partial[lane] = total;
-        if my_part == 0u {
-            rescale[my_row] = shrink;
-        }
-        workgroupBarrier();
-        sum = sum * shrink + partial[four] + partial[four + 1u] + partial[four + 2u] + partial[four + 3u];
-
-        let row = local.y * 4u;
         for (var j = 0u; j < COLUMNS; j++) {
-            acc0[j] *= rescale[row];
-            acc1[j] *= rescale[row + 1u];
-            acc2[j] *= rescale[row + 2u];
-            acc3[j] *= rescale[row + 3u];
+            acc[j * 4u] *= shrink.x;
+            acc[j * 4u + 1u] *= shrink.y;
+            acc[j * 4u + 2u] *= shrink.z;
+            acc[j * 4u + 3u] *= shrink.w;
         }
-        for (var first = 0u; first < KEYS; first += VALUES) {
-            for (var e = lane; e < VALUES * WIDTH; e += 256u) {
-                stage[e] = load_v(head / GROUP, key + first + e / WIDTH, e % WIDTH * 4u);
+        for (var f = 0u; f < PARTS; f++) {
+            let buffer = f % BUFFERS * STAGE;
+            if BUFFERS == 1u && f > 0u {
+                workgroupBarrier();
             }
+            keep_v(&next_v, buffer, lane);
             workgroupBarrier();
+            if f + 1u < PARTS {
+                fetch_v(&next_v, head, key + (f + 1u) * VALUES, lane);
+            } else if t + 1u < tiles {
+                fetch(&next, head, first_row, key + KEYS, 0u, lane);
+            }
             for (var i = 0u; i < VALUES; i++) {
-                let w0 = weights[row * STRIDE + first + i];
-                let w1 = weights[(row + 1u) * STRIDE + first + i];
-                let w2 = weights[(row + 2u) * STRIDE + first + i];
-                let w3 = weights[(row + 3u) * STRIDE + first + i];
+                let weight = weights[(f * VALUES + i) * W_STRIDE + y];
                 for (var j = 0u; j < COLUMNS; j++) {
-                    let value = stage[i * WIDTH + local.x + 16u * j];
-                    acc0[j] += w0 * value;
-                    acc1[j] += w1 * value;
-                    acc2[j] += w2 * value;
-                    acc3[j] += w3 * value;
+                    let value = stage[buffer + i * WIDTH + x + j * ACROSS];
+                    acc[j * 4u] = fma(vec4<f32>(weight.x), value, acc[j * 4u]);
+                    acc[j * 4u + 1u] = fma(vec4<f32>(weight.y), value, acc[j * 4u + 1u]);
+                    acc[j * 4u + 2u] = fma(vec4<f32>(weight.z), value, acc[j * 4u + 2u]);
+                    acc[j * 4u + 3u] = fma(vec4<f32>(weight.w), value, acc[j * 4u + 3u]);
                 }
             }
+        }
+        // With an odd number of parts the last one lies where the next scores begin.
+        if BUFFERS == 2u && PARTS % 2u == 1u {
             workgroupBarrier();
         }
     }
 
     // A row that sees no key has sum zero and output zero.
-    if my_part == 0u {
-        rescale[my_row] = select(0.0, 1.0 / sum, sum > 0.0);
-        // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
-#when KEEPS_LSE         if first_row + my_row < S { lse[head * S + first_row + my_row] = select(0.0, top / LOG2_E + log(sum), sum > 0.0); }
-    }
+    partial[x * DOWN + y] = sum;
     workgroupBarrier();
-    let row = local.y * 4u;
+    var total = vec4<f32>();
+    for (var i = 0u; i < ACROSS; i++) {
+        total += partial[i * DOWN + y];
+    }
+    let factor = select(vec4<f32>(), 1.0 / total, total > vec4<f32>());
+    // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
+#when KEEPS_LSE     let logarithms = select(vec4<f32>(), top * (unit / LOG2_E) + log(total), total > vec4<f32>());
+#when KEEPS_LSE     if x == 0u && row < S { lse[head * S + row] = logarithms.x; }
+#when KEEPS_LSE     if x == 0u && row + 1u < S { lse[head * S + row + 1u] = logarithms.y; }
+#when KEEPS_LSE     if x == 0u && row + 2u < S { lse[head * S + row + 2u] = logarithms.z; }
+#when KEEPS_LSE     if x == 0u && row + 3u < S { lse[head * S + row + 3u] = logarithms.w; }
     for (var j = 0u; j < COLUMNS; j++) {
-        let col = (local.x + 16u * j) * 4u;
-        store_row(head, first_row + row, col, acc0[j] * rescale[row]);
-        store_row(head, first_row + row + 1u, col, acc1[j] * rescale[row + 1u]);
-        store_row(head, first_row + row + 2u, col, acc2[j] * rescale[row + 2u]);
-        store_row(head, first_row + row + 3u, col, acc3[j] * rescale[row + 3u]);
+        let col = (x + ACROSS * j) * 4u;
+        store_row(head, row, col, acc[j * 4u] * factor.x);
+        store_row(head, row + 1u, col, acc[j * 4u + 1u] * factor.y);
+        store_row(head, row + 2u, col, acc[j * 4u + 2u] * factor.z);
+        store_row(head, row + 3u, col, acc[j * 4u + 3u] * factor.w);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::masks::{Looks, looking};
 use super::{KEEPS_LSE, cost_of_one_stage, group, stage};
 use crate::suite::Access::{Read, Write};
-use crate::suite::{Allowed, Caps, DType, Problem, Program, Stage, Tunable, spread};
+use crate::suite::{Allowed, Caps, DType, Dialect, Problem, Program, Stage, Tunable, spread};
 
 /// Largest head_dim for `flash`: 16 column threads times two vectors of four, twice.
 pub(super) const MAX_FLASH_DIM: u64 = 256;
@@ -19,7 +19,7 @@ pub(super) const DEPTH: Tunable = Tunable {
 };
 pub(super) const VALUES: Tunable = Tunable {
     name: "VALUES",
-    about: "keys of V that are staged at a time; half of it where head_dim is above 192",
+    about: "keys of V that are staged at a time, in CUDA; half of it where head_dim is above 192",
     allowed: Allowed::OneOf(&[8, 16, 32]),
     default: 8,
 };
@@ -52,8 +52,19 @@ pub(super) fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
 }
 
 pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
+    let stage = match caps.dialect {
+        Dialect::Wgsl => Share::of(p, caps).stage(p),
+        _ => flash_in_cuda(p, caps),
+    };
+    let stage = stage
+        .consts(&[(KEEPS_LSE, false)])
+        .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
+        .costing(cost_of_one_stage(p));
+    looking(p, Looks::AtBoth, stage).into()
+}
+
+fn flash_in_cuda(p: &Problem, caps: &Caps) -> Stage {
     let (depth, values) = (caps.tuned(p, "flash", &DEPTH), caps.tuned(p, "flash", &VALUES));
-    let heads = p["b"] * p["h"];
     // Output columns per thread, in vectors of four: sixteen threads share a row.
     let columns = p["d"].div_ceil(64) as u32;
     let values = if columns > 3 { values / 2 } else { values };
@@ -70,15 +81,82 @@ pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
     // Scores (rows padded by one against bank conflicts), the stage, a number per thread for reductions, and one per
     // row for rescaling: with the defaults below the portable 16 KiB.
     let shared = 4 * (FLASH_ROWS * (FLASH_KEYS + 1) + staged + 256 + FLASH_ROWS);
-    let stage = stage(p, "attention/flash", "attention_flash")
+    stage(p, "attention/flash", "attention_flash")
         .consts(&consts)
-        .consts(&[(KEEPS_LSE, false)])
-        .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .threads([16, 16, 1])
-        .grid(spread(heads * p["s"].div_ceil(u64::from(FLASH_ROWS))))
+        .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(FLASH_ROWS))))
         .shared(shared)
-        .costing(cost_of_one_stage(p));
-    looking(p, Looks::AtBoth, stage).into()
+}
+
+/// How the threads of a workgroup share a tile of scores, and of the output, in WGSL: each has four rows, four keys and some
+/// vectors of four columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Share {
+    /// Threads that share rows, and threads that share keys.
+    across: u32,
+    down: u32,
+    /// Vectors of columns of the output that a thread has.
+    columns: u32,
+    /// Columns of Q and K, and keys of V, that are staged at a time.
+    depth: u32,
+    values: u32,
+    /// Places for what is staged, and vectors that pad it against bank conflicts.
+    buffers: u32,
+    pad: u32,
+}
+
+/// Threads across and down: for long sequences, and where workgroups of 64 rows would be fewer than multiprocessors.
+const LONG: [u32; 2] = [8, 16];
+const SHORT: [u32; 2] = [16, 8];
+/// Multiprocessors of a large GPU, where their number is not known.
+const UNITS: u64 = 128;
+
+impl Share {
+    /// The one that a device has memory for.
+    fn of(p: &Problem, caps: &Caps) -> Share {
+        let new = |[across, down]: [u32; 2], buffers, pad| {
+            let columns = p["d"].div_ceil(4 * u64::from(across)) as u32;
+            let depth = caps.tuned(p, "flash", &DEPTH);
+            let share = Share { across, down, columns, depth, values: 1, buffers, pad };
+            // As many keys of V as there is room for.
+            let values = (share.of_scores() / (across * columns)).clamp(1, 4 * across);
+            Share { values: 1 << values.ilog2(), ..share }
+        };
+        let workgroups = p["b"] * p["h"] * p["s"].div_ceil(4 * u64::from(LONG[1]));
+        let threads = if workgroups < caps.units.map_or(UNITS, u64::from) { SHORT } else { LONG };
+        let choices = [new(threads, 2, 1), new(threads, 1, 1)];
+        // With the default depth the last one is within the portable 16 KiB.
+        choices.into_iter().find(|share| share.bytes() <= caps.shared_bytes).unwrap_or_else(|| new(LONG, 1, 0))
+    }
+
+    /// Vectors of Q and K that are staged at a time.
+    fn of_scores(&self) -> u32 {
+        self.depth * (self.down + self.across + 2 * self.pad)
+    }
+
+    /// Workgroup memory: weights, the stage, and what threads tell each other of their rows.
+    fn bytes(&self) -> u32 {
+        let weights = 4 * self.across * (self.down + 2 * self.pad);
+        let stage = self.of_scores().max(self.values * self.across * self.columns);
+        16 * (weights + self.buffers * stage + self.across * self.down)
+    }
+
+    fn stage(&self, p: &Problem) -> Stage {
+        let consts = [
+            ("ACROSS", self.across),
+            ("DOWN", self.down),
+            ("COLUMNS", self.columns),
+            ("DEPTH", self.depth),
+            ("VALUES", self.values),
+            ("BUFFERS", self.buffers),
+            ("PAD", self.pad),
+        ];
+        stage(p, "attention/flash", "attention_flash")
+            .consts(&consts)
+            .threads([self.across * self.down, 1, 1])
+            .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(4 * u64::from(self.down))))
+            .shared(self.bytes())
+    }
 }
 
 pub(super) fn cube(p: &Problem, caps: &Caps) -> Program {
