@@ -4,11 +4,19 @@
 // Each slice of the image is added to the results that it has a part in, IN_FLIGHT of them: what a thread keeps is results in
 // the making. The oldest is complete after each step and is written. With FLIP taps are taken in reverse, as the gradient of
 // the image asks for.
+//
+// Where taps of four channels are many, they lie in workgroup memory (TAPS_SHARED). Where few numbers of a slice lie under the
+// thread's columns, all of its rows are read before the first is added, and a tap is fetched once for all of them. On an H200,
+// 2×32×32×128², three taps along each axis, f32: 137 and 161 µs with channels first and last; rows at once 100 and, with taps in
+// memory, 89; a row of results a thread with channels first 92.
 
 #import depthwise_conv3d/walk
 #import lib/launch
 
 #when BIASED @group(0) @binding(3) var<storage, read> bias: array<elem>;
+
+const AT_ONCE: bool = WINDOW_ROWS * WINDOW * LANES <= 64u;
+#when TAPS_SHARED var<workgroup> shared_taps: array<value, KD * KH * KW * CHANNELS>;
 
 @compute @workgroup_size(THREADS)
 fn depthwise_marching(
@@ -16,6 +24,11 @@ fn depthwise_marching(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
+#when TAPS_SHARED     for (var t = 0u; t < (KD * KH * KW * CHANNELS + THREADS - 1u) / THREADS; t++) {
+#when TAPS_SHARED         let at = t * THREADS + lane;
+#when TAPS_SHARED         if at < KD * KH * KW * CHANNELS { shared_taps[at] = tap_value(at % CHANNELS, at / CHANNELS); }
+#when TAPS_SHARED     }
+#when TAPS_SHARED     workgroupBarrier();
     // Neighbouring threads have neighbouring memory: channels first where these are last, and columns otherwise.
     let item = flat_group(group, groups) * THREADS + lane;
     var walk = walk_of(item / CHANNELS, item % CHANNELS);
@@ -26,17 +39,20 @@ fn depthwise_marching(
     if walk.n >= N {
         return;
     }
-    var taps = array<value, KD * KH * KW>();
-    for (var tap = 0u; tap < KD * KH * KW; tap++) {
-        taps[tap] = tap_value(walk.c, tap);
-    }
+#when !TAPS_SHARED     var taps = array<value, KD * KH * KW>();
+#when !TAPS_SHARED     for (var tap = 0u; tap < KD * KH * KW; tap++) {
+#when !TAPS_SHARED         taps[tap] = tap_value(walk.c, tap);
+#when !TAPS_SHARED     }
     var sums = array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>();
     let end = min(walk.z + STRIP, OD);
     for (var step = walk.z; step < end + IN_FLIGHT - 1u; step++) {
         for (var r = 0u; r < SD; r++) {
             let z = step * SD + r - PD;
-            for (var row = 0u; row < WINDOW_ROWS; row++) {
-                let window = window_of(walk, z, row);
+            if AT_ONCE {
+                var windows = array<array<value, WINDOW>, WINDOW_ROWS>();
+                for (var row = 0u; row < WINDOW_ROWS; row++) {
+                    windows[row] = window_of(walk, z, row);
+                }
                 for (var i = 0u; i < KD; i++) {
                     // Tap i of this slice belongs to the result that began so many steps ago.
                     let ago = i * LD / SD;
@@ -44,15 +60,41 @@ fn depthwise_marching(
                         continue;
                     }
                     for (var j = 0u; j < KH; j++) {
-                        let down = (row - j * LH) / SH;
-                        if row < j * LH || (row - j * LH) % SH != 0u || down >= DOWN {
-                            continue;
-                        }
                         for (var k = 0u; k < KW; k++) {
                             let number = (i * KH + j) * KW + k;
                             let tap = select(number, KD * KH * KW - 1u - number, FLIP);
-                            for (var along = 0u; along < ALONG; along++) {
-                                sums[ago][down][along] += window[along * SW + k * LW] * taps[tap];
+#when TAPS_SHARED                             let weight = shared_taps[tap * CHANNELS + walk.c];
+#when !TAPS_SHARED                             let weight = taps[tap];
+                            for (var down = 0u; down < DOWN; down++) {
+                                for (var along = 0u; along < ALONG; along++) {
+                                    sums[ago][down][along] += windows[down * SH + j * LH][along * SW + k * LW] * weight;
+                                }
+                            }
+                        }
+                    }
+                }
+            } else {
+                for (var row = 0u; row < WINDOW_ROWS; row++) {
+                    let window = window_of(walk, z, row);
+                    for (var i = 0u; i < KD; i++) {
+                        // Tap i of this slice belongs to the result that began so many steps ago.
+                        let ago = i * LD / SD;
+                        if i * LD % SD != r {
+                            continue;
+                        }
+                        for (var j = 0u; j < KH; j++) {
+                            let down = (row - j * LH) / SH;
+                            if row < j * LH || (row - j * LH) % SH != 0u || down >= DOWN {
+                                continue;
+                            }
+                            for (var k = 0u; k < KW; k++) {
+                                let number = (i * KH + j) * KW + k;
+                                let tap = select(number, KD * KH * KW - 1u - number, FLIP);
+#when TAPS_SHARED                                 let weight = shared_taps[tap * CHANNELS + walk.c];
+#when !TAPS_SHARED                                 let weight = taps[tap];
+                                for (var along = 0u; along < ALONG; along++) {
+                                    sums[ago][down][along] += window[along * SW + k * LW] * weight;
+                                }
                             }
                         }
                     }

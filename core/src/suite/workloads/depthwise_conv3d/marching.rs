@@ -48,6 +48,8 @@ pub(in crate::suite) const THREADS: u64 = 128;
 const MOST_KEPT: u64 = 64;
 const MOST_TAPS: u64 = 64;
 const MOST_TAPS_WGSL: u64 = 112;
+/// Bytes of taps that a workgroup keeps in its memory at most: what WebGPU promises.
+const MOST_SHARED: u64 = 16_384;
 /// Columns under a thread's taps that texts are unrolled for.
 const MOST_COLUMNS: u64 = 40;
 /// Threads that a multiprocessor is given before strips are made longer, and multiprocessors where their number is not known.
@@ -106,7 +108,9 @@ impl Share {
             1 << wanted.max(1).ilog2()
         };
         let across = if v.channels_last { fits(tuned(&ACROSS), v.out[2], room) } else { 1 };
-        let down = fits(tuned(&DOWN), v.out[1], room / across);
+        // In WGSL more than one row of pieces of columns only costs registers.
+        let one = caps.dialect == Dialect::Wgsl && !v.channels_last && sums == 0;
+        let down = if one { 1 } else { fits(tuned(&DOWN), v.out[1], room / across) };
         let along = if v.channels_last { across } else { width };
         let channels = if v.channels_last { v.c / width } else { 1 };
         let (units, tiles) = (v.out[2].div_ceil(along), v.out[1].div_ceil(down));
@@ -202,6 +206,10 @@ pub(in crate::suite) fn stage(v: &Volume, p: &Problem, caps: &Caps, finish: Fini
     let [x, out] = names;
     let bias = finish.bias.then_some(("bias", "bias", Read));
     let args = [("x", x, Read), ("w", "w", Read), ("out", out, Write)].into_iter().chain(bias).map(Arg::from);
+    // In WGSL taps of four channels lie in workgroup memory, where they are more than registers should hold.
+    let of_taps = v.taps() * share.channels * share.width * 4;
+    let many = v.channels_last && v.taps() * share.width > MOST_TAPS && of_taps <= MOST_SHARED;
+    let taps_shared = caps.dialect == Dialect::Wgsl && many;
     Stage::kernel("depthwise_marching", text(&share, v, caps, TEXTS), "depthwise_marching")
         .consts(&share.consts(v, p, caps))
         .consts(&[
@@ -209,10 +217,12 @@ pub(in crate::suite) fn stage(v: &Volume, p: &Problem, caps: &Caps, finish: Fini
             ("BIASED", finish.bias),
             ("RELU", finish.relu),
             ("FLIP", finish.flip),
+            ("TAPS_SHARED", taps_shared),
         ])
         .args(args)
         .threads([THREADS as u32, 1, 1])
         .grid(spread(threads.div_ceil(THREADS)))
+        .shared(if taps_shared { of_taps as u32 } else { 0 })
 }
 
 /// CUDA's text, and WGSL's for single elements, for pieces of channels and for pieces of columns.
