@@ -13,18 +13,6 @@
 @group(0) @binding(3) var<storage, read> weight: array<f32>;
 
 @compute @workgroup_size(THREADS)
-fn hash_embedding_zero(
-    @builtin(workgroup_id) block: vec3<u32>,
-    @builtin(num_workgroups) blocks: vec3<u32>,
-    @builtin(local_invocation_index) lane: u32,
-) {
-    let index = flat_group(block, blocks) * THREADS + lane;
-    if index < GROUPS * DIM {
-        atomicStore(&out[index], 0u);
-    }
-}
-
-@compute @workgroup_size(THREADS)
 fn hash_embedding_scatter(
     @builtin(workgroup_id) block: vec3<u32>,
     @builtin(num_workgroups) blocks: vec3<u32>,
@@ -37,8 +25,9 @@ fn hash_embedding_scatter(
     let h = murmur_finalise(id[row]);
     let at = group[row] * DIM + (h & 0x7fffffffu) % DIM;
     let term = select(weight[row], -weight[row], h >> 31u == 1u);
-    var seen = atomicLoad(&out[at]);
-    loop {
+    // Most columns are zero when their first row comes: that is tried without looking.
+    var seen = 0u;
+    for (var tries = 0u; tries < 0x7fffffffu; tries++) {
         let tried = atomicCompareExchangeWeak(&out[at], seen, bitcast<u32>(bitcast<f32>(seen) + term));
         if tried.exchanged {
             break;

@@ -15,13 +15,17 @@
 @group(0) @binding(2) var<storage, read> weight: array<f32>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
 
+const AT_ONCE: u32 = 4u;
+
 var<workgroup> sums: array<atomic<u32>, OWNED * COLUMNS>;
 // The first row of the workgroup's groups, and the first behind them.
 var<workgroup> bounds: array<u32, 2>;
 
 fn add(at: u32, term: f32) {
-    var seen = atomicLoad(&sums[at]);
-    loop {
+    // Most columns are zero when their first row comes: that is tried without looking.
+    var seen = 0u;
+    // Each failure is another's success, so that this ends long before; compilers are told that it does.
+    for (var tries = 0u; tries < 0x7fffffffu; tries++) {
         let tried = atomicCompareExchangeWeak(&sums[at], seen, bitcast<u32>(bitcast<f32>(seen) + term));
         if tried.exchanged {
             break;
@@ -48,23 +52,42 @@ fn hash_embedding_shared(
         let guess = min(ROWS, u32(f32(wanted) * (f32(ROWS) / f32(GROUPS))));
         bounds[thread] = first_at_least(wanted, guess, ROWS);
     }
-    for (var i = thread; i < OWNED * COLUMNS; i += THREADS) {
-        atomicStore(&sums[i], 0u);
-    }
-    workgroupBarrier();
-    let end = bounds[1];
-    for (var row = bounds[0] + thread; row < end; row += THREADS) {
-        let h = murmur_finalise(id[row]);
-        // Columns before the first wrap round and are as far off as those behind the last.
-        let column = (h & 0x7fffffffu) % DIM - first_column;
-        if column < COLUMNS {
-            add((sorted[row] - first_group) * COLUMNS + column, select(weight[row], -weight[row], h >> 31u == 1u));
+    for (var t = 0u; t < (OWNED * COLUMNS + THREADS - 1u) / THREADS; t++) {
+        let i = t * THREADS + thread;
+        if i < OWNED * COLUMNS {
+            atomicStore(&sums[i], 0u);
         }
     }
     workgroupBarrier();
-    for (var i = thread; i < groups * COLUMNS; i += THREADS) {
+    let end = bounds[1];
+    let begin = bounds[0];
+    // Rows several at a time, so that a thread waits for all of them at once.
+    let turns = (end - begin + THREADS * AT_ONCE - 1u) / (THREADS * AT_ONCE);
+    for (var turn = 0u; turn < turns; turn++) {
+        let first = begin + turn * THREADS * AT_ONCE + thread;
+        var ids: array<u32, AT_ONCE>;
+        var places: array<u32, AT_ONCE>;
+        var terms: array<f32, AT_ONCE>;
+        for (var i = 0u; i < AT_ONCE; i++) {
+            let row = min(first + i * THREADS, ROWS - 1u);
+            ids[i] = id[row];
+            places[i] = sorted[row];
+            terms[i] = weight[row];
+        }
+        for (var i = 0u; i < AT_ONCE; i++) {
+            let h = murmur_finalise(ids[i]);
+            // Columns before the first wrap round and are as far off as those behind the last.
+            let column = (h & 0x7fffffffu) % DIM - first_column;
+            if column < COLUMNS && first + i * THREADS < end {
+                add((places[i] - first_group) * COLUMNS + column, select(terms[i], -terms[i], h >> 31u == 1u));
+            }
+        }
+    }
+    workgroupBarrier();
+    for (var t = 0u; t < (OWNED * COLUMNS + THREADS - 1u) / THREADS; t++) {
+        let i = t * THREADS + thread;
         let column = first_column + i % COLUMNS;
-        if column < DIM {
+        if i < groups * COLUMNS && column < DIM {
             out[(first_group + i / COLUMNS) * DIM + column] = bitcast<f32>(atomicLoad(&sums[i]));
         }
     }
