@@ -56,10 +56,10 @@ pub struct Compare {
     #[arg(long, help_heading = GATES, conflicts_with = "tax")]
     pub fail_if_undecided: bool,
     /// One GPU on several targets: where the time of one call goes on each
-    #[arg(long, help_heading = TAX)]
+    #[arg(long, help_heading = TAX, group = "of_one_gpu")]
     pub tax: bool,
-    /// With --tax: the runs are of one GPU, whatever the browser calls it
-    #[arg(long, help_heading = TAX, requires = "tax")]
+    /// With --tax or --by: the runs are of one GPU, whatever the browser calls it
+    #[arg(long, help_heading = TAX, requires = "of_one_gpu")]
     pub same_gpu: bool,
     /// With --tax: each target's fastest variant, and not the same one
     #[arg(long, help_heading = TAX, requires = "tax")]
@@ -67,7 +67,7 @@ pub struct Compare {
     /// dialect: what one source for all costs against kernels by hand
     ///
     /// One GPU on several targets: each problem in every language that it is written in.
-    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true,
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, group = "of_one_gpu",
           conflicts_with_all = ["tax", "base", "fail_if_slower", "fail_if_undecided", "resolution"])]
     pub by: Option<By>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
@@ -91,7 +91,7 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let names = |runs: &[(String, Run)]| -> Vec<String> { runs.iter().map(|(name, _)| name.clone()).collect() };
     let find = |names: &[String]| args.base.as_deref().map(|wanted| compare::find_base(names, wanted)).transpose();
     if args.by == Some(By::Dialect) {
-        let voices = compare::voices(&runs)?;
+        let voices = compare::voices(&runs, args.same_gpu)?;
         emit(&args.written, &files, &spoken(&voices, args.written.format())?)?;
         return Ok(ExitCode::SUCCESS);
     }
