@@ -1,5 +1,5 @@
-// `marching` with channels last, in three dimensions: against marching.cu, a block brings slices of the image to shared memory, SLICES
-// of them, where its threads read their windows. What threads have in common is fetched once, and what is under way costs no
+// `marching` with channels last, in three dimensions: against marching.cu, a block brings SLICES slices of the image to shared
+// memory, where its threads read their windows. What threads have in common is fetched once, and what is under way costs no
 // registers. The definition is in core/src/suite/workloads/depthwise_conv3d.
 //
 // A block has BESIDE pieces of channels times BLOCK_UNITS groups of ALONG columns times BLOCK_TILES groups of DOWN rows. In each
