@@ -4,15 +4,9 @@
 
 #if __CUDA_ARCH__ >= 800
 
-<<<<<<< HEAD
-// Begin to copy 16 bytes to shared memory, or to write zeros there when `inside` is false and `from` is not read.
-// Both addresses are multiples of 16 bytes.
-__device__ __forceinline__ void copy_async(elem* to, const elem* from, bool inside) {
-=======
-// Begin to copy 16 bytes, eight elements of 16 bits, to shared memory, or to write zeros there when `inside` is false and `from` is
-// not read. Both addresses are multiples of 16 bytes.
+// Begin to copy 16 bytes to shared memory, or to write zeros there when `inside` is false and `from` is not read. Both addresses are
+// multiples of 16 bytes.
 __device__ __forceinline__ void copy_async(void* to, const void* from, bool inside) {
->>>>>>> int8
     const unsigned bytes = inside ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :
