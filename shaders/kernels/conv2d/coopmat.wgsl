@@ -4,10 +4,12 @@ enable wgpu_cooperative_matrix;
 // shaders/src/matrix.rs spells them for browsers.
 //
 // With channels last a row is a position and a column an output channel, otherwise the other way round: so are the columns of a
-// square neighbours in memory. Four subgroups of 32 compute a tile of 128 × 128, each 64 rows of 64 columns, as in
-// `lib/product_coopmat`, whose comments on names and loops hold here. By TFLOP/s on an H200 at 8×256→256×56² with channels last, natively and in
-// Chromium: eight subgroups of 64 rows of 32 columns, staged by vectors of four, nothing on its way while staged ones are multiplied, 111 and
-// 63; by eights, four subgroups, the next ones on their way meanwhile, 192 and 195. Without T in the name of a load kernels are taken as columns.
+// square neighbours in memory. Four subgroups of 32 compute a tile of 128 × 128, each 64 rows of 64 columns, and the next eights are on
+// their way while staged ones are multiplied. What `lib/product_coopmat` says of names and loops holds here. Without T in the name of a
+// load kernels are taken as columns.
+//
+// By TFLOP/s on an H200 at 8×256→256×56² with channels last, natively and in Chromium: eight subgroups of 64 rows of 32 columns, staged by
+// vectors of four, nothing on its way 111 and 63; as it is here 192 and 195.
 
 #import conv2d/eights
 

@@ -1,14 +1,14 @@
-// Matrix product on matrix units: against `product_tiled`, a subgroup multiplies 16×16 matrices of f16 as a whole and sums in
-// f32. Cooperative matrices are an extension of native wgpu; shaders/src/matrix.rs spells them for browsers. What becomes of sums is said by
+// Matrix product on matrix units: against `product_tiled`, a subgroup multiplies 16×16 matrices of f16 as a whole and sums in f32.
+// Cooperative matrices are an extension of native wgpu; shaders/src/matrix.rs spells them for browsers. What becomes of sums is said by
 // `finished` of the text that imports this.
 //
-// Eight subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four squares of 16 × 16. Where such tiles would be
-// too few for the device, tiles are 128 × 128, and each has 32 rows. What each step brought, by TFLOP/s on an H200 at 4096³, in Chromium and
-// natively: matrices straight from device memory 65 in Chromium; tiles staged in workgroup memory by vectors of four 126; by eights, the next
-// ones on their way meanwhile, in rows padded by one, by four subgroups to a tile of 128 × 128, 196 and 176; natively, eights written to
-// workgroup memory as they come, 198; eight subgroups to twice as wide a tile 295 and 290; matrices of the next sixteen columns of A loaded
-// while those before are multiplied, across barriers, 324 and 318. Two tiles in turns, so that a step has one barrier, bring nothing; nor does
-// leaving out the checks of browsers. Results leave by eights.
+// Eight subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four squares of 16 × 16. Where such tiles would
+// be too few for the device, tiles are 128 × 128, and each has 32 rows. What each step brought, by TFLOP/s on an H200 at 4096³, natively
+// and in Chromium: matrices straight from device memory 65 in Chromium; tiles staged in workgroup memory by vectors of four 126; by
+// eights, the next ones on their way meanwhile, in rows padded by one, by four subgroups to a tile of 128 × 128, 176 and 196; natively,
+// eights written to workgroup memory as they come, 198; eight subgroups to twice as wide a tile 290 and 295; matrices of the next sixteen
+// columns of A loaded while those before are multiplied, across barriers, 318 and 324. Two tiles in turns, so that a step has one barrier,
+// bring nothing; nor does leaving out the checks of browsers. Results leave by eights.
 //
 // Sums, and what is on its way, are named one by one, since arrays could not be kept in registers everywhere. The T in the names of loads
 // and stores means rows that lie one after the other. Subgroups are counted off from the threads, because what browsers can prove of that
