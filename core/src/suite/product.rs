@@ -2,7 +2,7 @@
 //!
 //! The texts are `lib/product*`; what becomes of a sum before it is stored is the business of the text that imports them.
 
-use super::{Caps, CudaLaunch, DType, Library, Stage, spread};
+use super::{Caps, CudaLaunch, DType, Dialect, Library, Stage, spread};
 
 /// `C = A·B` for each of a batch: A is `[m, k]`, B is `[k, n]`, C is `[m, n]`. C is stored row by row, all of them densely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum Epilogue {
 /// The tiles that a workgroup of a tiled product stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiles {
-    /// Columns of A, and rows of B, at a time.
+    /// Columns of A, and rows of B, at a time; in WGSL half as many in large tiles, of which there are two places.
     pub depth: u32,
     /// Tiles are 128 elements wide, not 64, where there are so many of them, in per cent of the multiprocessors.
     pub large_from: u32,
@@ -55,6 +55,11 @@ impl Default for Tiles {
         Tiles { depth: 16, large_from: 100 }
     }
 }
+
+/// Threads across and down of a workgroup in WGSL, and the squares that each has below and beside each other: for large tiles and
+/// for small ones.
+const LARGE: [u32; 4] = [16, 16, 2, 2];
+const SMALL: [u32; 4] = [8, 16, 1, 2];
 
 /// Multiprocessors of a large GPU, where their number is not known.
 const UNITS: u64 = 128;
@@ -127,8 +132,13 @@ impl Product {
 
     /// Tiles of A and B in workgroup memory.
     pub fn tiled(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str) -> Stage {
-        // A thread computes one or two by two squares of 4 × 4. Large tiles read less, but must be enough for the device.
+        // Large tiles read less, but must be enough for the device.
         let large = self.tiles(128) * 100 >= caps.units.map_or(UNITS, u64::from) * u64::from(tiles.large_from);
+        if caps.dialect == Dialect::Wgsl {
+            let (share, depth) = if large { (LARGE, tiles.depth / 2) } else { (SMALL, tiles.depth) };
+            return self.tiled_in_wgsl(caps, share, depth, text, entry);
+        }
+        // A thread computes one or two by two squares of 4 × 4.
         let squares = if large { 2 } else { 1 };
         let tile = 64 * squares;
         self.stage(text, entry)
@@ -136,6 +146,37 @@ impl Product {
             .threads([16, 16, 1])
             .grid(spread(self.tiles(u64::from(tile))))
             .shared(2 * tile * tiles.depth * 4)
+    }
+
+    /// The same in WGSL, where so many threads across and down have so many squares of 4 × 4 below and beside each other.
+    fn tiled_in_wgsl(
+        &self,
+        caps: &Caps,
+        [across, down, tall, wide]: [u32; 4],
+        depth: u32,
+        text: &'static str,
+        entry: &'static str,
+    ) -> Stage {
+        let (rows, columns) = (4 * down * tall, 4 * across * wide);
+        // Where there is room, two places for each tile, and a vector more a depth for what is turned on its way there.
+        let turned = u32::from(!self.a_by_column()) + u32::from(self.b_by_column());
+        let bytes = |(buffers, pad): (u32, u32)| 16 * buffers * depth * (rows / 4 + columns / 4 + pad * turned);
+        let fits = [(2, 1), (2, 0), (1, 1)].into_iter().find(|how| bytes(*how) <= caps.shared_bytes).unwrap_or((1, 0));
+        let consts = [
+            ("ACROSS", across),
+            ("DOWN", down),
+            ("TALL", tall),
+            ("WIDE", wide),
+            ("DEPTH", depth),
+            ("BUFFERS", fits.0),
+            ("PAD", fits.1),
+        ];
+        self.stage(text, entry)
+            .consts(&consts)
+            .consts(&[("FOURS", self.n.is_multiple_of(4))])
+            .threads([across, down, 1])
+            .grid(spread(self.batch * self.m.div_ceil(u64::from(rows)) * self.n.div_ceil(u64::from(columns))))
+            .shared(bytes(fits))
     }
 
     /// On matrix units, by tiles in workgroup memory: what CUDA's texts and WGSL's have in common.

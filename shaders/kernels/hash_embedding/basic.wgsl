@@ -1,6 +1,6 @@
 // Hash embedding, one atomic addition per row. The definition is in core/src/suite/workloads/hash_embedding.
 //
-// basic   hash_embedding_zero     clears the output
+// basic   hash_embedding_zero     clears the output: lib/fill
 //         hash_embedding_scatter  one thread a row; WGSL has no floating-point atomics, so the addition retries a
 //                                 compare-and-exchange on the bits until nobody came between
 

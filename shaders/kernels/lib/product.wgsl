@@ -5,7 +5,6 @@
 
 @group(0) @binding(0) var<storage, read> a: array<vec4<elem>>;
 @group(0) @binding(1) var<storage, read> b: array<vec4<elem>>;
-@group(0) @binding(2) var<storage, read_write> c: array<elem>;
 
 // Elements col .. col + 3 of a stored row of A, zeros outside; col is a multiple of four.
 fn four_of_a(batch: u32, row: u32, col: u32) -> vec4<elem> {

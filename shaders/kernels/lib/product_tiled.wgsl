@@ -1,156 +1,217 @@
 // Products of matrices, tile by tile: a workgroup stages tiles of A and B in workgroup memory, and a thread keeps a block of
 // sums in registers. What becomes of a sum is said by `finished(at, column, sum)` of the text that imports this.
 //
-// 16×16 threads. Thread (x, y) computes SQUARES × SQUARES squares of 4 × 4 elements, 64 rows or columns apart: rows
-// 4y + 64i.. and columns 4x + 64j... Tiles of A are kept as vectors along its rows, tiles of B likewise; what is stored the
-// other way round is read and turned in blocks of 4 × 4.
+// ACROSS × DOWN threads. Thread (x, y) computes TALL × WIDE squares of 4 × 4 elements: rows 4(y + DOWN i).. and columns
+// 4(x + ACROSS j)... Both tiles are kept as vectors along rows or columns of C, a depth after the other, so that each vector that
+// is read is multiplied with TALL or WIDE others.
+//
+// Tiles are read from device memory a step ahead, into registers, and there are BUFFERS places for them, so that with two a step has
+// one barrier. What each step brought, f32 on an H200 natively, in TFLOP/s for 4096³:
+//   tiles as they are stored, two barriers a step, A read as vectors along the depth    37.0
+//   A turned, read ahead, two places, depth 8 (16 takes more than 128 registers: 34.0)   45.6
+//   the same for any share of threads, and rows of C by vectors                          31.0, its loop no longer unrolled
+//   depths by pairs, 128 registers                                                       40.4
+// and for 1024³: 22, and 35.7 by tiles of 64 × 64, 128 threads and depth 16.
 
 #import lib/product
 
-const A_ROW: u32 = DEPTH / 4u;
-const B_ROW: u32 = TILE / 4u;
-const ROWS: u32 = 4u * SQUARES;
+// Four neighbours at once, where rows are whole fours.
+#when FOURS @group(0) @binding(2) var<storage, read_write> c: array<vec4<elem>>;
+#when !FOURS @group(0) @binding(2) var<storage, read_write> c: array<elem>;
 
-var<workgroup> a_tile: array<vec4<f32>, TILE * A_ROW>;
-var<workgroup> b_tile: array<vec4<f32>, DEPTH * B_ROW>;
+// Threads, and the squares of 4 × 4 that each of them computes.
+const THREADS: u32 = ACROSS * DOWN;
+const TILE_ROWS: u32 = 4u * DOWN * TALL;
+const TILE_COLUMNS: u32 = 4u * ACROSS * WIDE;
+const A_FOURS: u32 = TILE_ROWS / 4u;
+const B_FOURS: u32 = TILE_COLUMNS / 4u;
+// A vector more between depths, so that what is turned on its way comes to lie in different memory banks.
+const A_STRIDE: u32 = A_FOURS + select(PAD, 0u, A_BY_COLUMN);
+const A_SIZE: u32 = DEPTH * A_STRIDE;
+const B_STRIDE: u32 = B_FOURS + select(0u, PAD, B_BY_COLUMN);
+const B_SIZE: u32 = DEPTH * B_STRIDE;
+// Vectors of a tile, and how many of them a thread stages.
+const A_VECTORS: u32 = DEPTH * A_FOURS;
+const B_VECTORS: u32 = DEPTH * B_FOURS;
+const A_EACH: u32 = (A_VECTORS + THREADS - 1u) / THREADS;
+const B_EACH: u32 = (B_VECTORS + THREADS - 1u) / THREADS;
+const STEPS: u32 = (K + DEPTH - 1u) / DEPTH;
 
-// Rows row .. row + TILE - 1 and columns depth .. depth + DEPTH - 1 of A.
-fn stage_a(batch: u32, row: u32, depth: u32, lane: u32) {
+var<workgroup> a_tile: array<vec4<f32>, BUFFERS * A_SIZE>;
+var<workgroup> b_tile: array<vec4<f32>, BUFFERS * B_SIZE>;
+
+const A_WHOLE: bool = M % TILE_ROWS == 0u && K % DEPTH == 0u;
+const B_WHOLE: bool = N % TILE_COLUMNS == 0u && K % DEPTH == 0u;
+
+// Element col of a stored row of A, zero outside.
+fn one_of_a(batch: u32, row: u32, col: u32) -> elem {
+    if !A_WHOLE && (row >= A_HEIGHT || col >= A_WIDTH) {
+        return elem();
+    }
+    let at = (batch * A_HEIGHT + row) * A_WIDTH + col;
+    return a[at / 4u][at % 4u];
+}
+
+fn one_of_b(batch: u32, row: u32, col: u32) -> elem {
+    if !B_WHOLE && (row >= B_HEIGHT || col >= B_WIDTH) {
+        return elem();
+    }
+    let at = (batch * B_HEIGHT + row) * B_WIDTH + col;
+    return b[at / 4u][at % 4u];
+}
+
+// Vector e of a tile of A: four rows of C at one depth.
+fn vector_of_a(batch: u32, row: u32, depth: u32, e: u32) -> vec4<elem> {
+    if A_VECTORS % THREADS != 0u && e >= A_VECTORS {
+        return vec4<elem>();
+    }
     if A_BY_COLUMN {
-        for (var e = lane; e < TILE / 4u * A_ROW; e += 256u) {
-            let d = depth + e % A_ROW * 4u;
-            let r = e / A_ROW * 4u;
-            let block = transpose(mat4x4<f32>(
-                vec4<f32>(four_of_a(batch, d, row + r)),
-                vec4<f32>(four_of_a(batch, d + 1u, row + r)),
-                vec4<f32>(four_of_a(batch, d + 2u, row + r)),
-                vec4<f32>(four_of_a(batch, d + 3u, row + r)),
-            ));
-            a_tile[r * A_ROW + e % A_ROW] = block[0];
-            a_tile[(r + 1u) * A_ROW + e % A_ROW] = block[1];
-            a_tile[(r + 2u) * A_ROW + e % A_ROW] = block[2];
-            a_tile[(r + 3u) * A_ROW + e % A_ROW] = block[3];
+        let d = depth + e / A_FOURS;
+        let r = row + e % A_FOURS * 4u;
+        if A_WHOLE && A_WIDTH % 4u == 0u {
+            return a[((batch * A_HEIGHT + d) * A_WIDTH + r) / 4u];
         }
-    } else {
-        for (var e = lane; e < TILE * A_ROW; e += 256u) {
-            a_tile[e] = vec4<f32>(four_of_a(batch, row + e / A_ROW, depth + e % A_ROW * 4u));
-        }
+        return four_of_a(batch, d, r);
     }
+    let d = depth + e % DEPTH;
+    let r = row + e / DEPTH * 4u;
+    return vec4<elem>(
+        one_of_a(batch, r, d), one_of_a(batch, r + 1u, d), one_of_a(batch, r + 2u, d), one_of_a(batch, r + 3u, d));
 }
 
-// Rows depth .. depth + DEPTH - 1 and columns col .. col + TILE - 1 of B.
-fn stage_b(batch: u32, depth: u32, col: u32, lane: u32) {
+// Vector e of a tile of B: four columns of C at one depth.
+fn vector_of_b(batch: u32, depth: u32, col: u32, e: u32) -> vec4<elem> {
+    if B_VECTORS % THREADS != 0u && e >= B_VECTORS {
+        return vec4<elem>();
+    }
     if B_BY_COLUMN {
-        for (var e = lane; e < TILE / 4u * A_ROW; e += 256u) {
-            let d = e % A_ROW * 4u;
-            let n = e / A_ROW;
-            let block = transpose(mat4x4<f32>(
-                vec4<f32>(four_of_b(batch, col + n * 4u, depth + d)),
-                vec4<f32>(four_of_b(batch, col + n * 4u + 1u, depth + d)),
-                vec4<f32>(four_of_b(batch, col + n * 4u + 2u, depth + d)),
-                vec4<f32>(four_of_b(batch, col + n * 4u + 3u, depth + d)),
-            ));
-            b_tile[d * B_ROW + n] = block[0];
-            b_tile[(d + 1u) * B_ROW + n] = block[1];
-            b_tile[(d + 2u) * B_ROW + n] = block[2];
-            b_tile[(d + 3u) * B_ROW + n] = block[3];
-        }
-    } else {
-        for (var e = lane; e < DEPTH * B_ROW; e += 256u) {
-            b_tile[e] = vec4<f32>(four_of_b(batch, depth + e / B_ROW, col + e % B_ROW * 4u));
-        }
+        let d = depth + e % DEPTH;
+        let n = col + e / DEPTH * 4u;
+        return vec4<elem>(
+            one_of_b(batch, n, d), one_of_b(batch, n + 1u, d), one_of_b(batch, n + 2u, d), one_of_b(batch, n + 3u, d));
     }
+    let d = depth + e / B_FOURS;
+    let n = col + e % B_FOURS * 4u;
+    if B_WHOLE && B_WIDTH % 4u == 0u {
+        return b[((batch * B_HEIGHT + d) * B_WIDTH + n) / 4u];
+    }
+    return four_of_b(batch, d, n);
 }
 
-// Four neighbouring sums of a row: row `r` of square `s` of the thread.
-fn put(batch: u32, first: vec2<u32>, local: vec3<u32>, r: u32, s: u32, sum: vec4<f32>) {
-    let row = first.y + r / 4u * 64u + local.y * 4u + r % 4u;
+// Where vector e of a tile lies.
+fn place_in_a(e: u32) -> u32 {
+    if A_BY_COLUMN { return e / A_FOURS * A_STRIDE + e % A_FOURS; }
+    return e % DEPTH * A_STRIDE + e / DEPTH;
+}
+
+fn place_in_b(e: u32) -> u32 {
+    if B_BY_COLUMN { return e % DEPTH * B_STRIDE + e / DEPTH; }
+    return e / B_FOURS * B_STRIDE + e % B_FOURS;
+}
+
+// Four neighbouring sums of a row.
+fn put(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
     if row >= M {
         return;
     }
-    let col = first.x + s * 64u + local.x * 4u;
     let at = (batch * M + row) * N + col;
-    if col < N { c[at] = elem(finished(at, col, sum.x)); }
-    if col + 1u < N { c[at + 1u] = elem(finished(at + 1u, col + 1u, sum.y)); }
-    if col + 2u < N { c[at + 2u] = elem(finished(at + 2u, col + 2u, sum.z)); }
-    if col + 3u < N { c[at + 3u] = elem(finished(at + 3u, col + 3u, sum.w)); }
+#when FOURS     if col < N { c[at / 4u] = vec4<elem>(vec4<f32>(finished(at, col, sum.x), finished(at + 1u, col + 1u, sum.y),
+#when FOURS         finished(at + 2u, col + 2u, sum.z), finished(at + 3u, col + 3u, sum.w))); }
+#when !FOURS     if col < N { c[at] = elem(finished(at, col, sum.x)); }
+#when !FOURS     if col + 1u < N { c[at + 1u] = elem(finished(at + 1u, col + 1u, sum.y)); }
+#when !FOURS     if col + 2u < N { c[at + 2u] = elem(finished(at + 2u, col + 2u, sum.z)); }
+#when !FOURS     if col + 3u < N { c[at + 3u] = elem(finished(at + 3u, col + 3u, sum.w)); }
 }
 
 // The index-th tile of all products. Threads past the end leave together.
-fn product_tiled(index: u32, local: vec3<u32>, lane: u32) {
-    let across = (N + TILE - 1u) / TILE;
-    let down = (M + TILE - 1u) / TILE;
+fn product_tiled(index: u32, lane: u32) {
+    let across = (N + TILE_COLUMNS - 1u) / TILE_COLUMNS;
+    let down = (M + TILE_ROWS - 1u) / TILE_ROWS;
     let batch = index / (across * down);
     if batch >= BATCH {
         return;
     }
-    let first = tile_at(index % (across * down), across, down) * TILE;
-    var sums: array<vec4<f32>, ROWS * SQUARES>;
+    let first = tile_at(index % (across * down), across, down) * vec2<u32>(TILE_COLUMNS, TILE_ROWS);
+    // 32 threads that run together are 8 × 4, and neighbours share a row, then a column: they read each vector once.
+    let x = lane % (4u * ACROSS) / 32u * 8u + lane % 16u / 2u;
+    let y = lane % THREADS / (4u * ACROSS) * 4u + lane % 32u / 16u * 2u + lane % 2u;
+    var sums: array<vec4<f32>, 4u * TALL * WIDE>;
+    var next_a: array<vec4<elem>, A_EACH>;
+    var next_b: array<vec4<elem>, B_EACH>;
 
-    for (var depth = 0u; depth < K; depth += DEPTH) {
-        workgroupBarrier();
-        stage_a(batch, first.y, depth, lane);
-        stage_b(batch, depth, first.x, lane);
-        workgroupBarrier();
-        for (var d = 0u; d < A_ROW; d++) {
-            var right = array<vec4<f32>, ROWS>();
-            for (var i = 0u; i < ROWS; i++) {
-                right[i] = b_tile[(d * 4u + i % 4u) * B_ROW + local.x + i / 4u * 16u];
+    for (var i = 0u; i < A_EACH; i++) {
+        let e = lane + i * THREADS;
+        if A_VECTORS % THREADS == 0u || e < A_VECTORS {
+            a_tile[place_in_a(e)] = vec4<f32>(vector_of_a(batch, first.y, 0u, e));
+        }
+    }
+    for (var i = 0u; i < B_EACH; i++) {
+        let e = lane + i * THREADS;
+        if B_VECTORS % THREADS == 0u || e < B_VECTORS {
+            b_tile[place_in_b(e)] = vec4<f32>(vector_of_b(batch, 0u, first.x, e));
+        }
+    }
+    workgroupBarrier();
+    for (var t = 0u; t < STEPS; t++) {
+        let depth = (t + 1u) * DEPTH;
+        if t + 1u < STEPS {
+            for (var i = 0u; i < A_EACH; i++) {
+                next_a[i] = vector_of_a(batch, first.y, depth, lane + i * THREADS);
             }
-            for (var r = 0u; r < ROWS; r++) {
-                let left = a_tile[(r / 4u * 64u + local.y * 4u + r % 4u) * A_ROW + d];
-                for (var s = 0u; s < SQUARES; s++) {
-                    var sum = sums[r * SQUARES + s];
-                    sum = fma(vec4<f32>(left.x), right[s * 4u], sum);
-                    sum = fma(vec4<f32>(left.y), right[s * 4u + 1u], sum);
-                    sum = fma(vec4<f32>(left.z), right[s * 4u + 2u], sum);
-                    sum = fma(vec4<f32>(left.w), right[s * 4u + 3u], sum);
-                    sums[r * SQUARES + s] = sum;
+            for (var i = 0u; i < B_EACH; i++) {
+                next_b[i] = vector_of_b(batch, depth, first.x, lane + i * THREADS);
+            }
+        }
+        let from_a = t % BUFFERS * A_SIZE + y;
+        let from_b = t % BUFFERS * B_SIZE + x;
+        // Compilers leave the loop over depths of large squares as it is, and wait for memory in each turn: two turns are one here.
+        for (var pair = 0u; pair < DEPTH / TALL; pair++) {
+            for (var half = 0u; half < TALL; half++) {
+                let d = pair * TALL + half;
+                var right: array<vec4<f32>, WIDE>;
+                for (var j = 0u; j < WIDE; j++) {
+                    right[j] = b_tile[from_b + d * B_STRIDE + j * ACROSS];
+                }
+                for (var i = 0u; i < TALL; i++) {
+                    let left = a_tile[from_a + d * A_STRIDE + i * DOWN];
+                    for (var j = 0u; j < WIDE; j++) {
+                        let s = (i * WIDE + j) * 4u;
+                        sums[s] = fma(vec4<f32>(left.x), right[j], sums[s]);
+                        sums[s + 1u] = fma(vec4<f32>(left.y), right[j], sums[s + 1u]);
+                        sums[s + 2u] = fma(vec4<f32>(left.z), right[j], sums[s + 2u]);
+                        sums[s + 3u] = fma(vec4<f32>(left.w), right[j], sums[s + 3u]);
+                    }
                 }
             }
         }
+        if t + 1u < STEPS {
+            if BUFFERS == 1u {
+                workgroupBarrier();
+            }
+            for (var i = 0u; i < A_EACH; i++) {
+                let e = lane + i * THREADS;
+                if A_VECTORS % THREADS == 0u || e < A_VECTORS {
+                    a_tile[(t + 1u) % BUFFERS * A_SIZE + place_in_a(e)] = vec4<f32>(next_a[i]);
+                }
+            }
+            for (var i = 0u; i < B_EACH; i++) {
+                let e = lane + i * THREADS;
+                if B_VECTORS % THREADS == 0u || e < B_VECTORS {
+                    b_tile[(t + 1u) % BUFFERS * B_SIZE + place_in_b(e)] = vec4<f32>(next_b[i]);
+                }
+            }
+        }
+        workgroupBarrier();
     }
 
-    // In loops of few turns. Compilers do not unroll a long one that has much to do to each sum, and what a loop counts through
+    // In a loop of few turns. Compilers do not unroll a long one that has much to do to each sum, and what a loop counts through
     // cannot be in registers: sums would be in memory from the beginning, which made products with GELU 3.8 times as slow.
-    for (var r = 0u; r < min(1u, ROWS); r++) {
-        for (var s = 0u; s < SQUARES; s++) {
-            put(batch, first, local, r, s, sums[r * SQUARES + s]);
-        }
-    }
-    for (var r = 1u; r < min(2u, ROWS); r++) {
-        for (var s = 0u; s < SQUARES; s++) {
-            put(batch, first, local, r, s, sums[r * SQUARES + s]);
-        }
-    }
-    for (var r = 2u; r < min(3u, ROWS); r++) {
-        for (var s = 0u; s < SQUARES; s++) {
-            put(batch, first, local, r, s, sums[r * SQUARES + s]);
-        }
-    }
-    for (var r = 3u; r < min(4u, ROWS); r++) {
-        for (var s = 0u; s < SQUARES; s++) {
-            put(batch, first, local, r, s, sums[r * SQUARES + s]);
-        }
-    }
-    for (var r = 4u; r < min(5u, ROWS); r++) {
-        for (var s = 0u; s < SQUARES; s++) {
-            put(batch, first, local, r, s, sums[r * SQUARES + s]);
-        }
-    }
-    for (var r = 5u; r < min(6u, ROWS); r++) {
-        for (var s = 0u; s < SQUARES; s++) {
-            put(batch, first, local, r, s, sums[r * SQUARES + s]);
-        }
-    }
-    for (var r = 6u; r < min(7u, ROWS); r++) {
-        for (var s = 0u; s < SQUARES; s++) {
-            put(batch, first, local, r, s, sums[r * SQUARES + s]);
-        }
-    }
-    for (var r = 7u; r < min(8u, ROWS); r++) {
-        for (var s = 0u; s < SQUARES; s++) {
-            put(batch, first, local, r, s, sums[r * SQUARES + s]);
-        }
+    for (var s = 0u; s < TALL * WIDE; s++) {
+        let row = first.y + s / WIDE * 4u * DOWN + y * 4u;
+        let col = first.x + s % WIDE * 4u * ACROSS + x * 4u;
+        put(batch, row, col, sums[s * 4u]);
+        put(batch, row + 1u, col, sums[s * 4u + 1u]);
+        put(batch, row + 2u, col, sums[s * 4u + 2u]);
+        put(batch, row + 3u, col, sums[s * 4u + 3u]);
     }
 }

@@ -4,12 +4,11 @@
 #import lib/product_tiled
 #import linear/kept
 
-@compute @workgroup_size(16, 16)
+@compute @workgroup_size(ACROSS, DOWN)
 fn linear_tiled_kept(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_id) local: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    product_tiled(flat_group(group, groups), local, lane);
+    product_tiled(flat_group(group, groups), lane);
 }

@@ -4,6 +4,8 @@
 #import lib/launch
 #import lib/product
 
+@group(0) @binding(2) var<storage, read_write> c: array<elem>;
+
 @compute @workgroup_size(16, 16)
 fn matmul_naive(
     @builtin(workgroup_id) group: vec3<u32>,

@@ -221,7 +221,7 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
 /// What `tiled` leaves open.
 const DEPTH: Tunable = Tunable {
     name: "DEPTH",
-    about: "columns of A, and rows of B, that are staged at a time",
+    about: "columns of A, and rows of B, that are staged at a time; in WGSL half as many in large tiles",
     allowed: Allowed::OneOf(&[4, 8, 16, 32]),
     default: 16,
 };
@@ -289,7 +289,7 @@ mod tests {
     fn awkward_shapes_reach_both_tile_sizes_with_and_without_whole_vectors() {
         let large = |shape: &&&str| {
             let program = case(shape, "f32/tiled").program(&caps()).expect("a kernel");
-            program.kernels().any(|kernel| kernel.consts.contains(&("SQUARES", 2.into())))
+            program.kernels().any(|kernel| kernel.consts.contains(&("TALL", 2.into())))
         };
         let (large, small): (Vec<_>, Vec<_>) = workload().forms[0].awkward.iter().partition(large);
         for shapes in [large, small] {
