@@ -192,7 +192,7 @@ fn product_tiled(index: u32, lane: u32) {
         workgroupBarrier();
     }
 
-    // In loops of few turns. Compilers do not unroll a long one that has much to do to each sum, and what a loop counts through
+    // In a loop of few turns. Compilers do not unroll a long one that has much to do to each sum, and what a loop counts through
     // cannot be in registers: sums would be in memory from the beginning, which made products with GELU 3.8 times as slow.
     for (var s = 0u; s < TALL * WIDE; s++) {
         let row = first.y + s / WIDE * 4u * DOWN + y * 4u;
