@@ -8,7 +8,7 @@
 // eights, the next ones on their way meanwhile, in rows padded by one, by four subgroups to a tile of 128 × 128, 176 and 196; natively,
 // eights written to workgroup memory as they come, 198; eight subgroups to twice as wide a tile 290 and 295; matrices of the next sixteen
 // columns of A loaded while those before are multiplied, across barriers, 318 and 324. Two tiles in turns, so that a step has one barrier,
-// bring nothing; nor does leaving out the checks of browsers. Results leave by eights.
+// bring nothing; nor does leaving out the checks of browsers. Results leave by eights. (By a bench of whole tiles; `run` had 293 and 308.)
 //
 // Sums, and what is on its way, are named one by one, since arrays could not be kept in registers everywhere. The T in the names of loads
 // and stores means rows that lie one after the other. Subgroups are counted off from the threads, because what browsers can prove of that
