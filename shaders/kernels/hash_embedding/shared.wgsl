@@ -65,9 +65,9 @@ fn hash_embedding_shared(
     let turns = (end - begin + THREADS * AT_ONCE - 1u) / (THREADS * AT_ONCE);
     for (var turn = 0u; turn < turns; turn++) {
         let first = begin + turn * THREADS * AT_ONCE + thread;
-        var ids: array<u32, AT_ONCE>;
-        var places: array<u32, AT_ONCE>;
-        var terms: array<f32, AT_ONCE>;
+        var ids = array<u32, AT_ONCE>();
+        var places = array<u32, AT_ONCE>();
+        var terms = array<f32, AT_ONCE>();
         for (var i = 0u; i < AT_ONCE; i++) {
             let row = min(first + i * THREADS, ROWS - 1u);
             ids[i] = id[row];

@@ -157,7 +157,7 @@ fn product_tiled(index: u32, lane: u32) {
         let from_a = t % BUFFERS * A_SIZE + y;
         let from_b = t % BUFFERS * B_SIZE + x;
         for (var d = 0u; d < DEPTH; d++) {
-            var right: array<vec4<f32>, WIDE>;
+            var right = array<vec4<f32>, WIDE>();
             for (var j = 0u; j < WIDE; j++) {
                 right[j] = b_tile[from_b + d * B_STRIDE + j * ACROSS];
             }

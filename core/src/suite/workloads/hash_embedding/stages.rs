@@ -37,7 +37,7 @@ pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
     let windows = groups.div_ceil(owned);
     let window = |number: u64| {
         let (first, owned) = (number * owned, owned.min(groups - number * owned));
-        let width = width(first * dim | owned * dim, p.dtype, caps);
+        let width = width((first * dim) | (owned * dim), p.dtype, caps);
         let consts = [("FIRST", first), ("OWNED", owned), ("WIDTH", width), ("CLEARED", CLEARED)];
         let stage = |entry: &'static str| {
             let label = if windows == 1 { entry.to_owned() } else { format!("{entry}_{}", number + 1) };
