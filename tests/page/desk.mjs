@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { launch } from "./browser.mjs";
-import { runTests } from "./tests.mjs";
+import { end, runTests } from "./tests.mjs";
 
 const [program, dist, artefacts] = process.argv.slice(2).map((path) => resolve(path));
 const CASE = "attention/fwd/b1,h1,s17,d8/f32/flash";
@@ -120,6 +120,5 @@ const tests = {
 };
 
 await runTests(tests);
-await browser.close();
 child.kill();
-await rm(results, { recursive: true });
+await end(browser.close(), rm(results, { recursive: true }));

@@ -12,7 +12,7 @@ import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import WebSocket from "ws";
 import { find } from "./browser.mjs";
-import { runTests } from "./tests.mjs";
+import { end, runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
 
 const [dist, artefacts] = process.argv.slice(2).map((path) => resolve(path));
@@ -139,5 +139,4 @@ const tests = {
 };
 
 await runTests(tests);
-await firefox.end();
-server.close();
+await end(firefox.end(), server.close());

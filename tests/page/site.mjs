@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import { brotliCompressSync } from "node:zlib";
 import { accessible } from "./accessible.mjs";
 import { launch } from "./browser.mjs";
-import { runTests } from "./tests.mjs";
+import { end, runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
 
 const [folder, artefacts] = process.argv.slice(2).map((path) => resolve(path));
@@ -161,5 +161,4 @@ const tests = {
 };
 
 await runTests(tests);
-await browser.close();
-server.close();
+await end(browser.close(), server.close());

@@ -1,22 +1,31 @@
 // Tests by name, one after the other, and what became of them: a line each on the terminal, and the exit code.
 
-/// `wanted` is a part of the names of those that are to run. A test is given what an earlier one left. `failed` may say more of a
-/// failure, before it is told.
-export async function runTests(tests, { wanted = "", failed } = {}) {
+/// `wanted` is a part of the names of those that are to run. A test is given what the one before it left. `failed` may say more of a
+/// failure, before it is told; `after` clears away what a test opened, but for what it left.
+export async function runTests(tests, { wanted = "", failed, after } = {}) {
   const chosen = Object.entries(tests).filter(([name]) => name.includes(wanted));
   let failures = 0;
   let left;
   for (const [name, test] of chosen) {
+    const started = performance.now();
     try {
-      left = (await test(left)) ?? left;
-      console.log(`ok    ${name}`);
+      left = await test(left);
+      console.log(`ok    ${name} (${((performance.now() - started) / 1000).toFixed(1)} s)`);
     } catch (error) {
+      left = undefined;
       failures += 1;
       await failed?.(failures);
       console.log(`FAIL  ${name}\n      ${String(error.stack ?? error).replaceAll("\n", "\n      ")}`);
     }
+    await after?.(left);
   }
   console.log(`${chosen.length - failures} passed, ${failures} failed`);
   // No test at all is a failure, too.
   process.exitCode = failures === 0 && chosen.length > 0 ? 0 : 1;
+}
+
+/// Ends the program once its own things are closed: a test that failed may have left a server or a browser, which would keep it for ever.
+export async function end(...closing) {
+  await Promise.race([Promise.allSettled(closing), new Promise((resolve) => setTimeout(resolve, 10_000))]);
+  process.exit();
 }
