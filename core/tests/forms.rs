@@ -6,8 +6,8 @@ use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Planned, Spec};
 use parallax_core::record::{Event, Items, LOADING, Outcome, Record, TRANSFER};
 use parallax_core::suite::{
-    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Preset, Problem, Rate, Reference, Stage,
-    Tolerance, Workload, all,
+    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Preset, Problem, Rate, Reference, RowsFn,
+    Stage, Tolerance, Workload, all,
 };
 use parallax_core::testing::mock::{Fault, Mock, World, caps};
 
@@ -38,7 +38,7 @@ fn form() -> Form {
         },
         reference: Reference {
             row_cost: |p, _| p["n"],
-            rows: |_, inputs| {
+            rows: RowsFn::of(|_, inputs| {
                 Box::new(move |output, _, row| {
                     for (i, slot) in row.iter_mut().enumerate() {
                         let (g, x) = (inputs.at(0, i as u64), inputs.at(1, i as u64));
@@ -50,7 +50,7 @@ fn form() -> Form {
                         };
                     }
                 })
-            },
+            }),
         },
         host: None,
         setup: None,
@@ -138,7 +138,7 @@ fn an_integer_that_nobody_writes_is_seen_although_the_poison_is_its_value() {
     let mut only = form();
     only.buffers = |p| vec![BufferSpec::output("number", Elem::U32, &[p["n"]])];
     only.tolerance = |_, _| Tolerance { abs: 0.5, rel: 0.0, reason: "exact" };
-    only.reference.rows = |_, _| Box::new(|_, _, row| row.fill(f64::from(u32::MAX)));
+    only.reference.rows = RowsFn::of(|_, _| Box::new(|_, _, row| row.fill(f64::from(u32::MAX))));
     let problem = Problem::new(workload(only), Direction::FwdBwd, "n7", DType::F32).expect("valid");
     let case = Case { problem, variant: CPU_VARIANT };
     for (fault, right) in [(Fault::None, true), (Fault::UnwrittenElement, false)] {

@@ -18,7 +18,7 @@ use crate::profiler::Breathe;
 /// What the set-up computes, by position in the buffer list: with the reference, once and untimed.
 fn set_up(problem: &Problem, inputs: &Inputs) -> BTreeMap<usize, Vec<f64>> {
     let specs = problem.buffers();
-    let row_of = (problem.form().reference.rows)(problem, inputs);
+    let row_of = problem.form().reference.rows.of_inputs(problem, inputs);
     let computed = problem.outputs().into_iter().enumerate().filter_map(|(output, buffer)| {
         let Role::Setup { row_len } = specs[buffer].role else { return None };
         let storage = specs[buffer].elem.storage(problem.dtype);
@@ -110,11 +110,11 @@ impl HostCase {
         match &mut self.outputs {
             Outputs::Host(outputs) => {
                 let host = form.host.expect("these outputs are made where there is a host implementation");
-                host(&self.problem, &self.arrays, outputs);
+                host.run(&self.problem, &self.arrays, outputs);
             }
             Outputs::Reference(outputs) => {
                 let specs = self.problem.buffers();
-                let row_of = (form.reference.rows)(&self.problem, &self.inputs);
+                let row_of = form.reference.rows.of_inputs(&self.problem, &self.inputs);
                 let checked = self.problem.outputs();
                 for (buffer, values) in self.written.iter().zip(outputs) {
                     let Some(row_len) = specs[*buffer].role.row_len() else { continue };

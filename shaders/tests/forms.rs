@@ -5,7 +5,7 @@ use parallax_core::measure::check::check_once;
 use parallax_core::record::CheckResult;
 use parallax_core::suite::{
     Axis, BufferSpec, Caps, Case, Cost, DType, Dialect, Direction, Elem, Form, Problem, Program, Rate, Reference,
-    Stage, Tolerance, Variant, Workload,
+    RowsFn, Stage, Tolerance, Variant, Workload,
 };
 use parallax_shaders::{Options, open};
 use pollster::block_on;
@@ -36,13 +36,13 @@ fn form(setup: fn(&Problem, &Caps) -> Program) -> Form {
         tolerance: |_, _| Tolerance { abs: 0.0, rel: 1e-12, reason: "copies are exact" },
         reference: Reference {
             row_cost: |p, _| p["n"],
-            rows: |_, inputs| {
+            rows: RowsFn::of(|_, inputs| {
                 Box::new(move |output, _, row| {
                     // Of what is checked, only the last is what `x` was.
                     let from = if output == 2 { 1 } else { 0 };
                     row.iter_mut().enumerate().for_each(|(i, slot)| *slot = inputs.at(from, i as u64));
                 })
-            },
+            }),
         },
         host: None,
         setup: Some(setup),

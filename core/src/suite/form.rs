@@ -4,7 +4,7 @@
 //! they cost at least, what the right answer is, how far off is still right, and in which ways it can be computed.
 
 use super::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Hard, HostBuffer, Inputs, Precondition, Problem, Program, Tunable,
+    BufferSpec, Caps, Cost, Dialect, Direction, Hard, HostFn, Precondition, Problem, Program, RowsFn, Tunable,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,9 +49,6 @@ pub struct Form {
     pub only: Option<(&'static [Dialect], &'static str)>,
 }
 
-/// A host implementation: inputs in buffer order, outputs in buffer order, 16-bit floats widened.
-pub type HostFn = fn(&Problem, &[HostBuffer], &mut [Vec<f32>]);
-
 /// The right answer in f64: the plainest loops that could work, no cleverness shared with any kernel.
 #[derive(Clone, Copy)]
 pub struct Reference {
@@ -59,16 +56,8 @@ pub struct Reference {
     /// Where rows share state, with this row's share of making it.
     pub row_cost: fn(&Problem, usize) -> u64,
     /// What computes rows of these inputs.
-    pub rows: for<'a> fn(&'a Problem, &'a Inputs) -> Rows<'a>,
+    pub rows: RowsFn,
 }
-
-/// Computes one row of one output: `(output, row, out)`.
-///
-/// `output` counts the buffers that are checked, in buffer order; `row` counts slices of `row_len` elements of it. It
-/// owns what rows share (an index of the inputs, the statistics of a head). That may be made when a row first needs it, but then by
-/// that row's thread alone: rows are computed in parallel, and a thread that waits for parts of what all rows wait for takes up
-/// another row in the meantime, which waits for ever. What is made in parallel is made before the first row.
-pub type Rows<'a> = Box<dyn Fn(usize, u64, &mut [f64]) + Send + Sync + 'a>;
 
 /// What the speed of a workload is told in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 mod buffer;
 mod caps;
 mod case;
+mod code;
 pub(crate) mod conv;
 mod crossing;
 mod cube;
@@ -39,6 +40,7 @@ mod workload;
 pub use buffer::*;
 pub use caps::*;
 pub use case::*;
+pub use code::*;
 pub use conv::Conv;
 pub use crossing::*;
 pub use cube::*;

@@ -12,8 +12,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, Role, Stage, Tolerance, Variant, Workload, by_pieces, indexable, normal, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
+    Problem, Program, Rate, Reference, Role, RowsFn, Stage, Tolerance, Variant, Workload, by_pieces, indexable, normal,
+    width,
 };
 
 const PARAM: usize = 0;
@@ -56,16 +57,16 @@ fn form() -> Form {
         tolerance: |p, output| tolerance(p, output, 3.47),
         reference: Reference {
             row_cost: |p, _| 8 * row_len(p),
-            rows: |p, inputs| {
+            rows: RowsFn::of(|p, inputs| {
                 Box::new(move |output, row, out| {
                     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
                         *out = step(p, inputs, at)[output];
                     }
                 })
-            },
+            }),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "separate",

@@ -7,8 +7,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, Inputs, Preset, Probe,
-    Problem, Program, Rate, Reference, Role, Rows, Shape, Stage, Tolerance, Variant, Workload, indexable, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
+    Probe, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
+    indexable, spread,
 };
 use crate::units::{Bytes, Flops};
 
@@ -38,9 +39,9 @@ pub fn workload() -> Workload {
             buffers,
             cost,
             tolerance,
-            reference: Reference { row_cost, rows },
+            reference: Reference { row_cost, rows: RowsFn::of(rows) },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel("scalar", "one element per thread", scalar),
                 Variant::kernel(

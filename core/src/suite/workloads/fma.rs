@@ -11,8 +11,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, smallest_normal, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, Inputs, Probe, Problem,
-    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, Probe,
+    Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 
@@ -60,10 +60,10 @@ pub fn workload() -> Workload {
             tolerance,
             reference: Reference {
                 row_cost,
-                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+                rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
             },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel("scalar", "eight accumulators of one element", |p, _| {
                     program(p, "fma/scalar", "fma_scalar")

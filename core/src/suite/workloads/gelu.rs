@@ -10,8 +10,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Preset, Problem, Program,
-    Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Preset, Problem,
+    Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
 use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 
@@ -46,17 +46,17 @@ fn forward() -> Form {
         tolerance,
         reference: Reference {
             row_cost: |p, _| 4 * row_len(p),
-            rows: |p, inputs| {
+            rows: RowsFn::of(|p, inputs| {
                 Box::new(move |_, row, out| {
                     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
                         let x = inputs.at(X, at);
                         *out = x * share(p, x);
                     }
                 })
-            },
+            }),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("scalar", "one element per thread", |p, caps| program(p, caps, 1)),
             Variant::kernel("vector", "a vector per thread in one access", |p, caps| {
@@ -81,13 +81,13 @@ fn backward() -> Form {
         tolerance: slope_tolerance,
         reference: Reference {
             row_cost: |p, _| 8 * row_len(p),
-            rows: |p, inputs| {
+            rows: RowsFn::of(|p, inputs| {
                 Box::new(move |_, row, out| {
                     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
                         *out = inputs.at(DOUT, at) * slope(p, inputs.at(X, at));
                     }
                 })
-            },
+            }),
         },
         host: None,
         hard: hard_sets(slope_tolerance),

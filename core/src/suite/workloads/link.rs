@@ -6,8 +6,8 @@
 
 use super::copy;
 use crate::suite::{
-    Axis, BufferSpec, DType, Direction, Finds, Form, Place, Probe, Problem, Program, Rate, Reference, Stage, Variant,
-    Workload,
+    Axis, BufferSpec, DType, Direction, Finds, Form, HostFn, Place, Probe, Problem, Program, Rate, Reference, RowsFn,
+    Stage, Variant, Workload,
 };
 
 /// The form.
@@ -45,9 +45,9 @@ pub fn workload() -> Workload {
             buffers,
             cost: copy::cost,
             tolerance: copy::tolerance,
-            reference: Reference { row_cost: copy::row_cost, rows: copy::rows },
+            reference: Reference { row_cost: copy::row_cost, rows: RowsFn::of(copy::rows) },
             setup: None,
-            host: Some(copy::host),
+            host: Some(HostFn::of(copy::host)),
             variants: vec![Variant::kernel("copy", "one copy of all elements", |p, _| program(p))],
             fallback: &["copy"],
             preconditions: Vec::new(),

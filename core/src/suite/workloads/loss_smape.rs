@@ -14,9 +14,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, MOST_PARTS,
-    Preset, Problem, Program, Rate, Reference, Role, Rows, Stage, Tolerance, Variant, Workload, by_pieces, indexable,
-    pieces_in_parts, sum_of_parts, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs,
+    MOST_PARTS, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Stage, Tolerance, Variant, Workload,
+    by_pieces, indexable, pieces_in_parts, sum_of_parts, width,
 };
 
 const PRED: usize = 0;
@@ -67,9 +67,9 @@ fn forward() -> Form {
         },
         cost: |p| Cost::new(12 * p["n"], 2 * bytes(p), 4),
         tolerance: |p, _| tolerance(p),
-        reference: Reference { row_cost: |p, _| 4 * p["n"], rows: reference },
+        reference: Reference { row_cost: |p, _| 4 * p["n"], rows: RowsFn::of(reference) },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "separate",
@@ -104,14 +104,14 @@ fn backward() -> Form {
         tolerance: |p, _| slope_tolerance(p, 0.5),
         reference: Reference {
             row_cost: |p, _| 8 * row_len(p),
-            rows: |p, inputs| {
+            rows: RowsFn::of(|p, inputs| {
                 Box::new(move |_, row, out| {
                     for (out, at) in out.iter_mut().zip(row * row_len(p)..) {
                         let slope = slope(p, inputs.at(PRED, at), inputs.at(TARGETS, at));
                         *out = inputs.at(DLOSS, 0) / p["n"] as f64 * slope;
                     }
                 })
-            },
+            }),
         },
         host: None,
         variants: vec![

@@ -6,8 +6,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form, Hard,
-    HostBuffer, Inputs, Preset, Probe, Problem, Product, Program, Rate, Reference, Shape, Stage, Tiles, Tolerance,
-    Tunable, Variant, WIDE_FROM, Workload, dense, normal, spread, width,
+    HostBuffer, HostFn, Inputs, Preset, Probe, Problem, Product, Program, Rate, Reference, RowsFn, Shape, Stage, Tiles,
+    Tolerance, Tunable, Variant, WIDE_FROM, Workload, dense, normal, spread, width,
 };
 use crate::units::{Bytes, Flops};
 
@@ -54,10 +54,10 @@ pub fn workload() -> Workload {
             tolerance,
             reference: Reference {
                 row_cost,
-                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+                rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
             },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel("naive", "one output element per thread, straight from device memory", naive),
                 Variant::kernel(

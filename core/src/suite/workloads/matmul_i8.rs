@@ -10,9 +10,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, smallest_normal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs,
-    MatrixShape, Preset, Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload,
-    indexable, spread,
+    Allowed, Axis, BufferSpec, Caps, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn,
+    Inputs, MatrixShape, Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Tunable, Variant,
+    Workload, indexable, spread,
 };
 
 const A: usize = 0;
@@ -64,10 +64,10 @@ pub fn workload() -> Workload {
             tolerance,
             reference: Reference {
                 row_cost: |p, _| p["n"] * p["k"],
-                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+                rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
             },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel("naive", "one output element per thread, each number unpacked and multiplied by itself", naive),
                 Variant::kernel(

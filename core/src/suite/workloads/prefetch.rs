@@ -14,9 +14,9 @@ use super::linear::stages::{By, Stages};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inner,
-    Inputs, Place, Precondition, Preset, Problem, Product, Program, Rate, Reference, Rows, Scaling, Shape, Sides,
-    Stage, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn,
+    Inner, Inputs, Place, Precondition, Preset, Problem, Product, Program, Rate, Reference, Rows, RowsFn, Scaling,
+    Shape, Sides, Stage, Tolerance, Variant, Workload, indexable, normal,
 };
 use crate::units::Bytes;
 
@@ -67,9 +67,9 @@ pub fn workload() -> Workload {
             buffers,
             cost,
             tolerance: |p, _| tolerance(p, usual_rows(p)),
-            reference: Reference { row_cost, rows },
+            reference: Reference { row_cost, rows: RowsFn::of(rows) },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel("serial", "a batch is uploaded, then computed on, then the next", |p, caps| {
                     program(p, caps, false)

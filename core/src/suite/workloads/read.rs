@@ -7,8 +7,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, Inputs, Preset, Probe,
-    Problem, Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, indexable, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
+    Probe, Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, indexable,
+    spread,
 };
 use crate::units::{Bytes, Flops};
 
@@ -41,10 +42,10 @@ pub fn workload() -> Workload {
             tolerance,
             reference: Reference {
                 row_cost,
-                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+                rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
             },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel(
                     "vec4",

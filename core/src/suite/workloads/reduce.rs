@@ -9,9 +9,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, MOST_PARTS, Preset, Problem,
-    Program, Rate, Reference, Rows, Stage, Tolerance, Variant, Workload, indexable, normal, parts_of, pieces_in_parts,
-    spread, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, Preset,
+    Problem, Program, Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, Workload, indexable, normal, parts_of,
+    pieces_in_parts, spread, width,
 };
 
 const X: usize = 0;
@@ -52,9 +52,9 @@ pub fn workload() -> Workload {
             },
             cost,
             tolerance,
-            reference: Reference { row_cost: |p, _| p["n"], rows: reference },
+            reference: Reference { row_cost: |p, _| p["n"], rows: RowsFn::of(reference) },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel(
                     "atomic",

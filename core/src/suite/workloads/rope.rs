@@ -10,8 +10,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, Shape, Tolerance, Variant, Workload, by_pieces, indexable, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Shape, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
 
 const X: usize = 0;
@@ -55,10 +55,10 @@ fn form(direction: Direction) -> Form {
         tolerance: |p, _| tolerance(p, 3.47),
         reference: Reference {
             row_cost: |p, _| 2 * p["d"],
-            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("scalar", "one pair of elements per thread", |p, caps| pairs(p, caps, 1)),
             Variant::kernel("vector", "a vector of each half per thread", |p, caps| pairs(p, caps, across(p, caps))),

@@ -10,9 +10,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, MOST_PARTS, Preset,
-    Problem, Program, Rate, Reference, Role, Rows, Stage, Tolerance, Variant, Workload, indexable, normal, parts_of,
-    spread, text_for, width,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS,
+    Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Stage, Tolerance, Variant, Workload, indexable,
+    normal, parts_of, spread, text_for, width,
 };
 
 const X: usize = 0;
@@ -53,9 +53,9 @@ pub fn workload() -> Workload {
             buffers,
             cost,
             tolerance,
-            reference: Reference { row_cost: |p, _| 2 * row_len(p), rows: reference },
+            reference: Reference { row_cost: |p, _| 2 * row_len(p), rows: RowsFn::of(reference) },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel(
                     "three_pass",

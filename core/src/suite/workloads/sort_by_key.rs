@@ -13,8 +13,8 @@ use crate::suite::hard::{any, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Form, Hard, Inputs,
-    MOST_PARTS, Precondition, Preset, Problem, Program, Rate, Reference, Role, Rows, Shape, Sort, Sorted, Stage,
-    Tolerance, Tunable, Variant, Workload, indexable, parts_of, spread,
+    MOST_PARTS, Precondition, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Sort, Sorted,
+    Stage, Tolerance, Tunable, Variant, Workload, indexable, parts_of, spread,
 };
 
 const KEYS: usize = 0;
@@ -51,7 +51,7 @@ pub fn workload() -> Workload {
             buffers,
             cost: |p| Cost::new(0, 8 * p["n"], 8 * p["n"]),
             tolerance,
-            reference: Reference { row_cost: |p, _| 32 * row_len(p), rows: reference },
+            reference: Reference { row_cost: |p, _| 32 * row_len(p), rows: RowsFn::of(reference) },
             setup: None,
             host: None,
             variants: vec![

@@ -10,8 +10,8 @@
 
 use super::copy;
 use crate::suite::{
-    Access, Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Elem, Form, Place, Preset, Problem,
-    Program, Rate, Reference, Role, Stage, Variant, Workload, indexable, normal, spread,
+    Access, Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Elem, Form, HostFn, Place, Preset,
+    Problem, Program, Rate, Reference, Role, RowsFn, Stage, Variant, Workload, indexable, normal, spread,
 };
 use crate::units::Bytes;
 
@@ -55,9 +55,9 @@ pub fn workload() -> Workload {
             buffers,
             cost,
             tolerance: copy::tolerance,
-            reference: Reference { row_cost: |p, _| row_len(p), rows: copy::rows },
+            reference: Reference { row_cost: |p, _| row_len(p), rows: RowsFn::of(copy::rows) },
             setup: None,
-            host: Some(copy::host),
+            host: Some(HostFn::of(copy::host)),
             variants: vec![
                 Variant::kernel("separate", "a copy for each buffer, one behind the other", |p, _| separate(p))
                     .available(several),

@@ -7,8 +7,8 @@ use super::copy::{hard_sets, tolerance};
 use crate::suite::Access::{Read, Write};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program,
-    Rate, Reference, Stage, Variant, Workload, indexable, normal, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, HostFn, Inputs, Preset, Problem,
+    Program, Rate, Reference, RowsFn, Stage, Variant, Workload, indexable, normal, spread,
 };
 
 const X: usize = 0;
@@ -49,10 +49,10 @@ pub fn workload() -> Workload {
             tolerance,
             reference: Reference {
                 row_cost: |p, _| p["r"],
-                rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+                rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
             },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel("naive", "one element per thread: reads are neighbours, writes a row apart", naive),
                 Variant::kernel(

@@ -11,8 +11,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Place, Preset, Problem,
-    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Place, Preset,
+    Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 
 const A: usize = 0;
@@ -65,10 +65,12 @@ pub fn workload() -> Workload {
             },
             reference: Reference {
                 row_cost: |p, _| ACCUMULATORS * p["k"],
-                rows: |p, inputs| Box::new(move |piece, row, out| out[0] = reference(p, inputs, piece, row)),
+                rows: RowsFn::of(|p, inputs| {
+                    Box::new(move |piece, row, out| out[0] = reference(p, inputs, piece, row))
+                }),
             },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel("serial", "a piece is uploaded, then computed on, then the next", |p, _| {
                     program(p, false)

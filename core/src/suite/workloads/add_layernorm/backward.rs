@@ -7,7 +7,8 @@ use super::layernorm::{self, HardPart, Spread, backward};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{one, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Problem, Program, Rate, Reference, Tolerance, Variant, normal,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Problem, Program, Rate, Reference, RowsFn, Tolerance, Variant,
+    normal,
 };
 
 const SUM: usize = 0;
@@ -29,9 +30,9 @@ pub fn form() -> Form {
         tolerance: |p, output| tolerance(p, output, Spread::of_normal(p)),
         reference: Reference {
             row_cost: backward::row_cost,
-            rows: |p, inputs| {
+            rows: RowsFn::of(|p, inputs| {
                 backward::gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(SUM, at), |at| inputs.at(DSUM, at))
-            },
+            }),
         },
         setup: Some(|p, _| layernorm::statistics_stage(p, "sum").into()),
         host: None,

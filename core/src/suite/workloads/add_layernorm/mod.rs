@@ -10,8 +10,8 @@ use crate::suite::Access::{self, Read, Write};
 use crate::suite::hard::{one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate,
-    Reference, Rows, Stage, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Problem, Program,
+    Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
 };
 
 mod backward;
@@ -63,9 +63,9 @@ fn forward() -> Form {
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, output, spread(p)),
-        reference: Reference { row_cost: |p, _| 6 * p["c"], rows },
+        reference: Reference { row_cost: |p, _| 6 * p["c"], rows: RowsFn::of(rows) },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("naive", "the sum, and then the two stages of layernorm's naive", |p, caps| {
                 let [statistics, apply] = layernorm::naive(p, sum_buffer(p));

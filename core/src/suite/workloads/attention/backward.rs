@@ -18,8 +18,8 @@ use super::{ROW_THREADS, by_rows, by_tiles, group, normal, product, score_error,
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program,
-    Rate, Reference, Rows, Stage, Tolerance, Variant, dense, spread,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem,
+    Program, Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, dense, spread,
 };
 
 mod flash;
@@ -71,8 +71,8 @@ pub fn form() -> Form {
         buffers,
         cost,
         tolerance,
-        reference: Reference { row_cost, rows },
-        host: Some(host),
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "manual",

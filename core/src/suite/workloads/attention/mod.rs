@@ -16,8 +16,8 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, Inputs, Preset, Problem, Program,
-    Rate, Reference, Stage, Tolerance, Variant, Work, Workload, cube_available, dense, normal, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, HostFn, Inputs, Preset, Problem,
+    Program, Rate, Reference, RowsFn, Stage, Tolerance, Variant, Work, Workload, cube_available, dense, normal, spread,
 };
 
 use flash::{DEPTH, VALUES, flash, flash_mma, mma_available, short_rows};
@@ -95,10 +95,10 @@ fn forward() -> Form {
         tolerance,
         reference: Reference {
             row_cost,
-            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "manual",

@@ -16,8 +16,9 @@ use super::linear::stages::{By, Stages, Then};
 use crate::suite::dense::{Real, add_to_rows, product_of};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inner, Inputs, Preset,
-    Problem, Product, Program, Rate, Rearrange, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, indexable,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inner, Inputs,
+    Preset, Problem, Product, Program, Rate, Rearrange, Reference, Rows, RowsFn, Shape, Stage, Tolerance, Variant,
+    Workload, indexable,
 };
 
 pub(super) mod heads;
@@ -72,9 +73,9 @@ fn forward() -> Form {
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows },
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
         setup: Some(side_by_side),
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "level0",

@@ -24,8 +24,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::exact;
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, Inputs, Precondition,
-    Preset, Problem, Program, Rate, Reference, Rows, Shape, Stage, Tolerance, Variant, Workload, normal, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, HostFn, Inputs,
+    Precondition, Preset, Problem, Program, Rate, Reference, Rows, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
+    normal, spread,
 };
 use crate::units::Bytes;
 use append::Appended;
@@ -95,10 +96,10 @@ pub fn workload() -> Workload {
             tolerance,
             reference: Reference {
                 row_cost: |p, output| if output == result(p) { 2 * p["t"] * p["d"] } else { p["d"] },
-                rows,
+                rows: RowsFn::of(rows),
             },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel(
                     "naive",

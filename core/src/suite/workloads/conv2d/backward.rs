@@ -15,8 +15,8 @@ use crate::suite::conv::Conv;
 use crate::suite::hard::{closed, exact, no_gradient, one, wide};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Choice, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Product,
-    Program, Rate, Reference, Tolerance, Variant, by_cudnn, normal,
+    BufferSpec, Caps, Choice, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Problem, Product,
+    Program, Rate, Reference, RowsFn, Tolerance, Variant, by_cudnn, normal,
 };
 
 const X: usize = 0;
@@ -49,10 +49,10 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
                     _ => conv.pixels()[1],
                 }
             },
-            rows: |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("direct", "one element of a gradient per thread, straight from device memory", direct),
             Variant::kernel(

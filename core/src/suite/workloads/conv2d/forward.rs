@@ -9,8 +9,8 @@ use crate::suite::dense::{self, Real};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Choice, ConvPass, Convolution, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs,
-    Problem, Product, Program, Rate, Reference, Tolerance, Variant, by_cudnn, normal,
+    BufferSpec, Caps, Choice, ConvPass, Convolution, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn,
+    Inputs, Problem, Product, Program, Rate, Reference, RowsFn, Tolerance, Variant, by_cudnn, normal,
 };
 
 const X: usize = 0;
@@ -34,10 +34,10 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
                 let conv = Conv::of(&p.shape);
                 conv.terms() * conv.out_dims().last().expect("extents")
             },
-            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
             Variant::kernel(

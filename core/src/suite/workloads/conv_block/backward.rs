@@ -16,7 +16,8 @@ use super::stages::{self, Block};
 use super::{accuracy, bias, factor, gradients, inference, running_variance};
 use crate::suite::conv::Conv;
 use crate::suite::{
-    BufferSpec, Cost, Dialect, Direction, Elem, Form, Problem, Product, Rate, Reference, Variant, normal,
+    BufferSpec, Cost, Dialect, Direction, Elem, Form, HostFn, Problem, Product, Rate, Reference, RowsFn, Variant,
+    normal,
 };
 
 pub(super) const X: usize = 0;
@@ -45,9 +46,9 @@ pub(super) fn form() -> Form {
         buffers,
         cost,
         tolerance: accuracy::backward_tolerance,
-        reference: Reference { row_cost: gradients::row_cost, rows: gradients::rows },
+        reference: Reference { row_cost: gradients::row_cost, rows: RowsFn::of(gradients::rows) },
         setup: None,
-        host: Some(gradients::host),
+        host: Some(HostFn::of(gradients::host)),
         variants: vec![
             Variant::kernel(
                 "unfused",

@@ -13,8 +13,8 @@
 
 use crate::suite::conv::Conv;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, Inner, MOST_PARTS, Preset, Problem, Product,
-    Rate, Reference, Shape, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostFn, Inner, MOST_PARTS, Preset, Problem,
+    Product, Rate, Reference, RowsFn, Shape, Variant, Workload, indexable, normal,
 };
 
 mod accuracy;
@@ -80,9 +80,9 @@ fn forward() -> Form {
         buffers,
         cost,
         tolerance: accuracy::tolerance,
-        reference: Reference { row_cost: reference::row_cost, rows: reference::rows },
+        reference: Reference { row_cost: reference::row_cost, rows: RowsFn::of(reference::rows) },
         setup: None,
-        host: Some(reference::host),
+        host: Some(HostFn::of(reference::host)),
         variants: vec![
             Variant::kernel(
                 "unfused",

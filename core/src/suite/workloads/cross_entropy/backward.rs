@@ -8,8 +8,8 @@ use super::{AWKWARD, TARGETS, TARGETS_ARE_CLASSES, by_rows, given, results, size
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, Problem, Program, Rate, Reference, Stage, Tolerance,
-    Variant, by_pieces, width,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, Problem, Program, Rate, Reference, RowsFn, Stage,
+    Tolerance, Variant, by_pieces, width,
 };
 
 const LOGITS: usize = 0;
@@ -32,7 +32,7 @@ pub fn form() -> Form {
         tolerance: |p, output| tolerance(p, output, 3.47, largest(p)),
         reference: Reference {
             row_cost: |p, _| 3 * p["c"],
-            rows: |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out))),
         },
         setup: Some(|p, caps| super::online(p, caps).into()),
         host: None,

@@ -9,9 +9,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Precondition,
-    Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable,
-    spread,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs,
+    Precondition, Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance,
+    Variant, Workload, indexable, spread,
 };
 
 mod backward;
@@ -56,10 +56,10 @@ fn forward() -> Form {
         tolerance: |p, _| tolerance(p, 3.47),
         reference: Reference {
             row_cost: |p, _| 2 * p["c"],
-            rows: |p, inputs| Box::new(move |output, row, out| out[0] = reference(p, inputs, output, row)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| out[0] = reference(p, inputs, output, row))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "naive",

@@ -18,8 +18,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, normal, spread, width,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, normal,
+    spread, width,
 };
 use crate::units::{Bytes, Flops};
 
@@ -65,10 +66,10 @@ fn forward() -> Form {
         tolerance,
         reference: Reference {
             row_cost,
-            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
             Variant::kernel(

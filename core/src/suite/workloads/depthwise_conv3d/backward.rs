@@ -16,8 +16,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, no_gradient, one, smallest_normal};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program, Rate, Reference,
-    Stage, Tolerance, Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem, Program, Rate,
+    Reference, RowsFn, Stage, Tolerance, Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
 };
 
 const X: usize = 0;
@@ -51,10 +51,10 @@ pub(in crate::suite) fn form(
                     _ => terms(&v),
                 }
             },
-            rows: |p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "direct",

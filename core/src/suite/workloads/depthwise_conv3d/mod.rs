@@ -13,8 +13,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Arg, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, Stage, Tolerance, Variant, Workload, normal, spread,
+    Arg, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem,
+    Program, Rate, Reference, RowsFn, Stage, Tolerance, Variant, Workload, normal, spread,
 };
 use marching::Finish;
 use volume::Volume;
@@ -71,10 +71,10 @@ fn forward() -> Form {
         tolerance,
         reference: Reference {
             row_cost: |p, _| Volume::of(&p.shape).taps() * Volume::of(&p.shape).row(Volume::of(&p.shape).out),
-            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("direct", "one output element per thread, straight from device memory", direct),
             Variant::kernel(

@@ -13,8 +13,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, Role, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
+    Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable,
+    width,
 };
 
 mod philox;
@@ -69,10 +70,10 @@ fn forward() -> Form {
         tolerance,
         reference: Reference {
             row_cost,
-            rows: |p, inputs| Box::new(move |_, row, out| dropped(p, inputs, X, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| dropped(p, inputs, X, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "naive",
@@ -111,13 +112,13 @@ fn backward() -> Form {
         },
         reference: Reference {
             row_cost,
-            rows: |p, inputs| {
+            rows: RowsFn::of(|p, inputs| {
                 Box::new(move |output, row, out| match output {
                     0 => dropped(p, inputs, X, row, out),
                     MASK => mask(p, inputs, row, out),
                     _ => dropped(p, inputs, DOUT, row, out),
                 })
-            },
+            }),
         },
         setup: Some(|p, caps| stored(p, caps).into()),
         host: None,

@@ -7,8 +7,8 @@ use super::{INDEX, forward, row_bytes};
 use crate::suite::hard::{any, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Precondition, Problem, Program, Reference,
-    Rows, Tolerance, Variant, normal,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Precondition, Problem, Program,
+    Reference, Rows, RowsFn, Tolerance, Variant, normal,
 };
 use std::sync::OnceLock;
 
@@ -30,8 +30,8 @@ pub(super) fn form() -> Form {
         buffers,
         cost: |p| Cost::new(p["n"] * p["d"], p["n"] * (4 + row_bytes(p)), p["v"] * row_bytes(p)),
         tolerance: |p, _| summed(p, most_alike(p, p["n"]), 3.47),
-        reference: Reference { row_cost: |p, _| p["n"].div_ceil(p["v"]) * (2 + p["d"]), rows: reference },
-        host: Some(host),
+        reference: Reference { row_cost: |p, _| p["n"].div_ceil(p["v"]) * (2 + p["d"]), rows: RowsFn::of(reference) },
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "atomic",

@@ -10,8 +10,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, Precondition, Preset, Problem,
-    Program, Rate, Reference, Stage, Variant, Workload, by_pieces, indexable, normal, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, Precondition, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Stage, Variant, Workload, by_pieces, indexable, normal, width,
 };
 
 mod backward;
@@ -68,17 +68,17 @@ fn forward() -> Form {
         tolerance: moved,
         reference: Reference {
             row_cost: |p, _| p["d"],
-            rows: |p, inputs| {
+            rows: RowsFn::of(|p, inputs| {
                 Box::new(move |_, item, out| {
                     let row = inputs.at(INDEX, item) as u64;
                     for (out, at) in out.iter_mut().zip(row * p["d"]..) {
                         *out = inputs.at(TABLE, at);
                     }
                 })
-            },
+            }),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("naive", "one element per thread, which looks up its item's row", naive),
             Variant::kernel("rows", "pieces of up to sixteen bytes, several under way in each thread", rows)

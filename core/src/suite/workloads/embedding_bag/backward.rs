@@ -9,8 +9,8 @@ use super::{
 };
 use crate::suite::hard::{any, sums_of_zeros, wide, zero};
 use crate::suite::{
-    BufferSpec, Cost, Direction, Elem, Fill, Form, Hard, Inputs, Problem, Reference, Role, Rows, Tolerance, Variant,
-    normal,
+    BufferSpec, Cost, Direction, Elem, Fill, Form, Hard, HostFn, Inputs, Problem, Reference, Role, Rows, RowsFn,
+    Tolerance, Variant, normal,
 };
 use std::sync::OnceLock;
 
@@ -35,10 +35,10 @@ pub(super) fn form() -> Form {
                 }
                 _ => p["d"] * (1 + p["l"]),
             },
-            rows: reference,
+            rows: RowsFn::of(reference),
         },
         setup: Some(stages::winner),
-        host: Some(host::backward),
+        host: Some(HostFn::of(host::backward)),
         variants: vec![
             Variant::kernel(
                 "atomic",

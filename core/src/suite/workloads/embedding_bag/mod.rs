@@ -16,8 +16,8 @@ use super::embedding::indices::{CHOICE, ENDS, LAST, chosen, different, moved, su
 use crate::suite::Access::Read;
 use crate::suite::hard::{any, sums_of_zeros, wide, zero};
 use crate::suite::{
-    Access, Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Form, Hard, Inputs, Precondition, Preset, Problem,
-    Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, indexable, normal,
+    Access, Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Form, Hard, HostFn, Inputs, Precondition, Preset,
+    Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
 };
 
 mod backward;
@@ -86,9 +86,9 @@ fn forward() -> Form {
         },
         cost: |p| Cost::new(operations(p), known(p) + taken_bytes(p), p["b"] * row_bytes(p)),
         tolerance,
-        reference: Reference { row_cost: |p, _| p["d"] * (1 + p["l"]), rows: reference },
+        reference: Reference { row_cost: |p, _| p["d"] * (1 + p["l"]), rows: RowsFn::of(reference) },
         setup: None,
-        host: Some(host::forward),
+        host: Some(HostFn::of(host::forward)),
         variants: vec![
             Variant::kernel("naive", "one element per thread, which goes through its bag", stages::naive),
             Variant::kernel(

@@ -7,8 +7,8 @@ use super::{INDEX, forward, items, row_bytes, stages};
 use crate::suite::hard::{any, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Cost, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Reference, Rows, Tolerance, Variant,
-    normal,
+    BufferSpec, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Problem, Reference, Rows, RowsFn,
+    Tolerance, Variant, normal,
 };
 use std::sync::OnceLock;
 
@@ -20,8 +20,8 @@ pub(super) fn form() -> Form {
         buffers,
         cost: |p| Cost::new(items(p) * p["d"], items(p) * (4 + row_bytes(p)), p["t"] * p["v"] * row_bytes(p)),
         tolerance: |p, _| summed(p, most_alike(p, p["n"]), 3.47),
-        reference: Reference { row_cost: |p, _| p["n"].div_ceil(p["v"]) * (2 + p["d"]), rows: reference },
-        host: Some(host),
+        reference: Reference { row_cost: |p, _| p["n"].div_ceil(p["v"]) * (2 + p["d"]), rows: RowsFn::of(reference) },
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "loop",

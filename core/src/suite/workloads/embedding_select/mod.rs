@@ -11,8 +11,8 @@ use super::embedding::indices::{CHOICE, ENDS, LAST, chosen, different, moved};
 use crate::suite::hard::{any, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Precondition, Preset, Problem, Rate,
-    Reference, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Precondition, Preset, Problem,
+    Rate, Reference, RowsFn, Variant, Workload, indexable, normal,
 };
 
 mod backward;
@@ -76,7 +76,7 @@ fn forward() -> Form {
         tolerance: moved,
         reference: Reference {
             row_cost: |p, _| p["t"] * p["d"],
-            rows: |p, inputs| {
+            rows: RowsFn::of(|p, inputs| {
                 Box::new(move |_, sample, out| {
                     let (t, v, d) = (p["t"], p["v"], p["d"]);
                     for (table, out) in out.chunks_mut(d as usize).enumerate() {
@@ -86,10 +86,10 @@ fn forward() -> Form {
                         }
                     }
                 })
-            },
+            }),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "loop",

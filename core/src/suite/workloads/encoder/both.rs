@@ -13,8 +13,8 @@ use super::{
 use crate::suite::dense::Real;
 use crate::suite::hard::{any, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program, Rate,
-    Reference, Role, Rows, Tolerance, Variant, numbered,
+    BufferSpec, Caps, Cost, Dialect, Direction, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem, Program, Rate,
+    Reference, Role, Rows, RowsFn, Tolerance, Variant, numbered,
 };
 use crate::units::Bytes;
 
@@ -30,9 +30,9 @@ pub(super) fn form() -> Form {
         buffers,
         cost,
         tolerance,
-        reference: Reference { row_cost, rows },
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
         setup: Some(setup),
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
                 program(p, caps, "unfused", None)

@@ -17,8 +17,9 @@ use super::attention_block::{items, row_beside, width};
 use super::encoder_layer::{BQ, LEARNED, WQ, layer_of, parameters};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Form, Hard, HostBuffer, Inner, Inputs, MOST_NUMBERED,
-    Preset, Problem, Program, Rate, Reference, Role, Rows, Shape, Stage, Tolerance, Variant, Workload, numbered,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Form, Hard, HostBuffer, HostFn, Inner, Inputs,
+    MOST_NUMBERED, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Stage, Tolerance, Variant,
+    Workload, numbered,
 };
 
 mod both;
@@ -68,9 +69,9 @@ fn form() -> Form {
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows },
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
         setup: Some(setup),
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("unfused", "every step of a layer a stage, scores in device memory", |p, caps| {
                 program(p, caps, "unfused")
@@ -324,7 +325,7 @@ mod tests {
             let Case { problem, .. } = case(direction, layers, "fused");
             let problem = Problem { dtype, ..problem };
             let (inputs, specs, checked) = (problem.inputs(1), problem.buffers(), problem.outputs());
-            let row_of = (problem.form().reference.rows)(&problem, &inputs);
+            let row_of = problem.form().reference.rows.of_inputs(&problem, &inputs);
             let mut found = Vec::new();
             for output in outputs.clone().map(|output| 2 * layers as usize + output) {
                 let (spec, allowed) = (&specs[checked[output]], inputs.tolerance(&problem, output));

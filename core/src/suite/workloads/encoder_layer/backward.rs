@@ -18,8 +18,8 @@ use super::{
 };
 use crate::suite::hard::{any, smallest_normal, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Cost, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, MOST_PARTS, Preset, Problem,
-    Rate, Reference, Rows, Shape, Tolerance, Variant,
+    BufferSpec, Cost, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, Preset,
+    Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant,
 };
 
 pub(super) const DOUT: usize = 1 + LEARNED.len();
@@ -36,9 +36,9 @@ pub fn form() -> Form {
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows },
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
         setup: Some(setup),
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("unfused", "every step a stage, scores and their gradients in device memory", unfused),
             Variant::kernel(

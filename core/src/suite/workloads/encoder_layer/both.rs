@@ -11,8 +11,8 @@ use super::forward::{self, MLP, fusable, remembering};
 use super::{BQ, BQKV, WQ, WQKV, cost as cost_of_forward, inputs, kept, side_by_side_buffers};
 use crate::suite::hard::{any, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate,
-    Reference, Rows, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Problem, Program, Rate,
+    Reference, Rows, RowsFn, Tolerance, Variant,
 };
 
 /// The form.
@@ -27,9 +27,9 @@ pub fn form() -> Form {
         buffers,
         cost,
         tolerance,
-        reference: Reference { row_cost: |p, _| p["s"] * width(p), rows },
+        reference: Reference { row_cost: |p, _| p["s"] * width(p), rows: RowsFn::of(rows) },
         setup: Some(side_by_side),
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "unfused",

@@ -24,8 +24,8 @@ use super::layernorm;
 use super::linear::stages::By;
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
+    Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
 };
 
 mod backward;
@@ -104,9 +104,9 @@ fn form() -> Form {
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows },
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
         setup: Some(side_by_side),
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("unfused", "every step a stage, scores in device memory", forward::unfused),
             Variant::kernel(

@@ -10,8 +10,9 @@ use self::stages::{MOST_COLUMNS, MOST_LANES, MOST_WORDS, OWNER_ROWS, SHARED_ROWS
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Precondition, Preset,
-    Problem, Rate, Reference, Rows, Scaling, Shape, Sides, Tolerance, Variant, Workload, cube_available, normal,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Precondition,
+    Preset, Problem, Rate, Reference, Rows, RowsFn, Scaling, Shape, Sides, Tolerance, Variant, Workload,
+    cube_available, normal,
 };
 use crate::units::{Bytes, Flops};
 use std::sync::OnceLock;
@@ -60,9 +61,9 @@ pub fn workload() -> Workload {
             buffers,
             cost,
             tolerance,
-            reference: Reference { row_cost, rows: reference },
+            reference: Reference { row_cost, rows: RowsFn::of(reference) },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel(
                     "basic",

@@ -13,7 +13,7 @@ use crate::suite::Access::{self, Read, Write};
 use crate::suite::hard::{one, smallest_normal, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, MOST_PARTS, Preset, Problem, Program, Rate, Reference,
-    RowShare, Rows, Stage, Tolerance, Variant,
+    RowShare, Rows, RowsFn, Stage, Tolerance, Variant,
 };
 
 const X: usize = 0;
@@ -34,7 +34,7 @@ pub fn form() -> Form {
         tolerance: |p, output| tolerance(p, output, Spread::of_normal(p)),
         reference: Reference {
             row_cost,
-            rows: |p, inputs| gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(X, at), |_| 0.0),
+            rows: RowsFn::of(|p, inputs| gradients(p, inputs, [GAMMA, DOUT], |at| inputs.at(X, at), |_| 0.0)),
         },
         setup: Some(|p, _| statistics_stage(p, "x").into()),
         host: None,

@@ -8,9 +8,9 @@ use crate::suite::Access::{self, Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, normal, spread,
-    width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
+    Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance, Variant, Workload, indexable,
+    normal, spread, width,
 };
 
 pub(super) mod backward;
@@ -59,13 +59,13 @@ fn forward() -> Form {
         tolerance: |p, output| tolerance(p, output, Spread::of_normal(p), p.dtype.unit_roundoff()),
         reference: Reference {
             row_cost: |p, _| 4 * p["c"],
-            rows: |p, inputs| {
+            rows: RowsFn::of(|p, inputs| {
                 let value = |at| inputs.at(X, at);
                 Box::new(move |output, row, out| reference(p, inputs, [GAMMA, BETA], value, (output, row), out))
-            },
+            }),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "naive",

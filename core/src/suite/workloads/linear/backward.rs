@@ -14,8 +14,8 @@ use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims,
 use crate::suite::hard::{any, no_gradient, one, smallest_normal};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
-    Program, Rate, Reference, Role, Rows, Stage, Stored, Tolerance, Variant, dense,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem, Product,
+    Program, Rate, Reference, Role, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense,
 };
 
 const DOUT: usize = 2;
@@ -35,12 +35,12 @@ pub fn form() -> Form {
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, checked(p, output)),
-        reference: Reference { row_cost: |p, output| row_cost(p, checked(p, output)), rows },
+        reference: Reference { row_cost: |p, output| row_cost(p, checked(p, output)), rows: RowsFn::of(rows) },
         setup: Some(|p, caps| {
             let biased = || stages(p, caps, By::Tiles).fused(product(p), Then::Bias, ["x", "w", "pre"], &["bias"]);
             Program { stages: kept(p).then(biased).into_iter().collect() }
         }),
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("naive", "products with one element per thread; columns are summed in parts", |p, caps| {
                 program(p, caps, By::Elements)

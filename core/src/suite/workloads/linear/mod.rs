@@ -14,9 +14,9 @@ use super::gelu::gelu_tanh;
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, Inputs,
-    Preset, Problem, Product, Program, Rate, Reference, Shape, Stored, Tolerance, Variant, Workload, dense, indexable,
-    normal,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, HostFn,
+    Inputs, Preset, Problem, Product, Program, Rate, Reference, RowsFn, Shape, Stored, Tolerance, Variant, Workload,
+    dense, indexable, normal,
 };
 
 pub(super) mod backward;
@@ -93,10 +93,10 @@ fn forward() -> Form {
         tolerance: |p, output| tolerance(p, output, Sizes::seeded(p)),
         reference: Reference {
             row_cost: |p, _| p["n"] * p["k"],
-            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "naive",

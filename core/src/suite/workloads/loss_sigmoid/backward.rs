@@ -12,8 +12,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::smallest_normal;
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, HostBuffer, Inputs, Problem, Product, Program, Rate, Reference,
-    Rows, Stage, Stored, Tolerance, Variant, dense, sum_of_parts,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, HostBuffer, HostFn, Inputs, Problem, Product, Program, Rate,
+    Reference, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense, sum_of_parts,
 };
 use std::sync::OnceLock;
 
@@ -36,9 +36,9 @@ pub fn form() -> Form {
         buffers,
         cost: |p| Cost::new(3 * products(p), 2 * set(p) + 12, 2 * set(p) + 8),
         tolerance: |p, output| tolerance(p, output, None),
-        reference: Reference { row_cost, rows: reference },
+        reference: Reference { row_cost, rows: RowsFn::of(reference) },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "naive",

@@ -8,9 +8,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, MOST_PARTS, Preset,
-    Problem, Program, Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, dense, indexable, parts_of,
-    pieces_in_parts, spread, sum_of_parts,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, MOST_PARTS,
+    Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Variant, Workload, dense, indexable,
+    parts_of, pieces_in_parts, spread, sum_of_parts,
 };
 
 mod backward;
@@ -61,13 +61,13 @@ fn forward() -> Form {
         tolerance: |p, _| tolerance(p),
         reference: Reference {
             row_cost: |p, _| p["n"] * p["n"] * p["d"],
-            rows: |p, inputs| {
+            rows: RowsFn::of(|p, inputs| {
                 let pairs = Pairs::new(p, inputs);
                 Box::new(move |_, _, out| out[0] = pairs.loss())
-            },
+            }),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "naive",

@@ -17,8 +17,8 @@ use super::{
 use crate::suite::hard::{any, no_gradient, smallest_normal, sums_of_zeros};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
-    Program, Rate, Reference, Rows, Stage, Stored, Tolerance, Variant, dense,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem, Product,
+    Program, Rate, Reference, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense,
 };
 
 const DOUT: usize = 4;
@@ -37,9 +37,9 @@ pub fn form() -> Form {
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows },
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
         setup: Some(|p, caps| Program { stages: kept(p).then(|| biased(p, caps, By::Tiles)).into_iter().collect() }),
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("naive", "every step a stage, products with one element per thread", |p, caps| {
                 separate(p, caps, By::Elements)

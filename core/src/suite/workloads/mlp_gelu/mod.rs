@@ -14,8 +14,9 @@ use super::linear::stages::{By, Stages, Then};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, Inputs, Preset,
-    Problem, Product, Program, Rate, Reference, Rows, Shape, Tolerance, Variant, Workload, dense, indexable, normal,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs,
+    Preset, Problem, Product, Program, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant, Workload, dense,
+    indexable, normal,
 };
 
 mod backward;
@@ -65,9 +66,9 @@ fn forward() -> Form {
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, output, 1.0),
-        reference: Reference { row_cost, rows },
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "naive",

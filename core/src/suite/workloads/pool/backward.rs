@@ -9,8 +9,8 @@ use super::{
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, Problem, Program, Rate, Reference, Stage, Tolerance,
-    Variant, normal, spread,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, Problem, Program, Rate, Reference, RowsFn, Stage,
+    Tolerance, Variant, normal, spread,
 };
 
 /// The form.
@@ -31,7 +31,7 @@ pub(super) fn form() -> Form {
                 let of_largest = if largest(p) { most_pixels(p) } else { 1 };
                 rows.sharing() * columns.sharing() * of_largest * image(p)[3].max(pooled(p)[3])
             },
-            rows: |p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, (output, row), out))),
         },
         setup: Some(|p, caps| Program { stages: if largest(p) { vec![first_largest(p, caps)] } else { Vec::new() } }),
         host: None,

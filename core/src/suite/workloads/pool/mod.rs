@@ -15,8 +15,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Program,
-    Rate, Reference, Shape, Stage, Tolerance, Variant, Workload, countable, indexable, normal, spread, text_for, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem,
+    Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Variant, Workload, countable, indexable, normal, spread,
+    text_for, width,
 };
 
 const X: usize = 0;
@@ -82,10 +83,10 @@ fn forward() -> Form {
         tolerance,
         reference: Reference {
             row_cost: |p, _| most_pixels(p) * pooled(p)[3],
-            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("naive", "one element of the result per thread", |p, caps| program(p, caps, 1)),
             Variant::kernel(

@@ -14,7 +14,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, MOST_PARTS, Problem, Program, Rate, Reference, Rows,
-    Tolerance, Variant, normal,
+    RowsFn, Tolerance, Variant, normal,
 };
 
 const DOUT: usize = 2;
@@ -31,7 +31,7 @@ pub fn form() -> Form {
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, output, usual(p)),
-        reference: Reference { row_cost, rows },
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
         setup: Some(|p, _| {
             plain(p, "rmsnorm_statistics", p["r"])
                 .args([("x", "x", Read), ("only_rstd", "rstd", Write)])

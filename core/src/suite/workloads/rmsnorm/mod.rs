@@ -9,8 +9,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, Problem, Program, Rate, Reference,
-    Stage, Tolerance, Variant, Workload, normal, spread,
+    BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Problem, Program, Rate,
+    Reference, RowsFn, Stage, Tolerance, Variant, Workload, normal, spread,
 };
 
 mod backward;
@@ -44,10 +44,10 @@ fn forward() -> Form {
         tolerance,
         reference: Reference {
             row_cost: |p, _| 3 * p["c"],
-            rows: |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("naive", "a workgroup a row, two passes by single elements: the mean square, the result", naive),
             Variant::kernel(

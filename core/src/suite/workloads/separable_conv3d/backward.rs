@@ -16,8 +16,8 @@ use super::middle::{self, kept};
 use super::{AWKWARD, POINTWISE, W, X, pointwise, shapes, stages};
 use crate::suite::hard::{closed, exact, no_gradient, one, smallest_normal, wide};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, Inner, Inputs, Problem, Program, Rate, Reference,
-    Rows, Stage, Tolerance, Variant, normal,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inner, Inputs, Problem, Program, Rate,
+    Reference, Rows, RowsFn, Stage, Tolerance, Variant, normal,
 };
 
 const DOUT: usize = 3;
@@ -36,9 +36,9 @@ pub(super) fn form() -> Form {
         buffers,
         cost,
         tolerance,
-        reference: Reference { row_cost, rows },
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
         setup: Some(|p, caps| Program { stages: kept(p).then(|| stages::best(p, caps)).into_iter().collect() }),
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "direct",
@@ -272,7 +272,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (first, second) = (depthwise_part(p), pointwise_part(p));
     let run = |part: &Inner, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]| {
-        part.problem().form().host.expect("it has code of its own")(part.problem(), inputs, outputs);
+        part.problem().form().host.expect("it has code of its own").run(part.problem(), inputs, outputs);
     };
     let relu = usize::from(p.shape.has("relu"));
     let mid = match inputs.get(OUT + relu) {

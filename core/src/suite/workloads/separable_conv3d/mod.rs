@@ -18,8 +18,8 @@ use crate::suite::conv::Conv;
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, Inputs, Preset, Problem, Product,
-    Rate, Reference, Shape, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem,
+    Product, Rate, Reference, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
 };
 use middle::kept;
 
@@ -83,10 +83,10 @@ fn forward() -> Form {
                 OUT => terms(p) * pointwise(p).out_dims().last().expect("extents"),
                 _ => Volume::of(&p.shape).taps() * pointwise(p).x_dims().last().expect("extents"),
             },
-            rows: |p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |output, row, out| reference(p, inputs, output, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel("direct", "two stages, each with an element of its result per thread", stages::direct),
             Variant::kernel(

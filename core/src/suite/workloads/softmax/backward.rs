@@ -6,8 +6,8 @@ use super::{by_rows, huge_x, kept, masked_x, matrix, matrix_of, normal, probabil
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Program, Rate, Reference, Tolerance,
-    Variant,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Program, Rate, Reference, RowsFn,
+    Tolerance, Variant,
 };
 
 const DOUT: usize = 1;
@@ -29,7 +29,7 @@ pub fn form() -> Form {
         tolerance: |p, output| tolerance(p, output, largest(p)),
         reference: Reference {
             row_cost: |p, _| 4 * p["c"],
-            rows: |p, inputs| Box::new(move |o, r, out| reference(p, inputs, o, r, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |o, r, out| reference(p, inputs, o, r, out))),
         },
         setup: Some(super::online),
         host: None,

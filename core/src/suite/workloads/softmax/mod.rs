@@ -7,9 +7,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset, Problem,
-    Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload, indexable, normal, spread,
-    width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
+    Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance, Variant, Workload, indexable,
+    normal, spread, width,
 };
 
 pub(super) mod backward;
@@ -44,10 +44,10 @@ fn forward() -> Form {
         tolerance,
         reference: Reference {
             row_cost: |p, _| 2 * p["c"],
-            rows: |p, inputs| Box::new(move |_, row, out| probabilities(p, inputs, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| probabilities(p, inputs, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "naive",

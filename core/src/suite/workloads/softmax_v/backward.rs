@@ -12,7 +12,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate,
-    Reference, Rows, Stored, Tolerance, Variant,
+    Reference, Rows, RowsFn, Stored, Tolerance, Variant,
 };
 
 const DOUT: usize = 2;
@@ -45,7 +45,7 @@ pub fn form() -> Form {
         buffers,
         cost,
         tolerance: |p, output| tolerance(p, output, p["s"] as f64 / p["t"] as f64),
-        reference: Reference { row_cost, rows: reference },
+        reference: Reference { row_cost, rows: RowsFn::of(reference) },
         setup: Some(|p, caps| softmax(p, caps).into()),
         host: None,
         variants: vec![

@@ -13,9 +13,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Preset,
-    Problem, Product, Program, Rate, Reference, RowShare, Rows2d, Shape, Stage, Tolerance, Variant, Workload,
-    indexable, normal, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs,
+    Preset, Problem, Product, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance, Variant,
+    Workload, indexable, normal, spread,
 };
 
 mod backward;
@@ -71,10 +71,10 @@ fn forward() -> Form {
         tolerance,
         reference: Reference {
             row_cost: |p, _| p["t"] * (p["d"] + 2),
-            rows: |p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out)),
+            rows: RowsFn::of(|p, inputs| Box::new(move |_, row, out| reference(p, inputs, row, out))),
         },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "separate",

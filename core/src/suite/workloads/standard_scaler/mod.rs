@@ -11,8 +11,8 @@
 use crate::suite::hard::{any, one, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, Inputs, MOST_PARTS, Place, Preset, Problem,
-    Rate, Reference, Rows, Scaling, Sides, Tolerance, Variant, Workload, indexable,
+    Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, Place, Preset,
+    Problem, Rate, Reference, Rows, RowsFn, Scaling, Sides, Tolerance, Variant, Workload, indexable,
 };
 
 mod stages;
@@ -60,9 +60,9 @@ pub fn workload() -> Workload {
             buffers,
             cost: |p| Cost::new(8 * p["n"] * p["f"], 2 * bytes(p), bytes(p) + 8 * p["f"]),
             tolerance: |p, output| tolerance(p, output, 10.0, 1.0),
-            reference: Reference { row_cost, rows: reference },
+            reference: Reference { row_cost, rows: RowsFn::of(reference) },
             setup: None,
-            host: Some(host),
+            host: Some(HostFn::of(host)),
             variants: vec![
                 Variant::kernel(
                     "two_pass",

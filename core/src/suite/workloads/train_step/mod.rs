@@ -21,8 +21,8 @@ use super::hash_embedding::{any_id, rising};
 use super::linear::stages::most_parts;
 use crate::suite::hard::{any, zero, zipf};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, Inputs, Precondition, Preset,
-    Problem, Rate, Reference, Rows, Shape, Variant, Workload, indexable,
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Precondition,
+    Preset, Problem, Rate, Reference, Rows, RowsFn, Shape, Variant, Workload, indexable,
 };
 
 mod model;
@@ -75,9 +75,9 @@ fn form() -> Form {
         buffers,
         cost,
         tolerance: |p, output| tolerance::seeded(p, output, 1.0),
-        reference: Reference { row_cost, rows },
+        reference: Reference { row_cost, rows: RowsFn::of(rows) },
         setup: None,
-        host: Some(host),
+        host: Some(HostFn::of(host)),
         variants: vec![
             Variant::kernel(
                 "separate",
