@@ -1,13 +1,15 @@
-// Where measuring happens: beside the page, in the page's own program, which the page hands over compiled as it is; or in the program
-// for memory that threads share, which comes with its script. Its threads start here as well, with the memory.
+// Where measuring happens: beside the page, in a program of its own, which comes with its script, and for which so many threads begin.
+// Where the memory is given, this is one of those.
 
 addEventListener(
   "message",
-  async ({ data: { glue, program, memory } }) => {
+  async ({ data: { glue, program, memory, threads } }) => {
     try {
-      const { default: start, compute } = await import(glue);
+      const { default: start, begin, compute, measure } = await import(glue);
       await start({ module_or_path: program, memory });
-      if (memory) compute();
+      if (memory) return compute();
+      if (threads > 1) await begin(threads);
+      measure(self);
     } catch (error) {
       // The page hears of errors, but not of promises that nobody keeps.
       setTimeout(() => {

@@ -22,9 +22,3 @@ export function answer() {
   const shape = ({ componentType, resultComponentType, M, N, K }) => ({ componentType, resultComponentType, M, N, K });
   return JSON.stringify({ granted, subgroupMinSize, subgroupMaxSize, matrices: Array.from(subgroupMatrixConfigs ?? [], shape) });
 }
-
-/// Whether the adapter that a page is given has a feature.
-export async function offers(name) {
-  const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
-  return adapter?.features.has(name);
-}

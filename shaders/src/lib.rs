@@ -33,7 +33,7 @@ mod mapped;
 mod matrix;
 mod memory;
 mod order;
-#[cfg_attr(not(target_arch = "wasm32"), path = "no_page.rs")]
+#[cfg(target_arch = "wasm32")]
 mod page;
 mod poison;
 mod prepared;
@@ -47,6 +47,5 @@ mod wait;
 
 pub use checks::Checks;
 pub use device::{Adapter, Options, Unavailable, adapters, open};
-pub use page::offers_matrices;
 pub use profiler::Wgpu;
 pub use wait::breathe;

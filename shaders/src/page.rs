@@ -2,10 +2,9 @@
 
 use js_sys::Reflect;
 use parallax_core::device::{DeviceInfo, DeviceKind};
-use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::experimental::{Answer, MATRICES, WANTED};
+use crate::experimental::{Answer, WANTED};
 
 #[wasm_bindgen(module = "/src/ask.js")]
 extern "C" {
@@ -13,19 +12,11 @@ extern "C" {
     fn ask_for(names: Vec<String>);
 
     fn answer() -> String;
-
-    #[wasm_bindgen(catch)]
-    async fn offers(name: &str) -> Result<JsValue, JsValue>;
 }
 
 /// Let the next request for a device ask for what is experimental too.
 pub fn ask() {
     ask_for(WANTED.map(str::to_owned).to_vec());
-}
-
-/// Whether the browser offers matrices of a subgroup to a page that asks for them.
-pub async fn offers_matrices() -> bool {
-    offers(MATRICES).await.is_ok_and(|offered| offered.is_truthy())
 }
 
 /// A device as `wgpu` tells of it, and what else is known here. Of its names it passes on only the description, which most browsers leave empty; vendor

@@ -24,9 +24,9 @@ use crate::progress::Progress;
 use crate::query::Request;
 use crate::remote::Remote;
 use crate::shelf::{Shelf, Spine};
-use crate::target::{Target, Way};
 use crate::view::{Tone, View};
 use crate::{environment, query, reading};
+use parallax_lab::way::{Target, Way};
 
 /// Everything that outlives one event of the page.
 struct App {

@@ -6,18 +6,13 @@ use std::pin::pin;
 use std::task::Poll;
 
 use js_sys::{Function, Promise, Reflect};
-use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::VisibilityState;
 
 /// The page's window. What runs in a worker, which has none, does without.
 pub fn window() -> web_sys::Window {
     web_sys::window().expect("a page has a window")
-}
-
-/// Whether this is the worker beside a page.
-pub fn in_a_worker() -> bool {
-    web_sys::window().is_none()
 }
 
 /// Seconds on the page's monotonic clock.
@@ -30,17 +25,20 @@ pub fn unix_time() -> u64 {
     (js_sys::Date::now() / 1e3) as u64
 }
 
-/// Whether the browser offers WebGPU here, in a page or in a worker.
-pub fn has_webgpu() -> bool {
-    let member = |of: &JsValue, name: &str| Reflect::get(of, &name.into());
-    member(&js_sys::global(), "navigator")
-        .and_then(|navigator| member(&navigator, "gpu"))
-        .is_ok_and(|gpu| gpu.is_object())
+#[wasm_bindgen(module = "/src/offers.js")]
+extern "C" {
+    #[wasm_bindgen(catch)]
+    async fn offers(name: &str) -> Result<JsValue, JsValue>;
+}
+
+/// Whether the browser offers matrices of a subgroup to a page that asks for them.
+pub async fn offers_matrices() -> bool {
+    offers("chromium-experimental-subgroup-matrix").await.is_ok_and(|offered| offered.is_truthy())
 }
 
 /// Why there is no WebGPU to ask for a device, or `None` when there is.
 pub fn webgpu_missing() -> Option<&'static str> {
-    if has_webgpu() {
+    if parallax_lab::has_webgpu() {
         None
     } else if !window().is_secure_context() {
         Some("Browsers offer WebGPU to secure pages only. Open this page over https, or from localhost.")

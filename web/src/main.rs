@@ -2,8 +2,7 @@
 //! runner's events a picture.
 //!
 //! [`app`] holds the flow of measuring, [`compare`] that of comparing files, [`view`] alone touches the document, and the
-//! other files each hold one idea. [`measuring`] has the device: the same program runs once more in a worker, and nothing
-//! but that is done there.
+//! other files each hold one idea. [`measuring`] has the device, which is in another program: [`parallax_lab`].
 
 mod activity;
 mod app;
@@ -21,20 +20,10 @@ mod remarks;
 mod remote;
 mod share;
 mod shelf;
-mod target;
 mod view;
 mod words;
 
 fn main() {
-    // For memory that threads share it is compiled for workers alone, and what draws is left out.
-    if cfg!(target_feature = "atomics") || environment::in_a_worker() {
-        measuring::in_a_worker();
-    } else {
-        page();
-    }
-}
-
-fn page() {
     let search = environment::window().location().search().unwrap_or_default();
     view::alive();
     let request = query::parse(&search, environment::at_home());

@@ -1,38 +1,22 @@
-//! Where a run is measured: in a worker beside the page where browsers offer there what it takes, so that neither disturbs
-//! the other; otherwise in the page. Either way the two sides say the same to each other.
-//!
-//! The worker runs the page's own program, or, to compute inputs, references and the processor's cases on more than one
-//! thread, the same one compiled for memory that workers share.
+//! What measures, as the page sees it: a program of its own, in a worker where browsers offer there what it takes, so that neither
+//! disturbs the other; otherwise in the page. Either way the two sides say the same to each other.
 
 mod beside;
-mod compilers;
-mod inside;
-mod lab;
-mod protocol;
-mod sight;
-mod threads;
+mod programs;
 
 use std::rc::Rc;
 
-use futures_channel::mpsc::{UnboundedReceiver, unbounded};
+use futures_channel::mpsc::UnboundedReceiver;
 use parallax_core::device::{ClockInfo, DeviceInfo};
 use parallax_core::measure::runner::RunEnd;
-use parallax_core::plan::{Spec, tuning_for};
 use parallax_core::record::Event;
-use parallax_core::suite::Tuning;
+pub use parallax_lab::protocol::{Ask, Job, OtherTexts};
+use parallax_lab::protocol::{Compilers, Order, Word};
 
 use crate::environment;
 use beside::Beside;
-pub use beside::{abandon, more_threads};
-pub use inside::main as in_a_worker;
-use lab::Lab;
-pub use protocol::{Ask, Job, OtherTexts};
-use protocol::{Compilers, Order, Word};
-
-/// What a spec's variants leave open, on a device.
-pub fn tuning(device: &DeviceInfo, spec: &Spec) -> Tuning {
-    tuning_for(device, None, &spec.set).expect("tests hold the shipped files against the tunables, the spec its own")
-}
+pub use beside::abandon;
+pub use programs::more_threads;
 
 /// Orders that can be given at any time.
 #[derive(Clone)]
@@ -65,32 +49,21 @@ pub struct Bench {
     compilers: Option<Compilers>,
     words: UnboundedReceiver<Word>,
     /// Dropped with the device in it.
-    worker: Option<Beside>,
+    beside: Beside,
 }
 
 impl Bench {
     /// Reach a device, or say why there is none.
     pub async fn open(ask: Ask) -> Result<Bench, String> {
-        let (started, cube) = (Beside::start(ask.way).await, ask.cube);
-        let (worker, mut words, order): (_, _, Rc<dyn Fn(Order)>) = match started.worker {
-            Some((beside, words)) => {
-                let order = Rc::new(beside.orders());
-                (Some(beside), words, order)
-            }
-            None => {
-                let (sender, words) = unbounded();
-                // Nobody hears any more only when this is about to be dropped.
-                let lab = Lab::new(move |word| drop(sender.unbounded_send(word)));
-                (None, words, Rc::new(move |order| lab.take(order)))
-            }
-        };
-        let (since, orders) = (environment::seconds(), Orders(order));
+        let cube = ask.cube;
+        let beside::Started { beside, mut words, remark } = beside::start(ask.way).await?;
+        let (since, orders) = (environment::seconds(), Orders(Rc::new(beside.orders())));
         orders.sight(environment::hidden());
         (orders.0)(Order::Open(ask));
         match words.recv().await {
             Ok(Word::Opened { mut device, clock, compilers }) => {
-                device.features.extend(started.remark);
-                Ok(Bench { device: *device, clock, since, orders, cube, compilers, words, worker })
+                device.features.extend(remark);
+                Ok(Bench { device: *device, clock, since, orders, cube, compilers, words, beside })
             }
             Ok(Word::Unavailable(why)) => Err(why),
             other => Err(broken(other.ok())),
@@ -99,12 +72,11 @@ impl Bench {
 
     /// What the record says of where it is and what was fetched for it.
     pub fn place(&self) -> impl Iterator<Item = (String, String)> + use<> {
-        let place = if self.worker.is_some() { "worker" } else { "page" };
         let compilers = self.compilers.as_ref().map(|Compilers { sent, bytes, milliseconds }| {
             let sent = if sent.0 > 0 && sent < bytes { format!(", {sent} sent,") } else { String::new() };
             ("cube_module", format!("{bytes}{sent} in {milliseconds:.0} ms"))
         });
-        let told = [("measured_in", place.to_owned())].into_iter().chain(compilers);
+        let told = [("measured_in", self.beside.place().to_owned())].into_iter().chain(compilers);
         told.map(|(name, value)| (name.to_owned(), value))
     }
 

@@ -4,7 +4,7 @@ use parallax_core::device::Reach;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Spec, query};
 
-use crate::target::{Target, Way};
+use parallax_lab::way::{Target, Way};
 
 /// What a URL asks of the page.
 #[derive(Debug, Clone, PartialEq)]

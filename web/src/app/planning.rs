@@ -10,11 +10,11 @@ use parallax_core::suite::{CUBE_VARIANT, Caps};
 use super::App;
 use crate::environment::{self, turn};
 use crate::expected::{Expected, Past};
-use crate::measuring::{self, Bench};
+use crate::measuring::{Bench, more_threads};
 use crate::query;
-use crate::target::Target;
 use crate::view::Tone;
 use crate::words::between;
+use parallax_lab::way::Target;
 
 /// Seconds of planning between two looks at what else the browser has to do.
 const TURN: f64 = 0.02;
@@ -73,8 +73,8 @@ impl App {
         let (app, way) = (self.clone(), self.way);
         let go = move |way| app.view.go_to(&query::write(&app.spec.borrow(), app.mode, way));
         match way.target {
-            Target::Browser => self.view.reaches(way, parallax_shaders::offers_matrices().await, go),
-            Target::Wasm => self.view.threads(way, measuring::more_threads(), go),
+            Target::Browser => self.view.reaches(way, environment::offers_matrices().await, go),
+            Target::Wasm => self.view.threads(way, more_threads(), go),
         }
     }
 
@@ -115,7 +115,7 @@ impl App {
     fn tuned_for(&self, spec: &Spec) -> Option<DeviceInfo> {
         let mut bench = self.bench.borrow_mut();
         let device = &mut bench.as_mut()?.device;
-        device.caps.tuning = measuring::tuning(device, spec);
+        device.caps.tuning = parallax_lab::tuning(device, spec);
         Some(device.clone())
     }
 

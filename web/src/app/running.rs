@@ -19,9 +19,9 @@ use crate::measuring::{Bench, Job};
 use crate::progress::Progress;
 use crate::remarks::Remarks;
 use crate::remote::Remote;
-use crate::target::{Target, Way};
 use crate::view::Tone;
 use crate::words::rough;
+use parallax_lab::way::{Target, Way};
 
 impl App {
     /// Run on request of the user, after a last look at the controls.

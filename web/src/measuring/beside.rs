@@ -1,32 +1,26 @@
-//! The page's hold on the worker beside it.
+//! The page's hold on the program that measures, in a worker beside it or in the page itself.
 
 use std::cell::RefCell;
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use js_sys::{Object, Reflect};
+use parallax_lab::protocol::{Order, Word};
+use parallax_lab::said;
+use parallax_lab::way::{Target, Way};
 use wasm_bindgen::prelude::*;
-use web_sys::{ErrorEvent, MessageEvent, Worker, WorkerOptions, WorkerType};
+use web_sys::{ErrorEvent, MessageEvent, MessagePort, Worker, WorkerOptions, WorkerType};
 
-use super::protocol::{Order, Word};
-use super::threads;
-use crate::environment::{isolated, within};
-use crate::target::{Target, Way};
+use super::programs::{Program, for_one, for_threads};
+use crate::environment::within;
 
-#[wasm_bindgen]
+#[wasm_bindgen(module = "/src/measuring/here.js")]
 extern "C" {
-    /// Address of the script that goes with this program.
-    #[wasm_bindgen(thread_local_v2, js_namespace = ["import", "meta"], js_name = url)]
-    pub(super) static GLUE: String;
+    #[wasm_bindgen(catch)]
+    async fn here(glue: &str, program: &str) -> Result<JsValue, JsValue>;
 }
 
-/// What starts a program in a worker, from the page's folder and from its own.
-pub(super) const SCRIPT: &str = "./measuring.js";
-/// This program compiled for memory that threads share, where the page has it: the script that goes with it, and itself. Under
-/// names of their own for each commit, so that no cache mixes them.
-const FOR_THREADS: [&str; 2] = [
-    concat!("./threads/parallax-web.js?", env!("PARALLAX_COMMIT")),
-    concat!("./threads/parallax-web_bg.wasm?", env!("PARALLAX_COMMIT")),
-];
+/// What starts a program in a worker.
+const SCRIPT: &str = "./measuring.js";
 /// Milliseconds after which a worker that has not started is given up.
 const PATIENCE: i32 = 10_000;
 
@@ -35,104 +29,145 @@ thread_local! {
     static LIVING: RefCell<Option<Worker>> = const { RefCell::new(None) };
 }
 
-/// A worker, which ends when this is dropped.
+/// Where it runs.
+enum Place {
+    Worker(Worker),
+    Page(MessagePort),
+}
+
+/// A program that measures, which lets its device go when this is dropped.
 pub struct Beside {
-    worker: Worker,
+    place: Place,
     _on_message: Closure<dyn FnMut(MessageEvent)>,
-    _on_error: Closure<dyn FnMut(ErrorEvent)>,
+    _on_error: Option<Closure<dyn FnMut(ErrorEvent)>>,
 }
 
 /// What came of starting one.
 pub struct Started {
-    /// It, and what it says; none where the browser has no workers that can measure this way.
-    pub worker: Option<(Beside, UnboundedReceiver<Word>)>,
+    /// It.
+    pub beside: Beside,
+    /// What it says.
+    pub words: UnboundedReceiver<Word>,
     /// What the record says of it.
     pub remark: Option<String>,
 }
 
-/// Whether more than one thread can be had, or why not.
-pub fn more_threads() -> Result<u32, &'static str> {
-    match threads::most() {
-        1 => Err("the browser says that there is one"),
-        _ if !cfg!(target_feature = "simd128") => {
-            Err("the browser does not compute in vectors, as the program for more does")
-        }
-        _ if !isolated() => Err("the page is not isolated, so that its workers share no memory"),
-        more => Ok(more),
-    }
+/// Start one for this way, with more than one thread where it takes that, and in a worker where that can measure.
+///
+/// # Errors
+/// Why there is none.
+pub async fn start(way: Way) -> Result<Started, String> {
+    let remark = match for_threads(way) {
+        Ok(None) => None,
+        Err(why) => Some(format!("one thread: {why}")),
+        Ok(Some((program, threads))) => match Beside::in_a_worker(way, program, threads).await {
+            None => Some("one thread: the page's program for more did not start".to_owned()),
+            Some((beside, words)) => return Ok(Started { beside, words, remark: None }),
+        },
+    };
+    let (beside, words) = match Beside::in_a_worker(way, for_one(), 1).await {
+        Some(started) => started,
+        None => Beside::in_the_page(for_one())
+            .await
+            .map_err(|why| format!("What measures did not start: {}", said(&why)))?,
+    };
+    // What a GPU computes takes the same time; only inputs and checks wait longer.
+    Ok(Started { beside, words, remark: remark.filter(|_| way.target == Target::Wasm) })
+}
+
+fn hear(words: UnboundedSender<Word>) -> Closure<dyn FnMut(MessageEvent)> {
+    Closure::new(move |message: MessageEvent| {
+        let line = message.data().as_string().unwrap_or_default();
+        // Nobody hears any more only when what speaks is about to be ended.
+        let _ = words.unbounded_send(serde_json::from_str(&line).expect("what measures posts words"));
+    })
 }
 
 impl Beside {
-    /// Start one for this way, with the program for threads where it takes more than one.
-    pub async fn start(way: Way) -> Started {
-        let one = way.threads.is_some_and(|threads| threads.get() == 1);
-        let remark = match (one, more_threads()) {
-            (true, _) => None,
-            (false, Err(why)) => Some(format!("one thread: {why}")),
-            (false, Ok(_)) => {
-                let [glue, program] = FOR_THREADS.map(JsValue::from);
-                match Beside::start_with(way, glue, program).await {
-                    None => Some("one thread: the page's program for more did not start".to_owned()),
-                    worker => return Started { worker, remark: None },
-                }
-            }
-        };
-        let own = GLUE.with(|glue| JsValue::from(glue.as_str()));
-        let worker = Beside::start_with(way, own, wasm_bindgen::module()).await;
-        // What a GPU computes takes the same time; only inputs and checks wait longer.
-        Started { worker, remark: remark.filter(|_| way.target == Target::Wasm) }
-    }
-
-    async fn start_with(way: Way, glue: JsValue, program: JsValue) -> Option<(Beside, UnboundedReceiver<Word>)> {
+    async fn in_a_worker(way: Way, program: Program, threads: u32) -> Option<(Beside, UnboundedReceiver<Word>)> {
         let (sender, mut words) = unbounded();
-        let beside = Beside::new(sender, glue, program).ok()?;
+        let beside = Beside::new(sender, program, threads).ok()?;
         let first = within(PATIENCE, words.recv()).await;
         let able = matches!(first, Some(Ok(Word::Ready { webgpu })) if webgpu || way.target == Target::Wasm);
         able.then_some((beside, words))
     }
 
-    fn new(words: UnboundedSender<Word>, glue: JsValue, program: JsValue) -> Result<Beside, JsValue> {
+    fn new(words: UnboundedSender<Word>, [glue, program]: Program, threads: u32) -> Result<Beside, JsValue> {
         let options = WorkerOptions::new();
         options.set_type(WorkerType::Module);
         let worker = Worker::new_with_options(SCRIPT, &options)?;
         LIVING.set(Some(worker.clone()));
         let broken = words.clone();
-        // Nobody hears any more only when the worker is about to be ended.
-        let _on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |message: MessageEvent| {
-            let line = message.data().as_string().unwrap_or_default();
-            let _ = words.unbounded_send(serde_json::from_str(&line).expect("the worker posts words"));
-        });
-        let _on_error = Closure::<dyn FnMut(ErrorEvent)>::new(move |error: ErrorEvent| {
+        let on_error = Closure::<dyn FnMut(ErrorEvent)>::new(move |error: ErrorEvent| {
             // It is told in the page, and is no error of the page's.
             error.prevent_default();
             let _ = broken.unbounded_send(Word::Broken(error.message()));
         });
+        let _on_message = hear(words);
         worker.set_onmessage(Some(_on_message.as_ref().unchecked_ref()));
-        worker.set_onerror(Some(_on_error.as_ref().unchecked_ref()));
-        let beside = Beside { worker, _on_message, _on_error };
+        worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
+        let beside = Beside { place: Place::Worker(worker.clone()), _on_message, _on_error: Some(on_error) };
         let first = Object::new();
-        Reflect::set(&first, &"glue".into(), &glue)?;
-        Reflect::set(&first, &"program".into(), &program)?;
-        beside.worker.post_message(&first)?;
+        Reflect::set(&first, &"glue".into(), &glue.into())?;
+        Reflect::set(&first, &"program".into(), &program.into())?;
+        Reflect::set(&first, &"threads".into(), &threads.into())?;
+        worker.post_message(&first)?;
         Ok(beside)
+    }
+
+    async fn in_the_page([glue, program]: Program) -> Result<(Beside, UnboundedReceiver<Word>), JsValue> {
+        let port: MessagePort = here(glue, program).await?.unchecked_into();
+        let (sender, mut words) = unbounded();
+        let _on_message = hear(sender);
+        port.set_onmessage(Some(_on_message.as_ref().unchecked_ref()));
+        let beside = Beside { place: Place::Page(port), _on_message, _on_error: None };
+        match words.recv().await {
+            Ok(Word::Ready { .. }) => Ok((beside, words)),
+            other => Err(format!("it said {other:?}").into()),
+        }
+    }
+
+    /// Where it runs, in a word.
+    pub fn place(&self) -> &'static str {
+        match self.place {
+            Place::Worker(_) => "worker",
+            Place::Page(_) => "page",
+        }
     }
 
     /// A way to give it orders, which leads nowhere after its end.
     pub fn orders(&self) -> impl Fn(Order) + use<> {
-        let worker = self.worker.clone();
+        let post: Box<dyn Fn(JsValue) -> Result<(), JsValue>> = match &self.place {
+            Place::Worker(worker) => {
+                let worker = worker.clone();
+                Box::new(move |line| worker.post_message(&line))
+            }
+            Place::Page(port) => {
+                let port = port.clone();
+                Box::new(move |line| port.post_message(&line))
+            }
+        };
         move |order| {
             let line = serde_json::to_string(&order).expect("an order is JSON");
             // A string can always be posted.
-            let _ = worker.post_message(&line.into());
+            let _ = post(line.into());
         }
     }
 }
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        self.worker.set_onmessage(None);
-        self.worker.set_onerror(None);
-        self.worker.terminate();
+        match &self.place {
+            Place::Worker(worker) => {
+                worker.set_onmessage(None);
+                worker.set_onerror(None);
+                worker.terminate();
+            }
+            Place::Page(port) => {
+                port.set_onmessage(None);
+                self.orders()(Order::Close);
+            }
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use web_sys::Element;
 use super::View;
 use super::dom::{attribute, empty, facts, facts_from, fill, id, make, prose};
 use super::notices::Tone;
-use crate::target::Target;
 use crate::words::sentence;
+use parallax_lab::way::Target;
 
 impl View {
     /// Say in place of the device why there is none.

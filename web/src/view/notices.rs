@@ -4,7 +4,7 @@ use super::View;
 use super::device::instead;
 use super::dom::{attribute, fill, id, make};
 use crate::environment::window;
-use crate::target::Target;
+use parallax_lab::way::Target;
 
 /// How serious a notice is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

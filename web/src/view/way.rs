@@ -10,7 +10,7 @@ use web_sys::{Element, HtmlInputElement};
 use super::View;
 use super::dom::{attribute, empty, fill, id, listen, make, prose};
 use crate::environment::window;
-use crate::target::Way;
+use parallax_lab::way::Way;
 
 /// What the choice of features means, and what it risks.
 const REACH: &str = "`unsafe` asks for what browsers only try out, such as the matrices that tensor cores multiply; it takes a \

@@ -1,4 +1,4 @@
-//! What the page measures, and how it reaches it.
+//! What is measured, and how it is reached.
 
 use std::num::NonZeroU32;
 

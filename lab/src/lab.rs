@@ -11,17 +11,13 @@ use parallax_host::{Cpu, Place};
 use parallax_shaders::Options;
 use wasm_bindgen_futures::spawn_local;
 
-use super::compilers;
-use super::protocol::{Ask, Compilers, Job, Order, Word};
-use super::sight::{Sight, Watched};
-use super::threads;
-use crate::target::{Target, Way};
+use crate::compilers;
+use crate::protocol::{Ask, Compilers, Job, Order, Word};
+use crate::sight::{Sight, Watched};
+use crate::way::{Target, Way};
 
 async fn open(Ask { way, texts, cube }: Ask) -> Result<(Box<dyn Profiler>, Option<Compilers>), String> {
-    let Way { target, reach, threads } = way;
-    // Addresses may ask for anything.
-    let most = threads::most();
-    threads::begin(threads.map_or(most, |threads| threads.get().min(4 * most))).await?;
+    let Way { target, reach, .. } = way;
     Ok(match target {
         Target::Browser => {
             let own = Options { experimental: reach == Reach::Unsafe, ..Options::default() };
@@ -75,6 +71,7 @@ impl Lab {
             }
             Order::Stop => self.stop.set(true),
             Order::Sight { hidden } => self.sight.tell(hidden),
+            Order::Close => drop(self.profiler.take()),
         }
     }
 
@@ -92,7 +89,7 @@ impl Lab {
 
     async fn run(self: Rc<Self>, job: Job) {
         let mut profiler = self.profiler.take().expect("the page orders a run of a device that is open and at rest");
-        profiler.set_tuning(super::tuning(profiler.device(), &job.spec));
+        profiler.set_tuning(crate::tuning(profiler.device(), &job.spec));
         let plan = plan::plan(&job.spec, &profiler.device().caps).expect("the page has made the same plan");
         let on_event = |event| {
             (self.say)(Word::Event(Box::new(event)));

@@ -7,9 +7,10 @@ use parallax_core::suite::{Recipe, Texts, Translated, Translator};
 use parallax_core::units::Bytes;
 use wasm_bindgen::prelude::*;
 
-use super::protocol::Compilers;
+use crate::protocol::Compilers;
+use crate::said;
 
-#[wasm_bindgen(module = "/src/measuring/compilers.js")]
+#[wasm_bindgen(module = "/src/compilers.js")]
 extern "C" {
     /// Them, ready to be used.
     type Loaded;
@@ -71,10 +72,6 @@ async fn fetch() -> Result<Compilers, String> {
     let took = Compilers { sent, bytes, milliseconds: loaded.milliseconds() };
     LOADED.set(Some(loaded));
     Ok(took)
-}
-
-fn said(error: &JsValue) -> String {
-    error.dyn_ref::<js_sys::Error>().map_or_else(|| format!("{error:?}"), |error| String::from(error.message()))
 }
 
 /// What was fetched. Only the thread that fetched it has it, and only that one makes kernels.

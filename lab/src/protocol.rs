@@ -9,7 +9,7 @@ use parallax_core::record::Event;
 use parallax_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::target::Way;
+use crate::way::Way;
 
 /// Kernel texts by file name that stand before the program's own.
 pub type OtherTexts = BTreeMap<String, String>;
@@ -28,6 +28,8 @@ pub enum Order {
         /// Whether it cannot be seen.
         hidden: bool,
     },
+    /// Let the device go.
+    Close,
 }
 
 /// What to reach it with.

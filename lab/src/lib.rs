@@ -1,0 +1,66 @@
+//! What measures in a browser: a program of its own, beside the page's, that takes orders and says what comes of them.
+//!
+//! The page fetches it into a worker, or into itself where workers cannot measure, and it is compiled in three ways of which the page
+//! chooses one: for memory that threads share, for one thread, and for browsers that do not compute in vectors. The page's own
+//! program plans and shows, and has neither kernels nor code that computes.
+//!
+//! ```text
+//! page ── Order ──► port ─► Lab ─► profiler (parallax-shaders, parallax-host)
+//!      ◄── Word ──
+//! ```
+//!
+//! - [`protocol`], [`way`]: what the two say to each other. The page has these alone (without the feature `measure`).
+//! - `port`: where orders come in and words go out.
+//! - `lab`: does as ordered. It knows neither the page nor where it runs.
+//! - `compilers`: CubeCL's compilers, fetched when a kernel of theirs is asked for.
+//! - `sight`: whether the tab was out of sight.
+//! - `threads`: more workers, which compute on the same memory.
+
+pub mod protocol;
+pub mod way;
+
+#[cfg(feature = "measure")]
+mod compilers;
+#[cfg(feature = "measure")]
+mod lab;
+#[cfg(feature = "measure")]
+mod port;
+#[cfg(feature = "measure")]
+mod sight;
+#[cfg(all(feature = "measure", target_feature = "atomics"))]
+mod threads;
+
+use js_sys::Reflect;
+use parallax_core::device::DeviceInfo;
+use parallax_core::plan::{Spec, tuning_for};
+use parallax_core::suite::Tuning;
+use wasm_bindgen::{JsCast, JsValue};
+
+/// What a spec's variants leave open, on a device.
+pub fn tuning(device: &DeviceInfo, spec: &Spec) -> Tuning {
+    tuning_for(device, None, &spec.set).expect("tests hold the shipped files against the tunables, the spec its own")
+}
+
+fn navigator(member: &str) -> Result<JsValue, JsValue> {
+    let navigator = Reflect::get(&js_sys::global(), &"navigator".into())?;
+    Reflect::get(&navigator, &member.into())
+}
+
+/// Whether the browser offers WebGPU here, in the page or in the worker that this runs in.
+pub fn has_webgpu() -> bool {
+    navigator("gpu").is_ok_and(|gpu| gpu.is_object())
+}
+
+/// How many threads the machine has, as far as the browser says.
+pub fn most_threads() -> u32 {
+    navigator("hardwareConcurrency")
+        .ok()
+        .and_then(|threads| threads.as_f64())
+        .map_or(1, |threads| threads as u32)
+        .max(1)
+}
+
+/// What an error of the browser's says.
+pub fn said(error: &JsValue) -> String {
+    error.dyn_ref::<js_sys::Error>().map_or_else(|| format!("{error:?}"), |error| String::from(error.message()))
+}
