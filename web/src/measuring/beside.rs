@@ -86,13 +86,17 @@ fn hear(words: UnboundedSender<Word>) -> Closure<dyn FnMut(MessageEvent)> {
 impl Beside {
     async fn in_a_worker(way: Way, program: Program, threads: u32) -> Option<(Beside, UnboundedReceiver<Word>)> {
         let (sender, mut words) = unbounded();
-        let beside = Beside::new(sender, program, threads).ok()?;
+        let beside = Beside::new(sender, program, (way, threads)).ok()?;
         let first = within(PATIENCE, words.recv()).await;
         let able = matches!(first, Some(Ok(Word::Ready { webgpu })) if webgpu || way.target == Target::Wasm);
         able.then_some((beside, words))
     }
 
-    fn new(words: UnboundedSender<Word>, [glue, program]: Program, threads: u32) -> Result<Beside, JsValue> {
+    fn new(
+        words: UnboundedSender<Word>,
+        [glue, program]: Program,
+        (way, threads): (Way, u32),
+    ) -> Result<Beside, JsValue> {
         let options = WorkerOptions::new();
         options.set_type(WorkerType::Module);
         let worker = Worker::new_with_options(SCRIPT, &options)?;
@@ -111,6 +115,7 @@ impl Beside {
         Reflect::set(&first, &"glue".into(), &glue.into())?;
         Reflect::set(&first, &"program".into(), &program.into())?;
         Reflect::set(&first, &"threads".into(), &threads.into())?;
+        Reflect::set(&first, &"gpu".into(), &(way.target == Target::Browser).into())?;
         worker.post_message(&first)?;
         Ok(beside)
     }
