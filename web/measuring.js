@@ -10,6 +10,8 @@ addEventListener(
       if (memory) return compute();
       if (threads > 1 && (navigator.gpu || !gpu)) await begin(threads);
       measure(self);
+      // For visits without a network.
+      new BroadcastChannel("parallax-files").postMessage(performance.getEntriesByType("resource").map((entry) => entry.name));
     } catch (error) {
       // The page hears of errors, but not of promises that nobody keeps.
       setTimeout(() => {

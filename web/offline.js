@@ -12,14 +12,16 @@ if ("serviceWorker" in navigator && isSecureContext && !asked.has("report")) {
     sessionStorage.setItem("parallax-isolated", "asked");
     location.reload();
   };
+  const keep = async (files) => (await navigator.serviceWorker.ready).active.postMessage({ keep: files });
+  // What measures tells of which files it is made, whenever it starts.
+  new BroadcastChannel("parallax-files").addEventListener("message", ({ data }) => keep(data));
   addEventListener("load", async () => {
     try {
       await navigator.serviceWorker.register("./worker.js");
-      const { active } = await navigator.serviceWorker.ready;
       const files = performance.getEntriesByType("resource").map((entry) => entry.name);
       // What starts measuring in a worker may come later than this.
       const later = new URL("./measuring.js", location.href).href;
-      active.postMessage({ keep: [location.href, later, ...files] });
+      await keep([location.href, later, ...files]);
       if (navigator.serviceWorker.controller) isolate();
       else navigator.serviceWorker.addEventListener("controllerchange", isolate, { once: true });
     } catch {
