@@ -1,4 +1,4 @@
-//! Tells the page which commit it was built from.
+//! Tells the program which commit it was built from.
 
 use parallax_build::emit_commit;
 

@@ -36,6 +36,12 @@ use parallax_core::plan::{Spec, tuning_for};
 use parallax_core::suite::Tuning;
 use wasm_bindgen::{JsCast, JsValue};
 
+/// What starts such a program in a worker, beside the page, and beside the worker that begins threads.
+pub const SCRIPT: &str = "./measuring.js";
+
+/// What browsers call the matrices of a subgroup, which only those get who ask for what is tried out.
+pub const MATRICES: &str = "chromium-experimental-subgroup-matrix";
+
 /// What a spec's variants leave open, on a device.
 pub fn tuning(device: &DeviceInfo, spec: &Spec) -> Tuning {
     tuning_for(device, None, &spec.set).expect("tests hold the shipped files against the tunables, the spec its own")
@@ -63,4 +69,12 @@ pub fn most_threads() -> u32 {
 /// What an error of the browser's says.
 pub fn said(error: &JsValue) -> String {
     error.dyn_ref::<js_sys::Error>().map_or_else(|| format!("{error:?}"), |error| String::from(error.message()))
+}
+
+#[cfg(all(test, feature = "measure"))]
+mod tests {
+    #[test]
+    fn the_page_looks_for_the_matrices_that_are_asked_for() {
+        assert_eq!(super::MATRICES, parallax_shaders::MATRICES);
+    }
 }

@@ -10,15 +10,14 @@ use rayon::{ThreadBuilder, ThreadPoolBuilder};
 use wasm_bindgen::prelude::*;
 use web_sys::{DedicatedWorkerGlobalScope, Worker, WorkerOptions, WorkerType};
 
+use crate::SCRIPT;
+
 #[wasm_bindgen]
 extern "C" {
     /// Address of the script that goes with this program.
     #[wasm_bindgen(thread_local_v2, js_namespace = ["import", "meta"], js_name = url)]
     static GLUE: String;
 }
-
-/// What starts a program in a worker, beside the one that this runs in.
-const SCRIPT: &str = "./measuring.js";
 
 /// Threads that no worker has become yet. rayon waits for all of them without giving the browser its turn, so the workers
 /// are there before.

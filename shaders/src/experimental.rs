@@ -6,10 +6,10 @@
 use parallax_core::suite::{Caps, MatrixElement, MatrixScope, MatrixShape};
 use serde::Deserialize;
 
+use crate::matrix::MATRICES;
+
 /// The subgroup's operations, in the words of WebGPU.
 const SUBGROUPS: &str = "subgroups";
-/// Matrices of a subgroup, in the words of Chromium: what [`crate::matrix`] spells.
-pub const MATRICES: &str = "chromium-experimental-subgroup-matrix";
 
 /// What is asked for where the adapter has it. The last is what WebGPU's draft calls matrices; that it was there is recorded, and
 /// no kernel is spelled in its words yet.

@@ -47,5 +47,6 @@ mod wait;
 
 pub use checks::Checks;
 pub use device::{Adapter, Options, Unavailable, adapters, open};
+pub use matrix::MATRICES;
 pub use profiler::Wgpu;
 pub use wait::breathe;

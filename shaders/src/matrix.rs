@@ -12,6 +12,9 @@ pub const NATIVE: &str = "enable wgpu_cooperative_matrix;";
 const CHROMIUM: &str =
     "enable chromium_experimental_subgroup_matrix; diagnostic(off, chromium.subgroup_matrix_uniformity);";
 
+/// The device's feature that this takes, in the words of Chromium.
+pub const MATRICES: &str = "chromium-experimental-subgroup-matrix";
+
 /// Rows or columns that lie one after the other, in Chromium's words. Names of naga's functions end in T for rows.
 const ROWS: &str = "row_major";
 const COLUMNS: &str = "col_major";

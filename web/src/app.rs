@@ -13,6 +13,7 @@ use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Plan, Spec};
 use parallax_core::record::{Event, Run, RunSummary, Suite};
 use parallax_core::suite::CUBE_VARIANT;
+use parallax_lab::way::{Target, Way};
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::Activity;
@@ -26,7 +27,6 @@ use crate::remote::Remote;
 use crate::shelf::{Shelf, Spine};
 use crate::view::{Tone, View};
 use crate::{environment, query, reading};
-use parallax_lab::way::{Target, Way};
 
 /// Everything that outlives one event of the page.
 struct App {

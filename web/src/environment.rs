@@ -33,7 +33,7 @@ extern "C" {
 
 /// Whether the browser offers matrices of a subgroup to a page that asks for them.
 pub async fn offers_matrices() -> bool {
-    offers("chromium-experimental-subgroup-matrix").await.is_ok_and(|offered| offered.is_truthy())
+    offers(parallax_lab::MATRICES).await.is_ok_and(|offered| offered.is_truthy())
 }
 
 /// Why there is no WebGPU to ask for a device, or `None` when there is.

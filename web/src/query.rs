@@ -3,7 +3,6 @@
 use parallax_core::device::Reach;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Spec, query};
-
 use parallax_lab::way::{Target, Way};
 
 /// What a URL asks of the page.

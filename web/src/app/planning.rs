@@ -6,6 +6,7 @@ use parallax_core::device::DeviceInfo;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Plan, PlanError, Planning, Spec};
 use parallax_core::suite::{CUBE_VARIANT, Caps};
+use parallax_lab::way::Target;
 
 use super::App;
 use crate::environment::{self, turn};
@@ -14,7 +15,6 @@ use crate::measuring::{Bench, more_threads};
 use crate::query;
 use crate::view::Tone;
 use crate::words::between;
-use parallax_lab::way::Target;
 
 /// Seconds of planning between two looks at what else the browser has to do.
 const TURN: f64 = 0.02;

@@ -9,6 +9,7 @@ use parallax_core::record::{Event, Record, Run};
 use parallax_core::report;
 use parallax_core::suite::problem_of;
 use parallax_core::units::Nanos;
+use parallax_lab::way::{Target, Way};
 use wasm_bindgen_futures::spawn_local;
 
 use super::{App, suite};
@@ -21,7 +22,6 @@ use crate::remarks::Remarks;
 use crate::remote::Remote;
 use crate::view::Tone;
 use crate::words::rough;
-use parallax_lab::way::{Target, Way};
 
 impl App {
     /// Run on request of the user, after a last look at the controls.

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use js_sys::{Object, Reflect};
 use parallax_lab::protocol::{Order, Word};
-use parallax_lab::said;
 use parallax_lab::way::{Target, Way};
+use parallax_lab::{SCRIPT, said};
 use wasm_bindgen::prelude::*;
 use web_sys::{ErrorEvent, MessageEvent, MessagePort, Worker, WorkerOptions, WorkerType};
 
@@ -19,8 +19,6 @@ extern "C" {
     async fn here(glue: &str, program: &str) -> Result<JsValue, JsValue>;
 }
 
-/// What starts a program in a worker.
-const SCRIPT: &str = "./measuring.js";
 /// Milliseconds after which a worker that has not started is given up.
 const PATIENCE: i32 = 10_000;
 
@@ -60,12 +58,12 @@ pub async fn start(way: Way) -> Result<Started, String> {
     let remark = match for_threads(way) {
         Ok(None) => None,
         Err(why) => Some(format!("one thread: {why}")),
-        Ok(Some((program, threads))) => match Beside::in_a_worker(way, program, threads).await {
+        Ok(Some(program)) => match Beside::in_a_worker(way, program).await {
             None => Some("one thread: the page's program for more did not start".to_owned()),
             Some((beside, words)) => return Ok(Started { beside, words, remark: None }),
         },
     };
-    let (beside, words) = match Beside::in_a_worker(way, for_one(), 1).await {
+    let (beside, words) = match Beside::in_a_worker(way, for_one()).await {
         Some(started) => started,
         None => Beside::in_the_page(for_one())
             .await
@@ -84,19 +82,15 @@ fn hear(words: UnboundedSender<Word>) -> Closure<dyn FnMut(MessageEvent)> {
 }
 
 impl Beside {
-    async fn in_a_worker(way: Way, program: Program, threads: u32) -> Option<(Beside, UnboundedReceiver<Word>)> {
+    async fn in_a_worker(way: Way, program: Program) -> Option<(Beside, UnboundedReceiver<Word>)> {
         let (sender, mut words) = unbounded();
-        let beside = Beside::new(sender, program, (way, threads)).ok()?;
+        let beside = Beside::new(way, program, sender).ok()?;
         let first = within(PATIENCE, words.recv()).await;
         let able = matches!(first, Some(Ok(Word::Ready { webgpu })) if webgpu || way.target == Target::Wasm);
         able.then_some((beside, words))
     }
 
-    fn new(
-        words: UnboundedSender<Word>,
-        [glue, program]: Program,
-        (way, threads): (Way, u32),
-    ) -> Result<Beside, JsValue> {
+    fn new(way: Way, program: Program, words: UnboundedSender<Word>) -> Result<Beside, JsValue> {
         let options = WorkerOptions::new();
         options.set_type(WorkerType::Module);
         let worker = Worker::new_with_options(SCRIPT, &options)?;
@@ -112,16 +106,16 @@ impl Beside {
         worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
         let beside = Beside { place: Place::Worker(worker.clone()), _on_message, _on_error: Some(on_error) };
         let first = Object::new();
-        Reflect::set(&first, &"glue".into(), &glue.into())?;
-        Reflect::set(&first, &"program".into(), &program.into())?;
-        Reflect::set(&first, &"threads".into(), &threads.into())?;
+        Reflect::set(&first, &"glue".into(), &program.glue.into())?;
+        Reflect::set(&first, &"program".into(), &program.wasm.into())?;
+        Reflect::set(&first, &"threads".into(), &program.threads.into())?;
         Reflect::set(&first, &"gpu".into(), &(way.target == Target::Browser).into())?;
         worker.post_message(&first)?;
         Ok(beside)
     }
 
-    async fn in_the_page([glue, program]: Program) -> Result<(Beside, UnboundedReceiver<Word>), JsValue> {
-        let port: MessagePort = here(glue, program).await?.unchecked_into();
+    async fn in_the_page(Program { glue, wasm, .. }: Program) -> Result<(Beside, UnboundedReceiver<Word>), JsValue> {
+        let port: MessagePort = here(glue, wasm).await?.unchecked_into();
         let (sender, mut words) = unbounded();
         let _on_message = hear(sender);
         port.set_onmessage(Some(_on_message.as_ref().unchecked_ref()));

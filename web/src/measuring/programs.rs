@@ -8,24 +8,32 @@ use parallax_lab::way::Way;
 
 use crate::environment::isolated;
 
-/// One of them, by its script and itself. Under names of their own for each commit, so that no cache mixes them.
-pub type Program = [&'static str; 2];
+/// One of them. Its files have names of their own for each commit, so that no cache mixes them.
+pub struct Program {
+    /// The script that goes with it.
+    pub glue: &'static str,
+    /// Itself.
+    pub wasm: &'static str,
+    /// How many threads it computes on.
+    pub threads: u32,
+}
 
-macro_rules! program {
+macro_rules! on_one_thread {
     ($folder:literal) => {
-        [
-            concat!("./", $folder, "/parallax_lab.js?", env!("PARALLAX_COMMIT")),
-            concat!("./", $folder, "/parallax_lab_bg.wasm?", env!("PARALLAX_COMMIT")),
-        ]
+        Program {
+            glue: concat!("./", $folder, "/parallax_lab.js?", env!("PARALLAX_COMMIT")),
+            wasm: concat!("./", $folder, "/parallax_lab_bg.wasm?", env!("PARALLAX_COMMIT")),
+            threads: 1,
+        }
     };
 }
 
-/// Computes in vectors, on one thread.
-const VECTORS: Program = program!("lab");
-/// Computes in vectors, on threads that share its memory.
-const THREADS: Program = program!("threads");
+/// Computes in vectors.
+const VECTORS: Program = on_one_thread!("lab");
+/// Computes in vectors, on threads that share its memory where there are more.
+const THREADS: Program = on_one_thread!("threads");
 /// Computes in no vectors, for browsers that refuse those.
-const PLAIN: Program = program!("plain");
+const PLAIN: Program = on_one_thread!("plain");
 
 /// The smallest program that computes in vectors.
 const IN_VECTORS: [u8; 31] =
@@ -45,14 +53,15 @@ pub fn more_threads() -> Result<u32, &'static str> {
     }
 }
 
-/// The one for threads and how many it has, unless one thread is wanted; or why it cannot be had.
-pub fn for_threads(way: Way) -> Result<Option<(Program, u32)>, &'static str> {
+/// The one for threads, unless one thread is wanted; or why it cannot be had.
+pub fn for_threads(way: Way) -> Result<Option<Program>, &'static str> {
     let wanted = way.threads.map(NonZeroU32::get);
     if wanted == Some(1) {
         return Ok(None);
     }
     // Addresses may ask for anything.
-    more_threads().map(|most| Some((THREADS, wanted.map_or(most, |wanted| wanted.min(4 * most)))))
+    let threads = |most| wanted.map_or(most, |wanted| wanted.min(4 * most));
+    more_threads().map(|most| Some(Program { threads: threads(most), ..THREADS }))
 }
 
 /// The one for a single thread.

@@ -5,13 +5,13 @@ use parallax_core::record::Baseline;
 use parallax_core::report;
 use parallax_core::suite::{DType, Dialect};
 use parallax_core::units::percent;
+use parallax_lab::way::Target;
 use web_sys::Element;
 
 use super::View;
 use super::dom::{attribute, empty, facts, facts_from, fill, id, make, prose};
 use super::notices::Tone;
 use crate::words::sentence;
-use parallax_lab::way::Target;
 
 impl View {
     /// Say in place of the device why there is none.

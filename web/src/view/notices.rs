@@ -1,10 +1,11 @@
 //! Notices above everything else.
 
+use parallax_lab::way::Target;
+
 use super::View;
 use super::device::instead;
 use super::dom::{attribute, fill, id, make};
 use crate::environment::window;
-use parallax_lab::way::Target;
 
 /// How serious a notice is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

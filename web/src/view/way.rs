@@ -4,13 +4,13 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use parallax_core::device::Reach;
+use parallax_lab::way::Way;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlInputElement};
 
 use super::View;
 use super::dom::{attribute, empty, fill, id, listen, make, prose};
 use crate::environment::window;
-use parallax_lab::way::Way;
 
 /// What the choice of features means, and what it risks.
 const REACH: &str = "`unsafe` asks for what browsers only try out, such as the matrices that tensor cores multiply; it takes a \
