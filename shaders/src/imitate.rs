@@ -7,15 +7,19 @@
 //! It is a buffer, because compilers of processors take minutes for arrays of a thread's own. Arrays in workgroup memory become buffers,
 //! too, of which each workgroup has a part: processors offer 32 KiB, and such kernels use more. Lines keep their numbers.
 
-use std::collections::BTreeSet;
+mod arrays;
+mod calls;
+mod matrices;
+
 use std::fmt::Write;
 
-use crate::matrix::{NATIVE, arguments, closed, element, names};
+use self::arrays::{buffered, within};
+use self::calls::joined;
+use self::matrices::{Found, statement};
+use crate::matrix::{NATIVE, closed, names};
 
 /// Threads of a subgroup.
 const LANES: u32 = 32;
-/// Depth of a product of matrices of bytes, which lie four to a word.
-const BYTES_DEPTH: u32 = 32;
 
 /// A text without matrices.
 pub struct Imitated {
@@ -40,7 +44,7 @@ pub struct Imitation {
 /// With a line in which matrices are used in another way than is known here.
 pub fn imitated(text: &str) -> Result<Imitated, String> {
     let mut all = String::with_capacity(2 * text.len());
-    let mut found = Found { text, kept: 0, depth: None, functions: BTreeSet::new() };
+    let mut found = Found::new(text);
     let mut entry = None;
     let mut arrays = Vec::new();
     for line in text.split_inclusive('\n') {
@@ -73,115 +77,6 @@ pub fn imitated(text: &str) -> Result<Imitated, String> {
     }
     let _ = writeln!(all, "fn place_arrays(group: u32) {{{places} }}");
     Ok(Imitated { wgsl: all, buffers: Imitation { kept, arrays: arrays.len() as u32 } })
-}
-
-/// A line that declares an array in workgroup memory, or waits for it, where that is a buffer; names and lengths are added to a list.
-fn buffered(code: &str, arrays: &mut Vec<(String, String)>) -> Option<String> {
-    // One barrier and not two: compilers of processors take a thread apart at each.
-    if code.contains("workgroupBarrier()") {
-        return Some(code.replace("workgroupBarrier()", "storageBarrier()"));
-    }
-    let (name, of) = code.strip_prefix("var<workgroup> ")?.split_once(": array<")?;
-    let (inner, _) = closed(of, '<', '>')?;
-    let [elem, length] = arguments(inner)[..] else { return None };
-    // Others than plain numbers stay where they are.
-    if elem.starts_with("atomic<") {
-        return None;
-    }
-    arrays.push((name.to_owned(), length.to_owned()));
-    Some(format!("@group(1) @binding({}) var<storage, read_write> {name}: array<{elem}>;", arrays.len()))
-}
-
-/// A text with elements of an array counted from where the workgroup's own begin.
-fn within(text: &str, array: &str) -> String {
-    let mut all = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(&format!("{array}[")) {
-        let (before, found) = rest.split_at(at);
-        let inner = &found[array.len() + 1..];
-        all += before;
-        let part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-        match closed(inner, '[', ']').filter(|_| !all.ends_with(part)) {
-            Some((index, behind)) => {
-                all += &format!("{array}[{array}_from + ({})]", within(index, array));
-                rest = behind;
-            }
-            None => {
-                all += &found[..array.len() + 1];
-                rest = inner;
-            }
-        }
-    }
-    all + rest
-}
-
-/// A text in which calls that follow each other, of the same function, are one call in a loop: compilers write out every call, and take
-/// minutes for hundreds of them.
-fn joined(text: &str) -> String {
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let mut all = String::with_capacity(text.len());
-    let mut at = 0;
-    while at < lines.len() {
-        let Some(first) = Call::on(lines[at]) else {
-            all += lines[at];
-            at += 1;
-            continue;
-        };
-        // Lines for another compiler are empty ones in between.
-        let function = first.function;
-        let (mut calls, mut behind) = (vec![first], at + 1);
-        for (i, line) in lines.iter().enumerate().skip(behind).filter(|(_, line)| !line.trim().is_empty()) {
-            let Some(call) = Call::on(line).filter(|call| call.function == function) else { break };
-            calls.push(call);
-            behind = i + 1;
-        }
-        if calls.len() == 1 {
-            all += lines[at];
-            at += 1;
-            continue;
-        }
-        let arguments: Vec<String> = calls.iter().map(Call::arguments).collect();
-        let declared: String = calls.iter().map(|call| call.declared).collect();
-        let (count, list, taken) = (calls.len(), arguments.join(", "), calls[0].taken());
-        all += &format!(
-            "{declared} {{ var calls = array<vec4<u32>, {count}>({list}); \
-             for (var i = 0u; i < {count}u * one_matrix; i++) {{ let call = calls[i]; {function}({taken}); }} }}"
-        );
-        all += &"\n".repeat(behind - at);
-        at = behind;
-    }
-    all
-}
-
-/// A call of a function that makes a matrix, alone on its line but for where the matrix is.
-struct Call<'a> {
-    declared: &'a str,
-    function: &'a str,
-    arguments: Vec<&'a str>,
-}
-
-impl<'a> Call<'a> {
-    fn on(line: &'a str) -> Option<Call<'a>> {
-        let code = line.trim();
-        let (declared, code) = match code.strip_prefix("let ").and_then(|_| code.split_once("; ")) {
-            Some((declared, code)) => (&line[line.find(declared)?..][..declared.len() + 1], code),
-            None => ("", code),
-        };
-        let (function, rest) = code.split_once('(')?;
-        let known = ["load_", "multiply_matrices"].iter().any(|start| function.starts_with(start));
-        let (inner, rest) = closed(rest, '(', ')')?;
-        (known && rest == ";").then(|| Call { declared, function, arguments: arguments(inner) })
-    }
-
-    fn arguments(&self) -> String {
-        let all: Vec<&str> = self.arguments.iter().copied().chain(["0u"; 4]).take(4).collect();
-        format!("vec4<u32>({})", all.join(", "))
-    }
-
-    fn taken(&self) -> String {
-        let all: Vec<String> = "xyzw".chars().take(self.arguments.len()).map(|c| format!("call.{c}")).collect();
-        all.join(", ")
-    }
 }
 
 /// An entry point's size, and the names that it gives to what tells where a thread is.
@@ -226,191 +121,6 @@ fn entered(code: &str, entry: &mut Option<Entry>) -> String {
     format!(
         "{code} place_arrays({number}); place_matrices(({number}) * ({threads}) + {thread}, {thread} % {LANES}u);{counted}"
     )
-}
-
-/// What was found so far.
-struct Found<'a> {
-    text: &'a str,
-    kept: u32,
-    depth: Option<u32>,
-    functions: BTreeSet<String>,
-}
-
-/// A matrix by its type: its role, and the depth of the product that it is a factor of.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Matrix<'a> {
-    role: &'a str,
-    depth: u32,
-}
-
-impl<'a> Matrix<'a> {
-    /// `coop_mat16x16<f16, A>`
-    fn of(name: &'a str) -> Option<Matrix<'a>> {
-        let (size, inner) = name.strip_suffix('>')?.split_once('<')?;
-        match (size, &arguments(inner)[..]) {
-            ("coop_mat16x16", [_, role @ ("A" | "B" | "C")]) => Some(Matrix { role, depth: 16 }),
-            ("coop_mat32x16", ["i8", role @ "A"]) | ("coop_mat16x32", ["i8", role @ "B"]) => {
-                Some(Matrix { role, depth: BYTES_DEPTH })
-            }
-            _ => None,
-        }
-    }
-
-    /// Vectors of four that a thread keeps of it.
-    fn vectors(self) -> u32 {
-        match self.role {
-            "A" => self.depth / 4,
-            "B" => self.depth * 2,
-            _ => 2,
-        }
-    }
-}
-
-/// One statement on a line.
-fn statement(code: &str, found: &mut Found) -> Option<String> {
-    let inner = code.trim();
-    let indent = &code[..code.len() - code.trim_start().len()];
-    let inner = inner.strip_suffix(';')?;
-    for (word, layout) in [("coopStoreT(", "rows"), ("coopStore(", "columns")] {
-        if let Some(rest) = inner.strip_prefix(word) {
-            let (inner, rest) = closed(rest, '(', ')')?;
-            let [value, to, stride] = arguments(inner)[..] else { return None };
-            let (array, first) = element(to)?;
-            let name = found.function("store", array, Matrix { role: "C", depth: 16 }, layout)?;
-            return rest.is_empty().then(|| format!("{indent}{name}({value}, {first}, {stride});"));
-        }
-    }
-    let (left, right) = inner.split_once(" = ")?;
-    let (matrix, call) = found.value(right)?;
-    let (declared, name) = match left.strip_prefix("var ").or_else(|| left.strip_prefix("let ")) {
-        Some(name) => {
-            let first = found.kept;
-            found.kept += matrix.vectors();
-            (format!("let {name} = {first}u; "), name)
-        }
-        None => (String::new(), left),
-    };
-    names(name).eq([name]).then(|| format!("{indent}{declared}{}", call.replace("(@", &format!("({name}"))))
-}
-
-impl Found<'_> {
-    /// What makes a matrix, and the call that makes it at `@`.
-    fn value<'r>(&mut self, right: &'r str) -> Option<(Matrix<'r>, String)> {
-        let result = Matrix { role: "C", depth: 16 };
-        if let Some(name) = right.strip_suffix("()") {
-            return (Matrix::of(name)? == result).then(|| (result, "zero_matrix(@);".to_owned()));
-        }
-        if let Some(rest) = right.strip_prefix("coopMultiplyAdd(") {
-            let (inner, rest) = closed(rest, '(', ')')?;
-            let [a, b, c] = arguments(inner)[..] else { return None };
-            let plain = [a, b, c].iter().all(|name| names(name).eq([*name]));
-            return (rest.is_empty() && plain).then(|| (result, format!("multiply_matrices(@, {a}, {b}, {c});")));
-        }
-        for (word, layout) in [("coopLoadT<", "rows"), ("coopLoad<", "columns")] {
-            let Some(rest) = right.strip_prefix(word) else { continue };
-            let (name, rest) = closed(rest, '<', '>')?;
-            let (inner, rest) = closed(rest.strip_prefix('(')?, '(', ')')?;
-            let [from, stride] = arguments(inner)[..] else { return None };
-            let (array, first) = element(from)?;
-            let matrix = Matrix::of(name)?;
-            // All factors of a text have one depth.
-            if matrix.role != "C" && *self.depth.get_or_insert(matrix.depth) != matrix.depth {
-                return None;
-            }
-            let name = self.function("load", array, matrix, layout)?;
-            return rest.is_empty().then(|| (matrix, format!("{name}(@, {first}, {stride});")));
-        }
-        None
-    }
-
-    /// The function that moves a thread's part of a matrix from or to an array, by rows or columns that lie one after the other.
-    fn function(&mut self, verb: &str, array: &str, matrix: Matrix, layout: &str) -> Option<String> {
-        let (wide, elem) = self.declared(array)?;
-        let Matrix { role, depth } = matrix;
-        let bytes = depth == BYTES_DEPTH;
-        if bytes && wide != 4 {
-            return None;
-        }
-        let name = format!("{verb}_{role}_{array}_{layout}");
-        let at = |row: &str, column: &str| {
-            let (far, near) = if layout == "rows" { (row, column) } else { (column, row) };
-            match wide {
-                _ if bytes => {
-                    let word = format!("{array}[first + ({far}) * stride + ({near}) / 16u][({near}) / 4u % 4u]");
-                    format!("extractBits(bitcast<i32>({word}), ({near}) % 4u * 8u, 8u)")
-                }
-                1 => format!("{array}[first + ({far}) * stride + {near}]"),
-                wide => format!("{array}[first + ({far}) * stride + ({near}) / {wide}u][({near}) % {wide}u]"),
-            }
-        };
-        let four = |row: &dyn Fn(u32) -> String, column: &dyn Fn(u32) -> String| {
-            let one = |i| format!("f32({})", at(&row(i), &column(i)));
-            format!("vec4<f32>({})", (0..4).map(one).collect::<Vec<_>>().join(", "))
-        };
-        let whole = |row: &str, vector: &str| format!("vec4<f32>({array}[first + ({row}) * stride + {vector}])");
-        let vectors = wide == 4 && layout == "rows" && !bytes;
-        let half = |i: u32| format!("matrix_lane % 2u * 8u + {i}u");
-        let own = |_: u32| "matrix_lane / 2u".to_owned();
-        let body = match (verb, role) {
-            ("load", "A") if vectors => format!(
-                "for (var i = 0u; i < 4u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
-                whole("matrix_lane / 2u", "i")
-            ),
-            ("load", "B") if vectors => format!(
-                "for (var i = 0u; i < 32u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
-                whole("i / 2u", "matrix_lane % 2u * 2u + i % 2u")
-            ),
-            ("load", "A") => format!(
-                "for (var i = 0u; i < {}u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
-                depth / 4,
-                four(&own, &|i| format!("i * 4u + {i}u"))
-            ),
-            ("load", "B") => format!(
-                "for (var i = 0u; i < {depth}u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i * 2u] = {}; \
-                 kept_matrices[first_kept + matrix + i * 2u + 1u] = {}; }}",
-                four(&|_| "i".to_owned(), &half),
-                four(&|_| "i".to_owned(), &|i| half(i + 4)),
-            ),
-            ("load", "C") if vectors => format!(
-                "for (var i = 0u; i < 2u * one_matrix; i++) {{ kept_matrices[first_kept + matrix + i] = {}; }}",
-                whole("matrix_lane / 2u", "matrix_lane % 2u * 2u + i")
-            ),
-            ("load", "C") => format!(
-                "kept_matrices[first_kept + matrix] = {}; kept_matrices[first_kept + matrix + 1u] = {};",
-                four(&own, &half),
-                four(&own, &|i| half(i + 4))
-            ),
-            ("store", _) if vectors => (0..2)
-                .map(|i| {
-                    let to = format!("{array}[first + matrix_lane / 2u * stride + matrix_lane % 2u * 2u + {i}u]");
-                    format!("{to} = vec4<{elem}>(kept_matrices[first_kept + matrix + {i}u]); ")
-                })
-                .collect(),
-            ("store", _) => (0..8)
-                .map(|i| {
-                    let kept = format!("kept_matrices[first_kept + matrix + {}u][{}u]", i / 4, i % 4);
-                    format!("{} = {elem}({kept}); ", at(&own(i), &half(i)))
-                })
-                .collect(),
-            _ => return None,
-        };
-        self.functions.insert(format!("fn {name}(matrix: u32, first: u32, stride: u32) {{ {body} }}\n"));
-        Some(name)
-    }
-
-    /// How many numbers an element of an array has, and the numbers' type.
-    fn declared(&self, array: &str) -> Option<(u32, &str)> {
-        let is = |line: &&str| line.split_once(':').is_some_and(|(left, _)| left.ends_with(&format!("> {array}")));
-        let line = self.text.lines().find(is)?;
-        let (_, of) = line.split_once(": array<")?;
-        let named = of.split([',', '>']).next()?;
-        let alias = self.text.lines().find_map(|line| line.trim_start().strip_prefix(&format!("alias {named} = ")));
-        let of = alias.unwrap_or(of);
-        Some(match of.strip_prefix("vec").and_then(|vector| vector.split_once('<')) {
-            Some((wide, of)) => (wide.parse().ok()?, of.split('>').next()?),
-            None => (1, of.split([',', '>', ';']).next()?.trim()),
-        })
-    }
 }
 
 /// What another thread of the subgroup hands over, through the last of what each keeps; by all threads of a workgroup together.
