@@ -88,7 +88,10 @@ pub fn workload() -> Workload {
                     "one source in CubeCL: tiles of A and B in workgroup memory, 16 or 64 sums in a thread's registers, as in `tiled`",
                     cube,
                 ),
-                Variant::cubek("CubeK's own product, with the tiles, threads and instructions that it chooses for the device", cubek),
+                Variant::cubek(
+                    "CubeK's own product, with the tiles, threads and instructions that it chooses for the device",
+                    cubek,
+                ),
             ],
             // Not `vendor`: a figure for the library must never be a kernel's of ours.
             fallback: &["coopmat", "mma", "tiled", "naive"],

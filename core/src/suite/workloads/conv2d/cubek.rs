@@ -16,7 +16,9 @@ fn takes(p: &Problem) -> Result<(), String> {
         return Err("CubeK's convolutions have channels last (`nhwc`)".to_owned());
     }
     if p.dtype != DType::F32 {
-        return Err("CubeK's direct convolution rounds products of 16-bit floats to 16 bits, before they are summed".to_owned());
+        return Err(
+            "CubeK's direct convolution rounds products of 16-bit floats to 16 bits, before they are summed".to_owned()
+        );
     }
     match p.shape.has("bias") || p.shape.has("relu") {
         true => Err("CubeK's direct convolution is taken without what may follow it".to_owned()),
