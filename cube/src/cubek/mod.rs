@@ -114,7 +114,7 @@ fn blueprint(id: &str) -> String {
     let mut depth = 0;
     let end = told.find(|c| {
         depth += i32::from(c == '{') - i32::from(c == '}');
-        (c == '}' && depth == 0) || (c == ',' && depth == 0)
+        depth == 0 && (c == '}' || c == ',')
     });
     let whole = end.map_or(told, |end| &told[..=end]);
     whole.trim_end_matches(',').to_owned()
