@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
+use parallax_core::device::BackendError;
 use parallax_core::suite;
 use parallax_core::suite::{Access, Caps, Case, Dialect, How, MatrixShape, Role, Source, Stage, Storage, Texts};
 #[cfg(feature = "cube")]
-use parallax_core::suite::{CUBE_VARIANT, CudaCaps, Kernel};
+use parallax_core::suite::{CudaCaps, Kernel, of_cubecl};
 #[cfg(feature = "cube")]
 use parallax_core::testing::mock::hopper;
 use parallax_core::testing::mock::{HOPPER, caps};
-use parallax_shaders::text::{Compiler, Text, assemble_all};
+use parallax_shaders::text::{Compiler, Text, assemble_all, settle};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
 /// A device with room for everything, so that no text escapes the test.
@@ -37,7 +38,7 @@ fn every_wgsl_text_agrees_with_its_form() {
 fn every_text_of_cubecl_agrees_with_its_form() {
     let caps = Caps { cube: true, ..roomy() };
     let mut cases = kernel_cases(awkward_problems(&caps), &caps);
-    cases.retain(|case| case.variant == CUBE_VARIANT);
+    cases.retain(|case| of_cubecl(case.variant));
     assert!(cases.len() > 100, "{}", cases.len());
     cases.iter().for_each(|case| reflect(case, &caps));
 }
@@ -51,8 +52,10 @@ fn every_text_of_cubecl_compiles_for_cuda() {
     let caps = Caps { cube: true, cuda: Some(CudaCaps { half_headers, ..HOPPER }), ..hopper() };
     let texts = parallax_cuda::text::embedded().translated_by(parallax_cube::translator());
     let mut compiled = 0;
-    for case in kernel_cases(awkward_problems(&caps), &caps).iter().filter(|case| case.variant == CUBE_VARIANT) {
+    for case in kernel_cases(awkward_problems(&caps), &caps).iter().filter(|case| of_cubecl(case.variant)) {
         let program = case.program(&caps).expect("a kernel variant");
+        let settled = parallax_cuda::text::settle(&texts, program, case.problem.dtype);
+        let (program, _) = settled.unwrap_or_else(|e| panic!("{case}: {e}"));
         let assembled = parallax_cuda::text::assemble_all(&texts, &program, case.problem.dtype);
         let (texts, _) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
         for text in texts {
@@ -81,9 +84,15 @@ fn every_value_of_what_is_left_open_agrees_with_its_form() {
 
 fn reflect(case: &Case, caps: &Caps) {
     let (program, first) = case.whole(caps).expect("a kernel variant");
+    let texts = wgsl_texts();
+    let program = match settle(&texts, program, case.problem.dtype) {
+        Ok((program, _)) => program,
+        // Whoever chooses launches may have none.
+        Err(BackendError::Refused(_)) => return,
+        Err(error) => panic!("{case}: {error}"),
+    };
     let (setup, execution) = program.stages.split_at(first);
     [setup, execution].iter().for_each(|stages| scratch_is_written_first(case, stages));
-    let texts = wgsl_texts();
     let assembled = assemble_all(&texts, &program, case.problem.dtype, Compiler::HERE);
     let (texts, places) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
     for (i, text) in texts.iter().enumerate() {
@@ -151,7 +160,7 @@ fn bindings(at: &str, case: &Case, stage: &Stage, module: &naga::Module, info: &
                 let position = match kernel.source {
                     Source::Own => stage.args.iter().position(|arg| arg.parameter == name),
                     // CubeCL gives buffers names of its own.
-                    Source::Cube => Some(binding.binding as usize).filter(|at| *at < stage.args.len()),
+                    Source::Cube | Source::CubeK => Some(binding.binding as usize).filter(|at| *at < stage.args.len()),
                 };
                 let position = position.unwrap_or_else(|| panic!("{at}: uses `{name}`, the form does not say so"));
                 assert_eq!(position, binding.binding as usize, "{at}: `{name}` must have its argument's position");

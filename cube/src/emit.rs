@@ -9,22 +9,29 @@ use cubecl_cpp::target::Cuda;
 use cubecl_wgpu::WgslCompiler;
 use parallax_core::suite::Dialect;
 
+/// A text, and the workgroup memory that it takes.
+pub struct Emitted {
+    pub text: String,
+    pub shared_bytes: usize,
+}
+
 /// The text of a kernel.
 ///
 /// # Errors
 /// What the compiler said, or that it has no such dialect.
-pub fn emit(definition: KernelDefinition, dialect: Dialect) -> Result<String, String> {
+pub fn emit(definition: KernelDefinition, dialect: Dialect) -> Result<Emitted, String> {
     match dialect {
         Dialect::Wgsl => {
             let options = WgpuCompilationOptions::default();
             let shader = WgslCompiler.compile(definition, &options).map_err(|error| error.to_string())?;
-            Ok(shader.to_string())
+            Ok(Emitted { text: shader.to_string(), shared_bytes: shader.shared_memory_size })
         }
         #[cfg(not(target_arch = "wasm32"))]
         Dialect::Cuda => {
             let mut compiler = CppCompiler::<Cuda>::default();
             let options = CompilationOptions::default();
-            Ok(compiler.compile(definition, &options).map_err(|error| error.to_string())?.source)
+            let kernel = compiler.compile(definition, &options).map_err(|error| error.to_string())?;
+            Ok(Emitted { text: kernel.source, shared_bytes: kernel.shared_memory_size })
         }
         other => Err(format!("what makes {other:?} of CubeCL's kernels is not here")),
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use parallax_core::suite::Translated;
+use parallax_core::suite::{Translated, Untranslated};
 use wasm_bindgen::prelude::*;
 
 use crate::translate::translator;
@@ -20,8 +20,8 @@ fn start() {
 /// What becomes of a recipe: the text and its steps, or why there is none.
 #[wasm_bindgen]
 pub fn translate(recipe: &str) -> String {
-    let recipe = serde_json::from_str(recipe).map_err(|mistake| mistake.to_string());
-    let made: Result<Translated, String> = recipe.and_then(|recipe| translator().translate(&recipe));
+    let recipe = serde_json::from_str(recipe).map_err(|mistake| Untranslated::Failed(mistake.to_string()));
+    let made: Result<Translated, Untranslated> = recipe.and_then(|recipe| translator().translate(&recipe));
     serde_json::to_string(&made).expect("texts and times are JSON")
 }
 

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use parallax_core::suite::{Recipe, Translated, Translator};
+use parallax_core::suite::{Recipe, Translated, Translator, Untranslated};
 use parallax_core::units::Nanos;
 use web_time::Instant;
 
+use crate::cubek;
 use crate::definition::Definition;
-use crate::emit::emit;
+use crate::emit::{Emitted, emit};
 use crate::kernels::KERNELS;
 
 /// Makes texts of the kernels here; the same one for the whole program.
@@ -22,11 +23,11 @@ pub fn translator() -> Arc<dyn Translator> {
 /// binaries by their text.
 #[derive(Default)]
 struct CubeCl {
-    known: Mutex<HashMap<String, Result<Translated, String>>>,
+    known: Mutex<HashMap<String, Result<Translated, Untranslated>>>,
 }
 
 impl Translator for CubeCl {
-    fn translate(&self, recipe: &Recipe) -> Result<Translated, String> {
+    fn translate(&self, recipe: &Recipe) -> Result<Translated, Untranslated> {
         let key = format!("{recipe:?}");
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known().get(&key) {
@@ -39,25 +40,38 @@ impl Translator for CubeCl {
 }
 
 impl CubeCl {
-    fn make(recipe: &Recipe) -> Result<Translated, String> {
+    fn make(recipe: &Recipe) -> Result<Translated, Untranslated> {
         let define = KERNELS.iter().find(|(name, _)| *name == recipe.name).map(|(_, define)| define);
-        let define = define.ok_or_else(|| format!("there is no kernel `{}` in CubeCL", recipe.name))?;
+        if define.is_none() && !cubek::knows(&recipe.name) {
+            return Err(Untranslated::Failed(format!("there is no kernel `{}` in CubeCL", recipe.name)));
+        }
         let make = || {
             let begun = Instant::now();
-            let mut definition = Definition::new(recipe);
-            define(&mut definition);
-            let definition = definition.finish();
+            let (definition, mut launch, first) = match define {
+                Some(define) => {
+                    let mut definition = Definition::new(recipe);
+                    define(&mut definition);
+                    (definition.finish(), None, "CubeCL expand")
+                }
+                None => {
+                    let (definition, chosen) = cubek::planned(recipe)?;
+                    (definition, Some(chosen), "CubeK plan and expand")
+                }
+            };
             let expanded = Instant::now();
-            let text = emit(definition, recipe.dialect)?;
-            let steps = [("CubeCL expand", expanded - begun), ("CubeCL emit", expanded.elapsed())];
+            let Emitted { text, shared_bytes } = emit(definition, recipe.dialect)?;
+            let steps = [(first, expanded - begun), ("CubeCL emit", expanded.elapsed())];
             let steps = steps.map(|(step, took)| (step.to_owned(), Nanos::from_secs(took.as_secs_f64())));
-            Ok(Translated { text, steps: steps.into() })
+            if let Some(launch) = &mut launch {
+                launch.shared_bytes = u32::try_from(shared_bytes).expect("less memory than a device has");
+            }
+            Ok(Translated { text, steps: steps.into(), launch })
         };
         // CubeCL panics where it meets what it has no words for. That is a kernel that does not compile, not the end of a run.
         catch_unwind(AssertUnwindSafe(make)).unwrap_or_else(|panic| {
             let said = panic.downcast_ref::<String>().cloned();
             let said = said.or_else(|| panic.downcast_ref::<&str>().map(|said| (*said).to_owned()));
-            Err(said.unwrap_or_else(|| "it ended without a word".to_owned()))
+            Err(Untranslated::Failed(said.unwrap_or_else(|| "it ended without a word".to_owned())))
         })
     }
 }
@@ -135,9 +149,9 @@ mod tests {
             let kernel = program.kernels().next().expect("a kernel").clone();
             translator().translate(&Recipe::of(&kernel, DType::F32, dialect)).expect_err("cannot be made")
         };
-        let unknown = refused(Stage::cube("no_such"), Dialect::Wgsl);
+        let unknown = refused(Stage::cube("no_such"), Dialect::Wgsl).to_string();
         assert_eq!(unknown, "there is no kernel `no_such` in CubeCL");
-        let incomplete = refused(Stage::cube("cube_copy"), Dialect::Wgsl);
+        let incomplete = refused(Stage::cube("cube_copy"), Dialect::Wgsl).to_string();
         assert!(incomplete.contains("cube_copy has no constant"), "{incomplete}");
     }
 }

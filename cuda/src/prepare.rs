@@ -23,7 +23,7 @@ use crate::prepared::{PreparedCase, Set};
 use crate::profiler::Cuda;
 use crate::streams::Streams;
 use crate::tensor_map::encode;
-use crate::text::{Text, assemble_all};
+use crate::text::{Text, assemble_all, settle};
 
 impl Cuda {
     /// Compile a case and put it and `sets` copies of its buffers on the device.
@@ -49,7 +49,10 @@ impl Cuda {
     ) -> Result<PreparedCase, BackendError> {
         let context = &self.device.context.clone();
         context.bind_to_thread().doing(|| "binding the device to this thread".into())?;
+        let (program, blueprints) = settle(&self.options.texts, program.clone(), case.problem.dtype)?;
+        let program = &program;
         let (modules, places, mut compiled) = self.compile(case, program)?;
+        compiled.options.extend(blueprints);
 
         let ledger = Rc::<Ledger>::default();
         let specs = case.problem.buffers();

@@ -7,7 +7,7 @@
 //! `#when NAME rest` the rest is there where that constant is true: see [`decided`].
 
 use parallax_core::device::{BackendError, Step};
-use parallax_core::suite::{DType, Dialect, Kernel, Program, Source, Texts, Value, decided, translated};
+use parallax_core::suite::{DType, Dialect, Kernel, Program, Source, Texts, Value, decided, settled, translated};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -39,11 +39,11 @@ pub fn embedded() -> Texts {
 /// # Errors
 /// When there is no kernel file for it, or something that it includes is missing.
 pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, BackendError> {
-    if kernel.source == Source::Cube {
+    if kernel.source != Source::Own {
         let file = format!("{}.cube", kernel.text);
         return match translated(texts, kernel, dtype, Dialect::Cuda) {
             Ok(translated) => Ok(Text { file, made: Step::made(&translated), source: translated.text }),
-            Err(log) => Err(BackendError::Compile { file, log }),
+            Err(why) => Err(BackendError::untranslated(file, why)),
         };
     }
     let file = format!("{}.cu", kernel.text);
@@ -66,6 +66,15 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, Ba
         source += &format!("#line {} \"{}\"\n{lines}", part.first_line, part.file);
     }
     Ok(Text { file, source, made: Vec::new() })
+}
+
+/// A program with the launches that its plan left open, and what they were chosen by.
+///
+/// # Errors
+/// When one of them has none, or no text.
+pub fn settle(texts: &Texts, program: Program, dtype: DType) -> Result<(Program, Vec<String>), BackendError> {
+    let unsettled = |why| BackendError::untranslated("CubeK".to_owned(), why);
+    settled(texts, program, dtype, Dialect::Cuda).map_err(unsettled)
 }
 
 /// The texts of a program, every different one once, and which of them each stage's kernel comes from.

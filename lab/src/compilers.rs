@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use parallax_core::suite::{Recipe, Texts, Translated, Translator};
+use parallax_core::suite::{Recipe, Texts, Translated, Translator, Untranslated};
 use parallax_core::units::Bytes;
 use wasm_bindgen::prelude::*;
 
@@ -41,7 +41,7 @@ const FILES: [&str; 2] = [
 
 /// Why kernels in CubeCL are skipped where nobody asked for them.
 const UNASKED: &str = "kernels in CubeCL are made by its compilers, which the page loads when the variant is asked for by its name: \
-                       write `cube` into the filter, as in `softmax*cube`";
+                       write `cube` or `cubek` into the filter, as in `softmax*cube`";
 
 thread_local! {
     /// Once here, they stay.
@@ -78,10 +78,10 @@ async fn fetch() -> Result<Compilers, String> {
 struct Fetched;
 
 impl Translator for Fetched {
-    fn translate(&self, recipe: &Recipe) -> Result<Translated, String> {
+    fn translate(&self, recipe: &Recipe) -> Result<Translated, Untranslated> {
         let recipe = serde_json::to_string(recipe).expect("a recipe is JSON");
         LOADED.with_borrow(|loaded| {
-            let loaded = loaded.as_ref().ok_or("CubeCL's compilers are not in this thread")?;
+            let loaded = loaded.as_ref().ok_or_else(|| "CubeCL's compilers are not in this thread".to_owned())?;
             let made = loaded.translate(&recipe).map_err(|end| said(&end))?;
             serde_json::from_str(&made).map_err(|mistake| mistake.to_string())?
         })

@@ -99,6 +99,18 @@ impl FinalText {
     }
 }
 
+/// A program with the launches that its plan left open.
+///
+/// # Errors
+/// When one of them has none.
+pub fn settled(program: Program, dtype: DType, dialect: Dialect, options: &Native) -> anyhow::Result<Program> {
+    Ok(match dialect {
+        Dialect::Cuda => parallax_cuda::text::settle(&cuda_texts(options)?, program, dtype)?.0,
+        Dialect::Wgsl => parallax_shaders::text::settle(&wgsl_texts(options)?, program, dtype)?.0,
+        Dialect::Vendor | Dialect::Cpu => program,
+    })
+}
+
 /// The final texts of a program, every different one once, and which of them each stage's kernel comes from.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ use crate::lower::lower;
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
 use crate::prepared::WgpuCase;
-use crate::text::{Compiler, Imitation, assemble_all};
+use crate::text::{Compiler, Imitation, assemble_all, settle};
 use crate::timing::Timestamps;
 use crate::transfer;
 use crate::wait::breathe;
@@ -84,6 +84,7 @@ impl Wgpu {
     ) -> Result<WgpuCase, BackendError> {
         let gpu = &self.gpu;
         gpu.incident()?;
+        let (program, blueprints) = settle(&self.texts, program, case.problem.dtype)?;
         let program = lower(program, &case.problem)?;
         let (texts, places) = assemble_all(&self.texts, &program, case.problem.dtype, self.compiler)?;
         let imitated = |place: &Option<usize>| place.and_then(|text| texts[text].imitation);
@@ -97,6 +98,7 @@ impl Wgpu {
         }
         let layout = |stage: &Stage| order.map(|order| order.layout(gpu, stage));
         let (pipelines, mut compiled) = compile(gpu, (&texts, &places), &program, layout, self.checks).await?;
+        compiled.options.extend(blueprints);
         let queues = Queues::behind(first, &program.stages).map_err(BackendError::Unsupported)?.queues;
         if queues > 1 {
             compiled.options.push(format!("one queue for {queues}: stages run in the order of the list"));

@@ -12,7 +12,6 @@ use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind};
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Plan, Spec};
 use parallax_core::record::{Event, Run, RunSummary, Suite};
-use parallax_core::suite::CUBE_VARIANT;
 use parallax_lab::way::{Target, Way};
 use wasm_bindgen_futures::spawn_local;
 
@@ -125,7 +124,7 @@ pub async fn start(request: Request) {
                 mute.notice("mute", Tone::Warn, "The browser does not answer.", MUTE);
             }
         });
-        let opened = Bench::open(Ask { way, texts: texts.clone(), cube: spec.names_variant(CUBE_VARIANT) }).await;
+        let opened = Bench::open(Ask { way, texts: texts.clone(), cube: planning::names_cubecl(&spec) }).await;
         answered.set(true);
         view.clear_notice("mute");
         opened

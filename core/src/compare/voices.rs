@@ -12,7 +12,7 @@ use crate::compare::one_gpu::{TaxError, away, one_gpu};
 use crate::compare::pairing::as_asked;
 use crate::compare::verdict::{Ratio, usual_resolution};
 use crate::record::{Record, Run, way};
-use crate::suite::{CUBE_VARIANT, Dialect, problem_of, variant_of, workload_of};
+use crate::suite::{CUBE_VARIANT, CUBEK_VARIANT, Dialect, problem_of, variant_of, workload_of};
 use crate::units::Nanos;
 
 /// Who speaks.
@@ -20,8 +20,10 @@ use crate::units::Nanos;
 pub enum Voice {
     /// A text of ours, in the target's dialect.
     Hand,
-    /// One source in CubeCL.
+    /// One source in CubeCL, of ours.
     Cube,
+    /// The same, as it comes from CubeK.
+    CubeK,
     /// The vendor's library.
     Vendor,
 }
@@ -31,6 +33,7 @@ impl Voice {
     pub fn of(variant: &str) -> Voice {
         match variant {
             CUBE_VARIANT => Voice::Cube,
+            CUBEK_VARIANT => Voice::CubeK,
             _ if variant.starts_with("vendor") => Voice::Vendor,
             _ => Voice::Hand,
         }
@@ -84,7 +87,7 @@ pub struct Price {
 pub struct Voices {
     /// The runs, nearest to the hardware first.
     pub runs: Vec<String>,
-    /// The columns: our texts of each run, then one source on each, then the vendor's.
+    /// The columns: our texts of each run, then one source on each, ours and CubeK's, then the vendor's.
     pub columns: Vec<VoiceColumn>,
     /// Problems that one source computes somewhere, by name.
     pub problems: Vec<Spoken>,
@@ -114,7 +117,8 @@ pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<Voices, TaxError
         timed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(record, _)| record)
     };
     let of_voice = |voice: Voice| (0..runs.len()).map(move |run| (run, voice));
-    let all: Vec<(usize, Voice)> = [Voice::Hand, Voice::Cube, Voice::Vendor].into_iter().flat_map(of_voice).collect();
+    let all: Vec<(usize, Voice)> =
+        [Voice::Hand, Voice::Cube, Voice::CubeK, Voice::Vendor].into_iter().flat_map(of_voice).collect();
     let told = runs.iter().flat_map(|(_, run)| run.records.iter()).filter(|record| record.timing().is_some());
     let spoken = told.filter(|record| Voice::of(variant_of(&record.case)) == Voice::Cube);
     let names: BTreeSet<&str> = spoken.map(|record| problem_of(&record.case)).collect();
@@ -181,6 +185,7 @@ fn title(run: &Run, voice: Voice) -> String {
         (Voice::Hand, Dialect::Wgsl) => format!("WGSL on {on}"),
         (Voice::Hand, Dialect::Vendor | Dialect::Cpu) => on,
         (Voice::Cube, _) => format!("cube on {on}"),
+        (Voice::CubeK, _) => format!("cubek on {on}"),
         (Voice::Vendor, _) => "vendor".to_owned(),
     }
 }

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ClockInfo, Conditions, DeviceInfo, Launching, Trace};
-use crate::suite::{Case, Inputs, Translated, Tuning};
+use crate::suite::{Case, Inputs, Translated, Tuning, Untranslated};
 use crate::units::{Bytes, Nanos};
 
 /// What one call of [`Prepared::measure`] executes, back to back in one submission.
@@ -156,6 +156,9 @@ pub enum BackendError {
     /// The device cannot do this case.
     #[error("not supported here: {0}")]
     Unsupported(String),
+    /// What plans the launch has none for this case: not a mistake, but known only here.
+    #[error("not run: {0}")]
+    Refused(String),
     /// Kernel text was rejected.
     #[error("{file} does not compile: {log}")]
     Compile {
@@ -173,6 +176,16 @@ pub enum BackendError {
     /// The interface reported something else.
     #[error("{0}")]
     Device(String),
+}
+
+impl BackendError {
+    /// Why a kernel text has not been made.
+    pub fn untranslated(file: String, why: Untranslated) -> BackendError {
+        match why {
+            Untranslated::Failed(log) => BackendError::Compile { file, log },
+            Untranslated::Refused(why) => BackendError::Refused(why),
+        }
+    }
 }
 
 /// Which way a transfer goes.

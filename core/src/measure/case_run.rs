@@ -36,6 +36,7 @@ impl From<BackendError> for CaseEnd {
         match error {
             BackendError::Lost(why) => CaseEnd::DeviceLost(why),
             BackendError::OutOfMemory(why) => CaseEnd::OutOfMemory(why),
+            refused @ BackendError::Refused(_) => CaseEnd::Outcome(Outcome::Skipped { reason: refused.to_string() }),
             other => CaseEnd::Outcome(Outcome::Error { reason: other.to_string() }),
         }
     }

@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CUDA_HALVES, Caps, CudaLaunch, DType, Dialect, Kernel, Problem, Program, Rows2d, Stage, Texts, Value, Variant,
-    spread,
+    CUDA_HALVES, Caps, Chosen, CudaLaunch, DType, Dialect, Kernel, Problem, Program, Rows2d, Stage, Texts, Value,
+    Variant, spread,
 };
 use crate::units::Nanos;
 
@@ -21,6 +21,8 @@ pub enum Source {
     Own,
     /// Rust, with CubeCL.
     Cube,
+    /// The same, from CubeK, which chooses the launch, too.
+    CubeK,
 }
 
 /// Makes texts of kernels that are written in Rust.
@@ -28,8 +30,25 @@ pub trait Translator: Send + Sync {
     /// The text of a kernel. Its entry point has the kernel's name, and its buffers stand in the order of the stage's arguments.
     ///
     /// # Errors
-    /// When there is no such kernel, or the compiler refuses it, with what it said.
-    fn translate(&self, recipe: &Recipe) -> Result<Translated, String>;
+    /// When there is no such kernel, or the compiler refuses it, with what it said; or when whoever plans its launch will have none.
+    fn translate(&self, recipe: &Recipe) -> Result<Translated, Untranslated>;
+}
+
+/// Why a kernel has no text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+pub enum Untranslated {
+    /// It should have one: a mistake, of ours or of the compilers.
+    #[error("{0}")]
+    Failed(String),
+    /// There is none for this problem on this device, as whoever plans the launch says.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<String> for Untranslated {
+    fn from(why: String) -> Untranslated {
+        Untranslated::Failed(why)
+    }
 }
 
 /// All that the text of a kernel in CubeCL depends on. The compilers may be in another program than the one that asks: it goes
@@ -40,7 +59,7 @@ pub struct Recipe {
     pub name: String,
     /// Named constants; of two with one name the later holds.
     pub consts: Vec<(String, Value)>,
-    /// Threads in one workgroup.
+    /// Threads in one workgroup; one where the stage leaves its launch to whoever makes the text.
     pub workgroup: [u32; 3],
     /// The element type.
     pub elem: DType,
@@ -54,7 +73,7 @@ impl Recipe {
         Recipe {
             name: kernel.entry.to_owned(),
             consts: kernel.consts.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
-            workgroup: kernel.workgroup,
+            workgroup: if kernel.source == Source::CubeK { [1; 3] } else { kernel.workgroup },
             elem: kernel.elem.unwrap_or(dtype),
             dialect,
         }
@@ -68,14 +87,17 @@ pub struct Translated {
     pub text: String,
     /// What was done for it, in order, and how long each took.
     pub steps: Vec<(String, Nanos)>,
+    /// Its launch, where that is not the stage's to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<Chosen>,
 }
 
 /// The text of a kernel of a case of element type `dtype` in a dialect.
 ///
 /// # Errors
 /// When nothing here makes such, or it is refused.
-pub fn translated(texts: &Texts, kernel: &Kernel, dtype: DType, dialect: Dialect) -> Result<Translated, String> {
-    let missing = || texts.untranslated().unwrap_or(NO_COMPILERS);
+pub fn translated(texts: &Texts, kernel: &Kernel, dtype: DType, dialect: Dialect) -> Result<Translated, Untranslated> {
+    let missing = || Untranslated::Failed(texts.untranslated().unwrap_or(NO_COMPILERS).to_owned());
     texts.translator().ok_or_else(missing)?.translate(&Recipe::of(kernel, dtype, dialect))
 }
 
@@ -158,13 +180,19 @@ mod tests {
         let back: Recipe = serde_json::from_str(&serde_json::to_string(&recipe).expect("JSON")).expect("a recipe");
         assert_eq!(back, recipe);
         assert_eq!((back.name.as_str(), back.workgroup, back.elem), ("cube_copy", [256, 1, 1], DType::F16));
-        let made: Result<Translated, String> =
-            Ok(Translated { text: "fn".to_owned(), steps: vec![("emit".to_owned(), Nanos(1.5))] });
-        assert_eq!(
-            serde_json::from_str::<Result<Translated, String>>(&serde_json::to_string(&made).expect("JSON"))
-                .expect("it"),
-            made
-        );
+        let launch = Chosen { grid: [3, 2, 1], workgroup: [32, 4, 1], shared_bytes: 8, blueprint: "tiles".to_owned() };
+        let translated =
+            |launch| Translated { text: "fn".to_owned(), steps: vec![("emit".to_owned(), Nanos(1.5))], launch };
+        for made in [
+            Ok(translated(None)),
+            Ok(translated(Some(launch))),
+            Err(Untranslated::Refused("too deep".to_owned())),
+            Err(Untranslated::Failed("no such".to_owned())),
+        ] {
+            let sent = serde_json::to_string(&made).expect("JSON");
+            let back: Result<Translated, Untranslated> = serde_json::from_str(&sent).expect("it");
+            assert_eq!(back, made);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::args::{DEVICES, Device, Native};
 use crate::console;
 use crate::targets::{Opened, choose};
-use crate::texts::assembled;
+use crate::texts::{assembled, settled};
 
 /// `kernel`.
 #[derive(Debug, Args)]
@@ -43,6 +43,7 @@ pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
         format!("{case} has no kernels of its own on the target {target}; name the variant that runs")
     })?;
     let dtype = case.problem.dtype;
+    let program = settled(program, dtype, caps.dialect, &args.native)?;
     let (texts, places) = assembled(&program, dtype, caps.dialect, &args.native)?;
     if !args.json {
         let plain: Vec<String> = match &texts[..] {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use parallax_core::device::DeviceInfo;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Plan, PlanError, Planning, Spec};
-use parallax_core::suite::{CUBE_VARIANT, Caps};
+use parallax_core::suite::{CUBE_VARIANT, CUBEK_VARIANT, Caps};
 use parallax_lab::way::Target;
 
 use super::App;
@@ -18,6 +18,11 @@ use crate::words::between;
 
 /// Seconds of planning between two looks at what else the browser has to do.
 const TURN: f64 = 0.02;
+
+/// Whether kernels in CubeCL are asked for by name: ours, or CubeK's.
+pub(super) fn names_cubecl(spec: &Spec) -> bool {
+    [CUBE_VARIANT, CUBEK_VARIANT].iter().any(|variant| spec.names_variant(variant))
+}
 
 impl App {
     /// The controls changed: take them over into spec, address and plan.
@@ -48,7 +53,7 @@ impl App {
 
     /// Reach the device once more, with CubeCL's compilers, when they are asked for only now.
     async fn fetch_compilers(&self) {
-        let wanted = self.way.target == Target::Browser && self.spec.borrow().names_variant(CUBE_VARIANT);
+        let wanted = self.way.target == Target::Browser && names_cubecl(&self.spec.borrow());
         let Some(bench) = self.bench.borrow_mut().take_if(|bench| wanted && !bench.cube) else { return };
         self.give_up_the_plan();
         self.view.allow_run(false);

@@ -88,6 +88,10 @@ pub fn workload() -> Workload {
                     "one source in CubeCL: tiles of A and B in workgroup memory, 16 or 64 sums in a thread's registers, as in `tiled`",
                     cube,
                 ),
+                Variant::cubek(
+                    "CubeK's own product, with the tiles, threads and instructions that it chooses for the device",
+                    cubek,
+                ),
             ],
             // Not `vendor`: a figure for the library must never be a kernel's of ours.
             fallback: &["coopmat", "mma", "tiled", "naive"],
@@ -253,6 +257,11 @@ fn cube(p: &Problem, caps: &Caps) -> Program {
         .grid(spread(tiles(each)))
         .cube_shared(2 * 4 * DEPTH * (EDGE * each) as u32, caps);
     program(p, stage)
+}
+
+fn cubek(p: &Problem, caps: &Caps) -> Program {
+    let extents = [("M", "m"), ("N", "n"), ("K", "k")].map(|(name, key)| (name, p[key] as u32));
+    program(p, Stage::cubek("cubek_matmul", caps).consts(&extents))
 }
 
 fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {

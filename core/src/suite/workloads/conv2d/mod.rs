@@ -15,6 +15,7 @@ use crate::suite::{Axis, DType, Preset, Workload};
 
 pub(super) mod backward;
 pub(super) mod backward_stages;
+mod cubek;
 pub(super) mod forward;
 pub(super) mod stages;
 mod wgmma;
@@ -34,6 +35,8 @@ pub(super) struct Shapes {
 /// The form.
 pub fn workload() -> Workload {
     let shapes = Shapes { headline: "n8,c64,h56,k3,p1,nchw", presets: shapes, awkward: AWKWARD };
+    let mut forward = forward::form(shapes);
+    forward.variants.push(cubek::variant());
     Workload {
         name: "",
         probes: &[],
@@ -58,7 +61,7 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| Conv::of(shape).validate(),
-        forms: vec![forward::form(shapes), backward::form(shapes)],
+        forms: vec![forward, backward::form(shapes)],
     }
 }
 
