@@ -64,6 +64,8 @@ const SMALL: [u32; 4] = [8, 16, 1, 2];
 /// Multiprocessors of a large GPU, where their number is not known.
 const UNITS: u64 = 128;
 
+/// Products that go so deep store their sums one by one in WGSL: to store four at once takes registers in which long sums are kept.
+const LONG: u64 = 512;
 /// Edges of the tile of C that a workgroup on matrix units computes, and columns of A staged at a time.
 pub(crate) const MATRIX_TILE: u32 = 128;
 pub(crate) const MATRIX_DEPTH: u32 = 32;
@@ -179,7 +181,7 @@ impl Product {
         ];
         self.stage(text, entry)
             .consts(&consts)
-            .consts(&[("FOURS", self.n.is_multiple_of(4))])
+            .consts(&[("FOURS", self.n.is_multiple_of(4) && self.k < LONG)])
             .threads([across, down, 1])
             .grid(spread(self.batch * self.m.div_ceil(u64::from(rows)) * self.n.div_ceil(u64::from(columns))))
             .shared(bytes(fits))

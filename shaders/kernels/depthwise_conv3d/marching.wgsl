@@ -5,17 +5,16 @@
 // the making. The oldest is complete after each step and is written. With FLIP taps are taken in reverse, as the gradient of
 // the image asks for.
 //
-// Where taps of four channels are many, they lie in workgroup memory (TAPS_SHARED). Where few numbers of a slice lie under the
-// thread's columns, all of its rows are read before the first is added, and a tap is fetched once for all of them. On an H200,
-// 2×32×32×128², three taps along each axis, f32: 137 and 161 µs with channels first and last; rows at once 100 and, with taps in
-// memory, 89; a row of results a thread with channels first 92.
+// Where taps of four channels are many, they lie in workgroup memory (TAPS_SHARED). All numbers of a slice that lie under the
+// thread's results are read before the first is added, and a tap is fetched once for all of them. On an H200, natively,
+// 2×32×32×128², three taps along each axis, f32: 137 and 161 µs with channels first and last; rows at once 100; a row of results a
+// thread with channels first 92; taps in memory with channels last 293, and with the taps along the slowest axis written out 89.
 
 #import depthwise_conv3d/walk
 #import lib/launch
 
 #when BIASED @group(0) @binding(3) var<storage, read> bias: array<elem>;
 
-const AT_ONCE: bool = WINDOW_ROWS * WINDOW * LANES <= 64u;
 #when TAPS_SHARED var<workgroup> shared_taps: array<value, KD * KH * KW * CHANNELS>;
 
 @compute @workgroup_size(THREADS)
@@ -48,58 +47,20 @@ fn depthwise_marching(
     for (var step = walk.z; step < end + IN_FLIGHT - 1u; step++) {
         for (var r = 0u; r < SD; r++) {
             let z = step * SD + r - PD;
-            if AT_ONCE {
-                var windows = array<array<value, WINDOW>, WINDOW_ROWS>();
-                for (var row = 0u; row < WINDOW_ROWS; row++) {
-                    windows[row] = window_of(walk, z, row);
-                }
-                for (var i = 0u; i < KD; i++) {
-                    // Tap i of this slice belongs to the result that began so many steps ago.
-                    let ago = i * LD / SD;
-                    if i * LD % SD != r {
-                        continue;
-                    }
-                    for (var j = 0u; j < KH; j++) {
-                        for (var k = 0u; k < KW; k++) {
-                            let number = (i * KH + j) * KW + k;
-                            let tap = select(number, KD * KH * KW - 1u - number, FLIP);
-#when TAPS_SHARED                             let weight = shared_taps[tap * CHANNELS + walk.c];
-#when !TAPS_SHARED                             let weight = taps[tap];
-                            for (var down = 0u; down < DOWN; down++) {
-                                for (var along = 0u; along < ALONG; along++) {
-                                    sums[ago][down][along] += windows[down * SH + j * LH][along * SW + k * LW] * weight;
-                                }
-                            }
-                        }
-                    }
-                }
-            } else {
-                for (var row = 0u; row < WINDOW_ROWS; row++) {
-                    let window = window_of(walk, z, row);
-                    for (var i = 0u; i < KD; i++) {
-                        // Tap i of this slice belongs to the result that began so many steps ago.
-                        let ago = i * LD / SD;
-                        if i * LD % SD != r {
-                            continue;
-                        }
-                        for (var j = 0u; j < KH; j++) {
-                            let down = (row - j * LH) / SH;
-                            if row < j * LH || (row - j * LH) % SH != 0u || down >= DOWN {
-                                continue;
-                            }
-                            for (var k = 0u; k < KW; k++) {
-                                let number = (i * KH + j) * KW + k;
-                                let tap = select(number, KD * KH * KW - 1u - number, FLIP);
-#when TAPS_SHARED                                 let weight = shared_taps[tap * CHANNELS + walk.c];
-#when !TAPS_SHARED                                 let weight = taps[tap];
-                                for (var along = 0u; along < ALONG; along++) {
-                                    sums[ago][down][along] += window[along * SW + k * LW] * weight;
-                                }
-                            }
-                        }
-                    }
-                }
+            var windows = array<array<value, WINDOW>, WINDOW_ROWS>();
+            for (var row = 0u; row < WINDOW_ROWS; row++) {
+                windows[row] = window_of(walk, z, row);
             }
+            // Three written out: a compiler leaves a loop that has so much in it as it is, and what a loop counts through is not in
+            // registers.
+#when TAPS_SHARED             add(&sums, &windows, walk.c, r, 0u);
+#when !TAPS_SHARED             add(&sums, &windows, &taps, r, 0u);
+#when TAPS_SHARED             if KD > 1u { add(&sums, &windows, walk.c, r, 1u); }
+#when !TAPS_SHARED             if KD > 1u { add(&sums, &windows, &taps, r, 1u); }
+#when TAPS_SHARED             if KD > 2u { add(&sums, &windows, walk.c, r, 2u); }
+#when !TAPS_SHARED             if KD > 2u { add(&sums, &windows, &taps, r, 2u); }
+#when TAPS_SHARED             for (var i = 3u; i < KD; i++) { add(&sums, &windows, walk.c, r, i); }
+#when !TAPS_SHARED             for (var i = 3u; i < KD; i++) { add(&sums, &windows, &taps, r, i); }
         }
         let z = step - (IN_FLIGHT - 1u);
         if step >= walk.z + IN_FLIGHT - 1u {
@@ -113,6 +74,34 @@ fn depthwise_marching(
             sums[ago] = sums[ago - 1u];
         }
         sums[0] = array<array<value, ALONG>, DOWN>();
+    }
+}
+
+// Add tap i along the slowest axis of a slice of the image, the r-th of its step, to the result that began so many steps ago.
+fn add(
+    sums: ptr<function, array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>>,
+    windows: ptr<function, array<array<value, WINDOW>, WINDOW_ROWS>>,
+#when TAPS_SHARED     c: u32,
+#when !TAPS_SHARED     taps: ptr<function, array<value, KD * KH * KW>>,
+    r: u32,
+    i: u32,
+) {
+    let ago = i * LD / SD;
+    if i * LD % SD != r {
+        return;
+    }
+    for (var j = 0u; j < KH; j++) {
+        for (var k = 0u; k < KW; k++) {
+            let number = (i * KH + j) * KW + k;
+            let tap = select(number, KD * KH * KW - 1u - number, FLIP);
+#when TAPS_SHARED             let weight = shared_taps[tap * CHANNELS + c];
+#when !TAPS_SHARED             let weight = (*taps)[tap];
+            for (var down = 0u; down < DOWN; down++) {
+                for (var along = 0u; along < ALONG; along++) {
+                    (*sums)[ago][down][along] += (*windows)[down * SH + j * LH][along * SW + k * LW] * weight;
+                }
+            }
+        }
     }
 }
 

@@ -2,8 +2,6 @@
 
 #import lib/pieces1
 
-// Numbers of a value.
-const LANES: u32 = 1u;
 alias value = f32;
 
 fn put(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {

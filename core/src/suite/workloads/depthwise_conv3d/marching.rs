@@ -55,6 +55,8 @@ pub(in crate::suite) const THREADS: u64 = 128;
 const MOST_KEPT: u64 = 64;
 const MOST_TAPS: u64 = 64;
 const MOST_TAPS_WGSL: u64 = 112;
+/// Numbers of a slice of the image that lie under a thread's results at most, where it has more than one row of them.
+const MOST_UNDER: u64 = 64;
 /// Bytes of taps that a workgroup keeps in its memory at most: what WebGPU promises.
 const MOST_SHARED: u64 = 16_384;
 /// Columns under a thread's taps that texts are unrolled for.
@@ -119,8 +121,13 @@ impl Share {
         let across = if v.channels_last { fits(tuned(&ACROSS), v.out[2], room) } else { 1 };
         // In WGSL more than one row of pieces of columns only costs registers.
         let one = caps.dialect == Dialect::Wgsl && !v.channels_last && sums == 0;
-        let down = if one { 1 } else { fits(tuned(&DOWN), v.out[1], room / across) };
         let along = if v.channels_last { across } else { width };
+        let mut down = if one { 1 } else { fits(tuned(&DOWN), v.out[1], room / across) };
+        // WGSL's text has all of them in registers at a time.
+        let under = |down| reach(v, 2, along) * reach(v, 1, down) * lanes;
+        while caps.dialect == Dialect::Wgsl && down > 1 && under(down) > MOST_UNDER {
+            down /= 2;
+        }
         let channels = if v.channels_last { v.c / width } else { 1 };
         let (units, tiles) = (v.out[2].div_ceil(along), v.out[1].div_ceil(down));
         let images = if v.channels_last { v.n } else { v.n * v.c };
@@ -139,9 +146,7 @@ impl Share {
 
     /// What texts are told of it, beside the convolution itself.
     pub fn consts(&self, v: &Volume, p: &Problem, caps: &Caps) -> Vec<(&'static str, u32)> {
-        let reach =
-            |axis: usize, count: u64| (count - 1) * v.stride[axis] + (v.kernel[axis] - 1) * v.dilation[axis] + 1;
-        let window = reach(2, self.along);
+        let window = reach(v, 2, self.along);
         // Rows are read from the last piece on that begins no later than the window.
         let (step, skip, loads, lead) = match v.channels_last {
             true => (self.along * v.stride[2], 0, window, v.pad[2]),
@@ -167,7 +172,7 @@ impl Share {
             ("LOADS", loads),
             ("LEAD", lead as u64),
             ("WINDOW", window),
-            ("WINDOW_ROWS", reach(1, self.down)),
+            ("WINDOW_ROWS", reach(v, 1, self.down)),
             ("AHEAD", u64::from(caps.tuned(p, NAME, &AHEAD))),
             ("THREADS", self.threads),
         ];
@@ -243,6 +248,11 @@ impl Blocks {
             ("SLICES", self.slices as u32),
         ]
     }
+}
+
+/// Elements of the image along an axis that lie under so many neighbouring results.
+fn reach(v: &Volume, axis: usize, results: u64) -> u64 {
+    (results - 1) * v.stride[axis] + (v.kernel[axis] - 1) * v.dilation[axis] + 1
 }
 
 /// Slices of a strip, where at least so many strips are wanted.
