@@ -79,7 +79,7 @@ def main():
                 module, shapes, variants = problems.CASES[workload]
                 dtype = types(workload)[-1]
                 for direction, offered in variants.items():
-                    out = missing(workload, target, dtype) | ATOMIC.get(f"{workload}/{direction}", set())
+                    out = missing(workload, direction, target, dtype) | ATOMIC.get(f"{workload}/{direction}", set())
                     for name in [name for name in offered if name not in out]:
                         case, at = f"{workload}/{direction}/{shapes[0]}/{dtype}/{name}", Path(folder) / target / str(len(jobs))
                         arrays = saved(module, case, at / "in", rng)

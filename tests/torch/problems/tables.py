@@ -19,6 +19,10 @@ CASES = {
         ["n37,t3,v11,d13", "n128,t4,v100,d32"],
         {"fwd": ["loop", "flatten", "fused"], "bwd": ["loop", "fused", "sorted"]},
     ),
+    "hash_embedding": (
+        ["r257,g83,d64,sorted", "r1009,g101,d67,sorted"],
+        {"fwd": ["basic", "owner", "shared", "chunked"]},
+    ),
 }
 
 
@@ -84,7 +88,32 @@ def embedding_select(n, words, forward, dtype, rng):
     return inputs, back
 
 
-PROBLEMS = {one.__name__: one for one in [embedding, embedding_bag, embedding_select]}
+def hashed(ids):
+    """The finaliser of MurmurHash3, as it was published."""
+    h = ids.astype(np.uint64)
+    for shift, factor in (16, 0x85EBCA6B), (13, 0xC2B2AE35):
+        h = ((h ^ h >> np.uint64(shift)) * np.uint64(factor)) & np.uint64(0xFFFFFFFF)
+    return h ^ h >> np.uint64(16)
+
+
+def hash_embedding(n, words, forward, dtype, rng):
+    inputs = {
+        "id": rng.integers(0, 2**32, n["r"], dtype=np.uint32),
+        "group": np.sort(rng.integers(0, n["g"], n["r"], dtype=np.uint32)),
+        "weight": random(rng, n["r"], dtype),
+    }
+
+    def summed(id, group, weight):
+        h = hashed(id.numpy())
+        column = torch.from_numpy((h & np.uint64(0x7FFFFFFF)).astype(np.int64) % n["d"])
+        sign = torch.from_numpy(np.where(h >> np.uint64(31), -1.0, 1.0))
+        out = torch.zeros(n["g"], n["d"], dtype=torch.float64)
+        return {"out": out.index_put_((group.long(), column), sign * weight, accumulate=True)}
+
+    return inputs, summed
+
+
+PROBLEMS = {one.__name__: one for one in [embedding, embedding_bag, embedding_select, hash_embedding]}
 
 
 def problem(workload, direction, shape, dtype, rng):
