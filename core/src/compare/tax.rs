@@ -156,7 +156,7 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
         let partners: Vec<Option<Record>> = runs.iter().map(|(_, run)| partner(run)).collect();
         let call = |((_, run), other): (&&(String, Run), &Option<Record>)| Call::of(run, other.as_ref()?);
         let calls: Vec<Option<Call>> = runs.iter().zip(&partners).map(call).collect();
-        if calls.iter().flatten().count() < 2 {
+        if calls[base].is_none() || calls.iter().flatten().count() < 2 {
             continue;
         }
         let words = words(&names, base, &calls);
