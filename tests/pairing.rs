@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
-use parallax_core::device::BackendError;
+use parallax_core::device::{BackendError, settle};
 use parallax_core::suite;
 use parallax_core::suite::{Access, Caps, Case, Dialect, How, MatrixShape, Role, Source, Stage, Storage, Texts};
 #[cfg(feature = "cube")]
@@ -11,7 +11,7 @@ use parallax_core::suite::{CudaCaps, Kernel, of_cubecl};
 #[cfg(feature = "cube")]
 use parallax_core::testing::mock::hopper;
 use parallax_core::testing::mock::{HOPPER, caps};
-use parallax_shaders::text::{Compiler, Text, assemble_all, settle};
+use parallax_shaders::text::{Compiler, Text, assemble_all};
 use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
 
 /// A device with room for everything, so that no text escapes the test.
@@ -54,7 +54,7 @@ fn every_text_of_cubecl_compiles_for_cuda() {
     let mut compiled = 0;
     for case in kernel_cases(awkward_problems(&caps), &caps).iter().filter(|case| of_cubecl(case.variant)) {
         let program = case.program(&caps).expect("a kernel variant");
-        let settled = parallax_cuda::text::settle(&texts, program, case.problem.dtype);
+        let settled = settle(&texts, program, case.problem.dtype, Dialect::Cuda);
         let (program, _) = settled.unwrap_or_else(|e| panic!("{case}: {e}"));
         let assembled = parallax_cuda::text::assemble_all(&texts, &program, case.problem.dtype);
         let (texts, _) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
@@ -85,7 +85,7 @@ fn every_value_of_what_is_left_open_agrees_with_its_form() {
 fn reflect(case: &Case, caps: &Caps) {
     let (program, first) = case.whole(caps).expect("a kernel variant");
     let texts = wgsl_texts();
-    let program = match settle(&texts, program, case.problem.dtype) {
+    let program = match settle(&texts, program, case.problem.dtype, Dialect::Wgsl) {
         Ok((program, _)) => program,
         // Whoever chooses launches may have none.
         Err(BackendError::Refused(_)) => return,

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
-use parallax_core::device::{BackendError, Compiled, Launching, Ledger, POISON, Rotation, Step as CompileStep};
+use parallax_core::device::{BackendError, Compiled, Launching, Ledger, POISON, Rotation, Step as CompileStep, settle};
 use parallax_core::suite::{
-    Arg, BufferSpec, Case, Convolution, DType, Epilogue, Inputs, Library, Product, Program, Queues, Region, Role,
-    Scratch, Stage, Work,
+    Arg, BufferSpec, Case, Convolution, DType, Dialect, Epilogue, Inputs, Library, Product, Program, Queues, Region,
+    Role, Scratch, Stage, Work,
 };
 use rayon::prelude::*;
 
@@ -23,7 +23,7 @@ use crate::prepared::{PreparedCase, Set};
 use crate::profiler::Cuda;
 use crate::streams::Streams;
 use crate::tensor_map::encode;
-use crate::text::{Text, assemble_all, settle};
+use crate::text::{Text, assemble_all};
 
 impl Cuda {
     /// Compile a case and put it and `sets` copies of its buffers on the device.
@@ -49,7 +49,7 @@ impl Cuda {
     ) -> Result<PreparedCase, BackendError> {
         let context = &self.device.context.clone();
         context.bind_to_thread().doing(|| "binding the device to this thread".into())?;
-        let (program, blueprints) = settle(&self.options.texts, program.clone(), case.problem.dtype)?;
+        let (program, blueprints) = settle(&self.options.texts, program.clone(), case.problem.dtype, Dialect::Cuda)?;
         let program = &program;
         let (modules, places, mut compiled) = self.compile(case, program)?;
         compiled.options.extend(blueprints);

@@ -7,7 +7,7 @@
 //! `#when NAME rest` the rest is there where that constant is true: see [`decided`].
 
 use parallax_core::device::{BackendError, Step};
-use parallax_core::suite::{DType, Dialect, Kernel, Program, Source, Texts, Value, decided, settled, translated};
+use parallax_core::suite::{DType, Dialect, Kernel, Program, Source, Texts, Value, decided, translated};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -66,15 +66,6 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, Ba
         source += &format!("#line {} \"{}\"\n{lines}", part.first_line, part.file);
     }
     Ok(Text { file, source, made: Vec::new() })
-}
-
-/// A program with the launches that its plan left open, and what they were chosen by.
-///
-/// # Errors
-/// When one of them has none, or no text.
-pub fn settle(texts: &Texts, program: Program, dtype: DType) -> Result<(Program, Vec<String>), BackendError> {
-    let unsettled = |why| BackendError::untranslated("CubeK".to_owned(), why);
-    settled(texts, program, dtype, Dialect::Cuda).map_err(unsettled)
 }
 
 /// The texts of a program, every different one once, and which of them each stage's kernel comes from.

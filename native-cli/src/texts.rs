@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use parallax_core::device::settle;
 use parallax_core::suite::{DType, Dialect, Program, Texts};
 use parallax_shaders::text::Compiler;
 
@@ -104,11 +105,12 @@ impl FinalText {
 /// # Errors
 /// When one of them has none.
 pub fn settled(program: Program, dtype: DType, dialect: Dialect, options: &Native) -> anyhow::Result<Program> {
-    Ok(match dialect {
-        Dialect::Cuda => parallax_cuda::text::settle(&cuda_texts(options)?, program, dtype)?.0,
-        Dialect::Wgsl => parallax_shaders::text::settle(&wgsl_texts(options)?, program, dtype)?.0,
-        Dialect::Vendor | Dialect::Cpu => program,
-    })
+    let texts = match dialect {
+        Dialect::Cuda => cuda_texts(options)?,
+        Dialect::Wgsl => wgsl_texts(options)?,
+        Dialect::Vendor | Dialect::Cpu => return Ok(program),
+    };
+    Ok(settle(&texts, program, dtype, dialect)?.0)
 }
 
 /// The final texts of a program, every different one once, and which of them each stage's kernel comes from.

@@ -5,8 +5,9 @@ use std::rc::Rc;
 use async_trait::async_trait;
 use parallax_core::device::{
     BackendError, Clock, ClockInfo, DeviceInfo, Launching, Ledger, POISON, Prepared, Profiler, Rotation, Transfer,
+    settle,
 };
-use parallax_core::suite::{Case, Inputs, Program, Queues, Role, Stage, Texts, Tuning};
+use parallax_core::suite::{Case, Dialect, Inputs, Program, Queues, Role, Stage, Texts, Tuning};
 use parallax_core::units::Nanos;
 use web_time::Instant;
 
@@ -21,7 +22,7 @@ use crate::lower::lower;
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
 use crate::prepared::WgpuCase;
-use crate::text::{Compiler, Imitation, assemble_all, settle};
+use crate::text::{Compiler, Imitation, assemble_all};
 use crate::timing::Timestamps;
 use crate::transfer;
 use crate::wait::breathe;
@@ -84,7 +85,7 @@ impl Wgpu {
     ) -> Result<WgpuCase, BackendError> {
         let gpu = &self.gpu;
         gpu.incident()?;
-        let (program, blueprints) = settle(&self.texts, program, case.problem.dtype)?;
+        let (program, blueprints) = settle(&self.texts, program, case.problem.dtype, Dialect::Wgsl)?;
         let program = lower(program, &case.problem)?;
         let (texts, places) = assemble_all(&self.texts, &program, case.problem.dtype, self.compiler)?;
         let imitated = |place: &Option<usize>| place.and_then(|text| texts[text].imitation);

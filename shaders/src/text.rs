@@ -8,7 +8,7 @@
 //! for the same, the text is for the one that compiles it: see [`Compiler`]. Lines may also ask for `IN_A_BROWSER`.
 
 use parallax_core::device::{BackendError, Step};
-use parallax_core::suite::{DType, Dialect, Kernel, Part, Program, Source, Texts, Value, decided, settled, translated};
+use parallax_core::suite::{DType, Dialect, Kernel, Part, Program, Source, Texts, Value, decided, translated};
 use sha2::{Digest, Sha256};
 
 pub use crate::imitate::Imitation;
@@ -166,15 +166,6 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler
         Compiler::Imitating => {}
     }
     Ok(Text { file, wgsl, imports, imitation, made: Vec::new() })
-}
-
-/// A program with the launches that its plan left open, and what they were chosen by.
-///
-/// # Errors
-/// When one of them has none, or no text.
-pub fn settle(texts: &Texts, program: Program, dtype: DType) -> Result<(Program, Vec<String>), BackendError> {
-    let unsettled = |why| BackendError::untranslated("CubeK".to_owned(), why);
-    settled(texts, program, dtype, Dialect::Wgsl).map_err(unsettled)
 }
 
 /// The texts of a program for a compiler, every different one once, and which of them each stage's kernel comes from.

@@ -137,7 +137,8 @@ pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxErro
         // A run keeps caches in one state from its first case to its last, so any timed case of the problem tells in which state
         // the best of each are to be compared.
         let state = near.records.iter().filter(|record| problem_of(&record.case) == problem).find_map(cache);
-        let best = fastest(near, problem, state).zip(fastest(far, problem, state)).and_then(|(a, b)| against(a, b));
+        let best = |run| fastest(run, problem, |record| cache(record) == state);
+        let best = best(near).zip(best(far)).and_then(|(a, b)| against(a, b));
         (same.is_some() || best.is_some()).then(|| ProblemCost { problem: problem.to_owned(), same, best })
     };
     let problems: Vec<ProblemCost> = names.into_iter().filter_map(one).collect();

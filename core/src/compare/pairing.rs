@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Cache;
 use crate::record::{Record, Run};
 use crate::suite::problem_of;
 
@@ -23,19 +22,13 @@ pub(super) fn as_asked<'r>(run: &'r Run, problem: &str) -> impl Iterator<Item = 
     run.records.iter().filter(move |record| problem_of(&record.case) == problem && record.actual.is_none())
 }
 
-/// Whether a run has come to every case that it planned of a problem. Of some of them, the fastest may be missing.
-pub(super) fn complete(run: &Run, problem: &str) -> bool {
+/// The fastest of those that are taken, if the run came to every case that it planned of the problem: else it may be missing.
+pub(super) fn fastest<'r>(run: &'r Run, problem: &str, taken: impl Fn(&Record) -> bool) -> Option<&'r Record> {
     let reached = |case: &String| run.records.iter().any(|record| record.case == *case);
-    run.planned.iter().filter(|case| problem_of(case) == problem).all(reached)
-}
-
-/// The fastest of them with caches in a state, if the run came to all of them.
-pub(super) fn fastest<'r>(run: &'r Run, problem: &str, cache: Option<Cache>) -> Option<&'r Record> {
-    if !complete(run, problem) {
+    if !run.planned.iter().filter(|case| problem_of(case) == problem).all(reached) {
         return None;
     }
-    let time = |r: &Record| r.timing().map_or(f64::INFINITY, |t| t.summary.median.0);
-    as_asked(run, problem)
-        .filter(|record| record.timing().is_some_and(|t| Some(t.cache) == cache))
-        .min_by(|a, b| time(a).total_cmp(&time(b)))
+    let time = |record: &'r Record| Some((record.timing()?.summary.median.0, record));
+    let timed = as_asked(run, problem).filter(|record| taken(record)).filter_map(time);
+    timed.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, record)| record)
 }

@@ -151,7 +151,7 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
         }
         let partner = |run: &'_ Run| match pairing {
             Pairing::Same => timed(run, &record.case).filter(|other| cache(other) == cache(record)).cloned(),
-            Pairing::Best => fastest(run, problem, cache(record)).cloned(),
+            Pairing::Best => fastest(run, problem, |other| cache(other) == cache(record)).cloned(),
         };
         let partners: Vec<Option<Record>> = runs.iter().map(|(_, run)| partner(run)).collect();
         let call = |((_, run), other): (&&(String, Run), &Option<Record>)| Call::of(run, other.as_ref()?);

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::compare::compare::{device_drift, judge};
 use crate::compare::families::MeanRatio;
 use crate::compare::one_gpu::{TaxError, away, one_gpu};
-use crate::compare::pairing::{as_asked, complete};
+use crate::compare::pairing::fastest;
 use crate::compare::verdict::{Ratio, usual_resolution};
 use crate::record::{Record, Run, way};
-use crate::suite::{CUBE_VARIANT, CUBEK_VARIANT, Dialect, problem_of, variant_of, workload_of};
+use crate::suite::{CUBE_VARIANT, CUBEK_VARIANT, Dialect, of_cubecl, problem_of, variant_of, workload_of};
 use crate::units::Nanos;
 
 /// Who speaks.
@@ -112,18 +112,13 @@ pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<Voices, TaxError
         (ratio.value.is_finite() && ratio.value > 0.0).then_some(ratio)
     };
     let best = |run: usize, voice: Voice, problem: &str| {
-        if !complete(&runs[run].1, problem) {
-            return None;
-        }
-        let timed = as_asked(&runs[run].1, problem).filter(|record| Voice::of(variant_of(&record.case)) == voice);
-        let timed = timed.filter_map(|record| Some((record, record.timing()?.summary.median.0)));
-        timed.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(record, _)| record)
+        fastest(&runs[run].1, problem, |record| Voice::of(variant_of(&record.case)) == voice)
     };
     let of_voice = |voice: Voice| (0..runs.len()).map(move |run| (run, voice));
     let all: Vec<(usize, Voice)> =
         [Voice::Hand, Voice::Cube, Voice::CubeK, Voice::Vendor].into_iter().flat_map(of_voice).collect();
     let told = runs.iter().flat_map(|(_, run)| run.records.iter()).filter(|record| record.timing().is_some());
-    let spoken = told.filter(|record| matches!(Voice::of(variant_of(&record.case)), Voice::Cube | Voice::CubeK));
+    let spoken = told.filter(|record| of_cubecl(variant_of(&record.case)));
     let names: BTreeSet<&str> = spoken.map(|record| problem_of(&record.case)).collect();
     if names.is_empty() {
         return Err(TaxError::NoOneSource);

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ClockInfo, Conditions, DeviceInfo, Launching, Trace};
-use crate::suite::{Case, Inputs, Translated, Tuning, Untranslated};
+use crate::suite::{Case, DType, Dialect, Inputs, Program, Texts, Translated, Tuning, Untranslated, settled};
 use crate::units::{Bytes, Nanos};
 
 /// What one call of [`Prepared::measure`] executes, back to back in one submission.
@@ -186,6 +186,19 @@ impl BackendError {
             Untranslated::Refused(why) => BackendError::Refused(why),
         }
     }
+}
+
+/// A program with the launches that its plan left open, and what they were chosen by.
+///
+/// # Errors
+/// When one of them has none, or no text.
+pub fn settle(
+    texts: &Texts,
+    program: Program,
+    dtype: DType,
+    dialect: Dialect,
+) -> Result<(Program, Vec<String>), BackendError> {
+    settled(texts, program, dtype, dialect).map_err(|why| BackendError::untranslated("CubeK".to_owned(), why))
 }
 
 /// Which way a transfer goes.

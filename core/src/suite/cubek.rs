@@ -15,9 +15,12 @@ use super::{
 /// The name of the variants that come from there.
 pub const CUBEK_VARIANT: &str = "cubek";
 
-/// Whether a variant needs CubeCL's compilers.
+/// The variants that need CubeCL's compilers.
+pub const CUBECL_VARIANTS: [&str; 2] = [super::CUBE_VARIANT, CUBEK_VARIANT];
+
+/// Whether a variant is one of them.
 pub fn of_cubecl(variant: &str) -> bool {
-    [super::CUBE_VARIANT, CUBEK_VARIANT].contains(&variant)
+    CUBECL_VARIANTS.contains(&variant)
 }
 
 /// A launch as it was chosen.

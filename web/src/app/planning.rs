@@ -5,7 +5,7 @@ use std::rc::Rc;
 use parallax_core::device::DeviceInfo;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Plan, PlanError, Planning, Spec};
-use parallax_core::suite::{CUBE_VARIANT, CUBEK_VARIANT, Caps};
+use parallax_core::suite::{CUBECL_VARIANTS, Caps};
 use parallax_lab::way::Target;
 
 use super::App;
@@ -21,7 +21,7 @@ const TURN: f64 = 0.02;
 
 /// Whether kernels in CubeCL are asked for by name: ours, or CubeK's.
 pub(super) fn names_cubecl(spec: &Spec) -> bool {
-    [CUBE_VARIANT, CUBEK_VARIANT].iter().any(|variant| spec.names_variant(variant))
+    CUBECL_VARIANTS.iter().any(|variant| spec.names_variant(variant))
 }
 
 impl App {
