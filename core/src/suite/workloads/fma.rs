@@ -183,12 +183,10 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 }
 
 /// Threads' worth of work that the host does side by side: eight independent chains, of four elements or of eight, cover most of the
-/// latency of a product and a sum, and fit into sixteen registers. More would not. In a page, ten chains: what does not fit is
-/// read from the first cache, which keeps up.
+/// latency of a product and a sum, and fit into sixteen registers. More would not.
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     match has_fma() {
         true => side_by_side::<8>(p, inputs, outputs),
-        false if cfg!(target_arch = "wasm32") => side_by_side::<5>(p, inputs, outputs),
         false => side_by_side::<4>(p, inputs, outputs),
     }
 }
@@ -222,29 +220,7 @@ fn rounds<const R: usize>(k: u64, a: [f32; R], b: [[f32; ACCUMULATORS as usize];
         // SAFETY: the processor has both.
         return unsafe { rounds_with_fma(k, a, b) };
     }
-    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-    return rounds_in_fours(k, a, b);
-    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
     rounds_by(k, a, b, |a, x, b| a * x + b)
-}
-
-/// With the vectors of a page, spelled out: compiled from plain loops, this lay at a quarter of what a library's products reach there.
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-fn rounds_in_fours<const R: usize>(k: u64, a: [f32; R], b: [[f32; ACCUMULATORS as usize]; R]) -> [f32; R] {
-    use std::arch::wasm32::{f32x4, f32x4_add, f32x4_extract_lane as lane, f32x4_mul, f32x4_splat};
-    let a = a.map(|a| f32x4_splat(a));
-    let b = b.map(|b| [f32x4(b[0], b[1], b[2], b[3]), f32x4(b[4], b[5], b[6], b[7])]);
-    let mut acc = b;
-    for _ in 0..k {
-        for ((acc, a), b) in acc.iter_mut().zip(a).zip(&b) {
-            acc[0] = f32x4_add(f32x4_mul(a, acc[0]), b[0]);
-            acc[1] = f32x4_add(f32x4_mul(a, acc[1]), b[1]);
-        }
-    }
-    acc.map(|[low, high]| {
-        let four = f32x4_add(low, high);
-        lane::<0>(four) + lane::<1>(four) + (lane::<2>(four) + lane::<3>(four))
-    })
 }
 
 /// With products and sums in one instruction, of eight numbers at a time.
@@ -254,8 +230,7 @@ fn rounds_with_fma<const R: usize>(k: u64, a: [f32; R], b: [[f32; ACCUMULATORS a
     rounds_by(k, a, b, f32::mul_add)
 }
 
-/// Whatever the processor. Not by `mul_add` everywhere, which is a call into a library where a processor has no such instruction.
-#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+/// Not by `mul_add` everywhere, which is a call into a library where a processor has no such instruction.
 #[inline(always)]
 fn rounds_by<const R: usize>(
     k: u64,

@@ -5,7 +5,7 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form, Hard,
+    Allowed, Axis, BufferSpec, CPU_VARIANT, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form, Hard,
     HostBuffer, HostFn, Inputs, Preset, Probe, Problem, Product, Program, Rate, Reference, RowsFn, Shape, Stage, Tiles,
     Tolerance, Tunable, Variant, WIDE_FROM, Workload, dense, normal, spread, width,
 };
@@ -18,12 +18,20 @@ const B: usize = 1;
 pub fn workload() -> Workload {
     Workload {
         name: "",
-        probes: &[Probe {
-            finds: Finds::Matrix,
-            // Emulated devices have no matrix units.
-            shape: |s| (!s.emulated).then(|| "m4096,n4096,k4096".to_owned()),
-            variants: &["vendor", "mma", "coopmat"],
-        }],
+        probes: &[
+            Probe {
+                finds: Finds::Matrix,
+                // Emulated devices have no matrix units.
+                shape: |s| (!s.emulated).then(|| "m4096,n4096,k4096".to_owned()),
+                variants: &["vendor", "mma", "coopmat"],
+            },
+            Probe {
+                finds: Finds::Arithmetic,
+                // The host multiplies by a library made for its vectors, which may get more out of them than a compiler does of loops.
+                shape: |s| s.emulated.then(|| "m1024,n1024,k1024".to_owned()),
+                variants: &[CPU_VARIANT],
+            },
+        ],
         about: "dense matrix product",
         axes: const { &[Axis::extent("m", "rows"), Axis::extent("n", "columns"), Axis::extent("k", "depth")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
