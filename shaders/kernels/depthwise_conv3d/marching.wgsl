@@ -38,10 +38,13 @@ fn depthwise_marching(
     if walk.n >= N {
         return;
     }
-#when !TAPS_SHARED     var taps = array<value, KD * KH * KW>();
+    // Where the thread's taps are: from where on in workgroup memory, or in registers of its own.
+#when TAPS_SHARED     let taps = walk.c;
+#when !TAPS_SHARED     var own_taps = array<value, KD * KH * KW>();
 #when !TAPS_SHARED     for (var tap = 0u; tap < KD * KH * KW; tap++) {
-#when !TAPS_SHARED         taps[tap] = tap_value(walk.c, tap);
+#when !TAPS_SHARED         own_taps[tap] = tap_value(walk.c, tap);
 #when !TAPS_SHARED     }
+#when !TAPS_SHARED     let taps = &own_taps;
     var sums = array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>();
     let end = min(walk.z + STRIP, OD);
     for (var step = walk.z; step < end + IN_FLIGHT - 1u; step++) {
@@ -53,14 +56,10 @@ fn depthwise_marching(
             }
             // Three written out: a compiler leaves a loop that has so much in it as it is, and what a loop counts through is not in
             // registers.
-#when TAPS_SHARED             add(&sums, &windows, walk.c, r, 0u);
-#when !TAPS_SHARED             add(&sums, &windows, &taps, r, 0u);
-#when TAPS_SHARED             if KD > 1u { add(&sums, &windows, walk.c, r, 1u); }
-#when !TAPS_SHARED             if KD > 1u { add(&sums, &windows, &taps, r, 1u); }
-#when TAPS_SHARED             if KD > 2u { add(&sums, &windows, walk.c, r, 2u); }
-#when !TAPS_SHARED             if KD > 2u { add(&sums, &windows, &taps, r, 2u); }
-#when TAPS_SHARED             for (var i = 3u; i < KD; i++) { add(&sums, &windows, walk.c, r, i); }
-#when !TAPS_SHARED             for (var i = 3u; i < KD; i++) { add(&sums, &windows, &taps, r, i); }
+            add(&sums, &windows, taps, r, 0u);
+            if KD > 1u { add(&sums, &windows, taps, r, 1u); }
+            if KD > 2u { add(&sums, &windows, taps, r, 2u); }
+            for (var i = 3u; i < KD; i++) { add(&sums, &windows, taps, r, i); }
         }
         let z = step - (IN_FLIGHT - 1u);
         if step >= walk.z + IN_FLIGHT - 1u {
@@ -81,7 +80,7 @@ fn depthwise_marching(
 fn add(
     sums: ptr<function, array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>>,
     windows: ptr<function, array<array<value, WINDOW>, WINDOW_ROWS>>,
-#when TAPS_SHARED     c: u32,
+#when TAPS_SHARED     taps: u32,
 #when !TAPS_SHARED     taps: ptr<function, array<value, KD * KH * KW>>,
     r: u32,
     i: u32,
@@ -94,7 +93,7 @@ fn add(
         for (var k = 0u; k < KW; k++) {
             let number = (i * KH + j) * KW + k;
             let tap = select(number, KD * KH * KW - 1u - number, FLIP);
-#when TAPS_SHARED             let weight = shared_taps[tap * CHANNELS + c];
+#when TAPS_SHARED             let weight = shared_taps[tap * CHANNELS + taps];
 #when !TAPS_SHARED             let weight = (*taps)[tap];
             for (var down = 0u; down < DOWN; down++) {
                 for (var along = 0u; along < ALONG; along++) {
