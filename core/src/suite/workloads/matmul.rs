@@ -5,9 +5,9 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Allowed, Axis, BufferSpec, CPU_VARIANT, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form, Hard,
-    HostBuffer, HostFn, Inputs, Preset, Probe, Problem, Product, Program, Rate, Reference, RowsFn, Shape, Stage, Tiles,
-    Tolerance, Tunable, Variant, WIDE_FROM, Workload, dense, normal, spread, width,
+    Allowed, Axis, BufferSpec, CPU_VARIANT, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form,
+    Hard, HostBuffer, HostFn, Inputs, Preset, Probe, Problem, Product, Program, Rate, Reference, RowsFn, Shape, Stage,
+    Tiles, Tolerance, Tunable, Variant, WIDE_FROM, Workload, dense, normal, spread, width,
 };
 use crate::units::{Bytes, Flops};
 
