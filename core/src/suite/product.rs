@@ -44,7 +44,7 @@ pub enum Epilogue {
 /// The tiles that a workgroup of a tiled product stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiles {
-    /// Columns of A, and rows of B, at a time; in WGSL half as many in large tiles, of which there are two places.
+    /// Columns of A, and rows of B, at a time; half as many in large tiles. There are two places for a tile.
     pub depth: u32,
     /// Tiles are 128 elements wide, not 64, where there are so many of them, in per cent of the multiprocessors.
     pub large_from: u32,
@@ -121,6 +121,11 @@ impl Product {
         self.batch * self.m.div_ceil(edge) * self.n.div_ceil(edge)
     }
 
+    /// How many of A and B are stored along the depth, and turned on their way to a tile whose vectors go along C.
+    fn turned(&self) -> u32 {
+        u32::from(!self.a_by_column()) + u32::from(self.b_by_column())
+    }
+
     /// A stage with the constants that all texts of products are given.
     fn stage(&self, text: &'static str, entry: &'static str) -> Stage {
         let Product { batch, m, n, k, .. } = *self;
@@ -146,14 +151,15 @@ impl Product {
             let (share, depth) = if large { (LARGE, tiles.depth / 2) } else { (SMALL, tiles.depth) };
             return self.tiled_in_wgsl(caps, share, depth, text, entry);
         }
-        // A thread computes one or two by two squares of 4 × 4.
+        // A thread computes one or two by two squares of 4 × 4. What is turned on its way to a tile is padded by a vector a depth.
         let squares = if large { 2 } else { 1 };
         let tile = 64 * squares;
+        let row = 2 * tile + 4 * self.turned();
         self.stage(text, entry)
             .consts(&[("SQUARES", squares), ("TILE", tile), ("DEPTH", tiles.depth)])
             .threads([16, 16, 1])
             .grid(spread(self.tiles(u64::from(tile))))
-            .shared(2 * tile * tiles.depth * 4)
+            .shared(2 * (tiles.depth / squares) * row * 4)
     }
 
     /// The same in WGSL, where so many threads across and down have so many squares of 4 × 4 below and beside each other.
@@ -167,7 +173,7 @@ impl Product {
     ) -> Stage {
         let (rows, columns) = (4 * down * tall, 4 * across * wide);
         // Where there is room, two places for each tile, and a vector more a depth for what is turned on its way there.
-        let turned = u32::from(!self.a_by_column()) + u32::from(self.b_by_column());
+        let turned = self.turned();
         let bytes = |(buffers, pad): (u32, u32)| 16 * buffers * depth * (rows / 4 + columns / 4 + pad * turned);
         let fits = [(2, 1), (2, 0), (1, 1)].into_iter().find(|how| bytes(*how) <= caps.shared_bytes).unwrap_or((1, 0));
         let consts = [

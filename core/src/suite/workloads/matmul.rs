@@ -234,8 +234,8 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
 /// What `tiled` leaves open.
 const DEPTH: Tunable = Tunable {
     name: "DEPTH",
-    about: "columns of A, and rows of B, that are staged at a time; in WGSL half as many in large tiles",
-    allowed: Allowed::OneOf(&[4, 8, 16, 32]),
+    about: "columns of A, and rows of B, that are staged at a time; half as many in large tiles",
+    allowed: Allowed::OneOf(&[8, 16, 32]),
     default: 16,
 };
 const LARGE_FROM: Tunable = Tunable {
