@@ -21,42 +21,24 @@ enable wgpu_cooperative_matrix;
 
 #import attention/common
 #import attention/eights
+#import attention/stage
 
-const LOG2_E: f32 = 1.4426950408889634;
 // The weight of the maximum, and the highest that f16 holds, as exponents of two.
 const ROOM: f32 = 6.0;
 const GROWTH: f32 = 15.0;
-// Eights in a row, and from one staged row to the next, padded so that neighbours start in different memory banks; of keys, then of values.
-const EIGHTS: u32 = WIDTH / 8u;
-const ROW: u32 = EIGHTS + 1u;
+// Of keys, then of values.
+const TILE: u32 = KEYS;
 const VALUES: u32 = KEYS * ROW;
 // Queries pass through the same place, 32 columns at a time.
 const QUERY_ROW: u32 = 5u;
 const STAGED: u32 = max(2u * KEYS * ROW, ROWS * QUERY_ROW);
-// Vectors of four from one row to the next: of scores, and of weights.
-const LONG: u32 = KEYS / 4u + 2u;
-const LIGHT: u32 = KEYS / 4u + 2u;
 
-var<workgroup> stage: array<Piece, STAGED * PIECES>;
 var<workgroup> scores: array<vec4<f32>, ROWS * LONG>;
 var<workgroup> weights: array<vec4<f16>, ROWS * LIGHT>;
 // Whether a weight was too high. Atomic, since texts with matrices declare Vulkan's memory model, by which a plain variable that a thread
 // did not write itself need not be looked at: naga marks no access as one that others share. The first of four: matrices must begin at
 // multiples of 16 bytes, of which drivers are sure only where nothing in workgroup memory is smaller.
 var<workgroup> exceeded: array<atomic<u32>, 4>;
-
-fn put_staged(first: u32, e: u32, x: Eight) {
-    if e >= KEYS * EIGHTS {
-        return;
-    }
-    put_eight(first + e / EIGHTS * ROW + e % EIGHTS, x);
-}
-
-fn put_eight(at: u32, x: Eight) {
-#when IN_A_BROWSER     stage[at] = x;
-#when !IN_A_BROWSER     stage[2u * at] = low_of(x);
-#when !IN_A_BROWSER     stage[2u * at + 1u] = high_of(x);
-}
 
 // What a thread knows of its half of a row: every other vector of four.
 struct Half {

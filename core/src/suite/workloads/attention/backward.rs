@@ -22,6 +22,7 @@ use crate::suite::{
     Program, Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, dense, spread,
 };
 
+mod coopmat;
 mod flash;
 
 const Q: usize = 0;
@@ -100,8 +101,16 @@ pub fn form() -> Form {
             )
             .only_in(&[Dialect::Cuda])
             .available(flash::mma_available),
+            Variant::kernel(
+                "flash_coopmat",
+                "as `flash`, on matrix units through WGSL's cooperative matrices, an extension of native wgpu and of Chromium; \
+                 scores pass through workgroup memory",
+                coopmat::program,
+            )
+            .only_in(&[Dialect::Wgsl])
+            .available(coopmat::available),
         ],
-        fallback: &["flash_mma", "flash_atomic", "flash", "manual"],
+        fallback: &["flash_mma", "flash_coopmat", "flash_atomic", "flash", "manual"],
         setup: Some(setup),
         preconditions: vec![masks::precondition()],
         hard: hard_sets(),

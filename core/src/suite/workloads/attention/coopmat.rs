@@ -11,16 +11,16 @@ const THREADS: u64 = 256;
 /// Keys of a tile: a square of them for each subgroup of a pair.
 const KEYS: u64 = 32;
 /// Elements that pad a staged row of 16-bit floats, or a row of scores or weights.
-const PADDING: u64 = 8;
+pub(super) const PADDING: u64 = 8;
 /// Columns of queries that are staged at a time.
 const QUERY_COLUMNS: u64 = 32;
 /// Largest head_dim: queries and sums of values lie in registers.
-const MAX_DIM: u64 = 128;
+pub(super) const MAX_DIM: u64 = 128;
 /// Whether there is a square of 16 columns of this number, a square of sums in either half of the columns, and an eight of a tile for a
 /// thread to fetch.
-const SQUARES: [&str; 8] = ["", "SQUARE1", "SQUARE2", "SQUARE3", "SQUARE4", "SQUARE5", "SQUARE6", "SQUARE7"];
-const COLUMNS: [&str; 4] = ["", "COLUMN1", "COLUMN2", "COLUMN3"];
-const FETCHES: [&str; 2] = ["", "FETCH1"];
+pub(super) const SQUARES: [&str; 8] = ["", "SQUARE1", "SQUARE2", "SQUARE3", "SQUARE4", "SQUARE5", "SQUARE6", "SQUARE7"];
+pub(super) const COLUMNS: [&str; 4] = ["", "COLUMN1", "COLUMN2", "COLUMN3"];
+pub(super) const FETCHES: [&str; 2] = ["", "FETCH1"];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Product::coopmat_available(p.dtype, caps)?;
@@ -31,7 +31,7 @@ pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
 }
 
 /// head_dim padded to whole squares in either half.
-fn width(d: u64) -> u64 {
+pub(super) fn width(d: u64) -> u64 {
     d.next_multiple_of(32)
 }
 

@@ -30,7 +30,7 @@ fn by_own_rows(p: &Problem, caps: &Caps, [text, entry]: [&'static str; 2], [head
 }
 
 /// What every stage that owns keys is given.
-const OF_KEYS: [(&str, &str, Access); 8] = [
+pub(super) const OF_KEYS: [(&str, &str, Access); 8] = [
     ("own", "k", Read),
     ("own_value", "v", Read),
     ("other", "q", Read),
@@ -41,28 +41,30 @@ const OF_KEYS: [(&str, &str, Access); 8] = [
     ("value_gradient", "dv", Write),
 ];
 
+/// What every stage that owns queries is given.
+pub(super) const OF_QUERIES: [(&str, &str, Access); 7] = [
+    ("own", "q", Read),
+    ("own_value", "dout", Read),
+    ("other", "k", Read),
+    ("other_value", "v", Read),
+    ("lse", "lse", Read),
+    ("delta", "delta", Read),
+    ("gradient", "dq", Write),
+];
+
 /// Bytes that all of them read: Q, dO, K, V and two numbers a row.
-fn operands(p: &Problem) -> u64 {
+pub(super) fn operands(p: &Problem) -> u64 {
     let (queries, keys, _) = sizes(p);
     2 * (queries + keys) + 2 * p["b"] * p["h"] * p["s"] * 4
 }
 
 pub fn flash(p: &Problem, caps: &Caps) -> Program {
     let (queries, keys, _) = sizes(p);
-    let of_queries = [
-        ("own", "q", Read),
-        ("own_value", "dout", Read),
-        ("other", "k", Read),
-        ("other_value", "v", Read),
-        ("lse", "lse", Read),
-        ("delta", "delta", Read),
-        ("gradient", "dq", Write),
-    ];
     let dkdv = by_own_rows(p, caps, ["attention/flash_dkdv", "attention_flash_dkdv"], [p["kv"], p["t"]])
         .args(OF_KEYS)
         .costing(Cost::new(4 * product(p), operands(p), 2 * keys));
     let dq = by_own_rows(p, caps, ["attention/flash_dq", "attention_flash_dq"], [p["h"], p["s"]])
-        .args(of_queries)
+        .args(OF_QUERIES)
         .costing(Cost::new(3 * product(p), operands(p), queries));
     Program { stages: vec![delta(p), looking(p, Looks::AtBoth, dkdv), looking(p, Looks::AtBoth, dq)] }
 }

@@ -1,0 +1,116 @@
+// What the backward pass on matrix units reads and writes, as rows of 16-bit floats, eight elements at a time: own and other rows and values
+// as in flash_backward.wgsl. PACKED: rows are whole eights. WHOLE: besides, all blocks and tiles are whole, and nothing asks whether an
+// element is there.
+
+#import lib/eights
+
+@group(0) @binding(0) var<storage, read> own: array<Eight>;
+@group(0) @binding(1) var<storage, read> own_value: array<Eight>;
+@group(0) @binding(2) var<storage, read> other: array<Eight>;
+@group(0) @binding(3) var<storage, read> other_value: array<Eight>;
+@group(0) @binding(4) var<storage, read> lse: array<f32>;
+@group(0) @binding(5) var<storage, read> delta: array<f32>;
+#when PACKED @group(0) @binding(6) var<storage, read_write> gradient: array<Eight>;
+#when !PACKED @group(0) @binding(6) var<storage, read_write> gradient: array<f16>;
+#when OF_KEYS #when PACKED @group(0) @binding(7) var<storage, read_write> value_gradient: array<Eight>;
+#when OF_KEYS #when !PACKED @group(0) @binding(7) var<storage, read_write> value_gradient: array<f16>;
+
+const OWN_LENGTH: u32 = select(S, T, OF_KEYS);
+const OTHER_LENGTH: u32 = select(T, S, OF_KEYS);
+
+// Columns col .. col + 7 of a row, zeros outside; col is a multiple of eight.
+fn own_eight(head: u32, row: u32, col: u32) -> Eight {
+    if !WHOLE && (row >= OWN_LENGTH || col >= D) {
+        return Eight();
+    }
+    let at = (head * OWN_LENGTH + row) * D + col;
+    if PACKED {
+        return own[at / 8u];
+    }
+    var all = array<f32, 8>();
+    for (var i = 0u; i < min(D - col, 8u); i++) {
+        all[i] = float_in(own[(at + i) / 8u], at + i);
+    }
+    return eight_from(all);
+}
+
+fn own_value_eight(head: u32, row: u32, col: u32) -> Eight {
+    if !WHOLE && (row >= OWN_LENGTH || col >= D) {
+        return Eight();
+    }
+    let at = (head * OWN_LENGTH + row) * D + col;
+    if PACKED {
+        return own_value[at / 8u];
+    }
+    var all = array<f32, 8>();
+    for (var i = 0u; i < min(D - col, 8u); i++) {
+        all[i] = float_in(own_value[(at + i) / 8u], at + i);
+    }
+    return eight_from(all);
+}
+
+fn other_eight(head: u32, row: u32, col: u32) -> Eight {
+    if !WHOLE && (row >= OTHER_LENGTH || col >= D) {
+        return Eight();
+    }
+    let at = (head * OTHER_LENGTH + row) * D + col;
+    if PACKED {
+        return other[at / 8u];
+    }
+    var all = array<f32, 8>();
+    for (var i = 0u; i < min(D - col, 8u); i++) {
+        all[i] = float_in(other[(at + i) / 8u], at + i);
+    }
+    return eight_from(all);
+}
+
+fn other_value_eight(head: u32, row: u32, col: u32) -> Eight {
+    if !WHOLE && (row >= OTHER_LENGTH || col >= D) {
+        return Eight();
+    }
+    let at = (head * OTHER_LENGTH + row) * D + col;
+    if PACKED {
+        return other_value[at / 8u];
+    }
+    var all = array<f32, 8>();
+    for (var i = 0u; i < min(D - col, 8u); i++) {
+        all[i] = float_in(other_value[(at + i) / 8u], at + i);
+    }
+    return eight_from(all);
+}
+
+// The e-th eight of a tile that begins with this row; threads may be more than the last eights.
+fn other_tile_eight(head: u32, first: u32, e: u32) -> Eight {
+    if e >= TILE * EIGHTS {
+        return Eight();
+    }
+    return other_eight(head, first + e / EIGHTS, e % EIGHTS * 8u);
+}
+
+fn other_value_tile_eight(head: u32, first: u32, e: u32) -> Eight {
+    if e >= TILE * EIGHTS {
+        return Eight();
+    }
+    return other_value_eight(head, first + e / EIGHTS, e % EIGHTS * 8u);
+}
+
+// Write columns col .. col + 7 of an own row's gradients; col is a multiple of eight.
+fn put_gradient(head: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
+    if !WHOLE && (row >= OWN_LENGTH || col >= D) {
+        return;
+    }
+    let at = (head * OWN_LENGTH + row) * D + col;
+#when PACKED     gradient[at / 8u] = eight(low, high);
+#when !PACKED     let all = array<f32, 8>(low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w);
+#when !PACKED     for (var i = 0u; i < min(D - col, 8u); i++) { gradient[at + i] = f16(all[i]); }
+}
+
+#when OF_KEYS fn put_value_gradient(head: u32, row: u32, col: u32, low: vec4<f32>, high: vec4<f32>) {
+#when OF_KEYS     if !WHOLE && (row >= OWN_LENGTH || col >= D) {
+#when OF_KEYS         return;
+#when OF_KEYS     }
+#when OF_KEYS     let at = (head * OWN_LENGTH + row) * D + col;
+#when OF_KEYS #when PACKED     value_gradient[at / 8u] = eight(low, high);
+#when OF_KEYS #when !PACKED     let all = array<f32, 8>(low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w);
+#when OF_KEYS #when !PACKED     for (var i = 0u; i < min(D - col, 8u); i++) { value_gradient[at + i] = f16(all[i]); }
+#when OF_KEYS }
