@@ -54,8 +54,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
 
-    if constexpr (ACROSS == 1 && DIM % 4 == 0) {
-        // All of it lies in one piece.
+    if constexpr (VECTORS) {
+        // All of it lies in one piece, and is whole fours.
         float4* to = reinterpret_cast<float4*>(out + (u64)first_group * DIM);
         const float4* from = reinterpret_cast<const float4*>(sums);
         for (unsigned i = threadIdx.x; i < groups * (DIM / 4); i += THREADS) to[i] = from[i];

@@ -4,17 +4,20 @@
 // 256 threads. Thread (x, y) of 16 x 16 computes SQUARES x SQUARES squares of 4 x 4 elements, 64 rows or columns apart: rows
 // 4y + 64i.. and columns 4x + 64j... Both tiles are kept as vectors along rows or columns of C, a depth after the other; what
 // is stored the other way round is turned on its way there. Tiles are read from device memory a step ahead, into registers, and
-// there are two places for them, so that a step has one barrier. On an H200, 4096^3 and 1024^3 in f32: 4.07 ms and 90.9 us by tiles as
-// they are stored, two barriers a step; 3.74 ms and 68.1 us like this; 3.43 ms with two depths of large tiles written out at a time, and
-// 3.29 ms where the compiler is left to choose registers, of which it takes 117.
+// there are two places for them, so that a step has one barrier.
+//
+// On an H200, 4096^3 in f32, in f16, and 1024^3 in f32: 4.07, 3.65 ms and 90.9 us by tiles as they are stored, two barriers a step; 3.74,
+// 3.16 ms and 68.1 us like this; in f32 3.43 ms with two depths written out at a time, and 3.29 ms with registers as the compiler likes.
 
 #include "lib/launch.cuh"
 #include "lib/product.cuh"
 
 // Depths of a step: large tiles have half as many.
 constexpr unsigned STEP = DEPTH / SQUARES;
-// Depths that are written out one behind the other: all of large tiles' are scheduled badly.
-constexpr unsigned UNROLL = SQUARES == 2 ? 2 : STEP;
+// Large tiles of f32 have two depths written out at a time, and registers as the compiler chooses, of which it takes 117: all depths are
+// scheduled badly. With 16-bit elements that is the slower way, and two blocks on a multiprocessor are asked for.
+constexpr bool ROLLED = SQUARES == 2 && sizeof(elem) == 4;
+constexpr unsigned UNROLL = ROLLED ? 2 : STEP, BLOCKS = ROLLED ? 1 : 2;
 static_assert(STEP % 4 == 0, "what is turned is read four depths at a time");
 
 // Elements column .. column + 3 of a stored row of a matrix, widened; zeros outside.

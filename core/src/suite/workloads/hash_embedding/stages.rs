@@ -127,6 +127,7 @@ pub(super) fn shared(p: &Problem, caps: &Caps) -> Program {
     Stage::kernel("hash_embedding_shared", "hash_embedding/shared", "hash_embedding_shared")
         .consts(&extents(p))
         .consts(&consts.map(|(name, value)| (name, value as u32)))
+        .consts(&[("VECTORS", across == 1 && dim.is_multiple_of(4))])
         .args([("id", "id", Read), ("sorted", "group", Read), ("weight", "weight", Read), ("out", "out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(owners * across))
