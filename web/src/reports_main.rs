@@ -1,0 +1,35 @@
+//! The program that makes reports, traces and comparisons. The page's own fetches it, and calls it as a part of the page.
+
+use parallax_core::record::Run;
+use parallax_core::report::html;
+use parallax_core::trace;
+use parallax_web::{broken, compare};
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::spawn_local;
+
+fn main() {
+    broken::tell(None);
+}
+
+fn read(run: &str) -> Run {
+    serde_json::from_str(run).expect("the page has written it")
+}
+
+/// A run as one self-contained page with tables and plots.
+#[wasm_bindgen]
+pub fn report(run: &str) -> String {
+    let run = read(run);
+    html::page(&[(run.file_stem(), run)], None, None)
+}
+
+/// A run as Chrome trace events.
+#[wasm_bindgen]
+pub fn trace(run: &str) -> String {
+    trace::text(&read(run))
+}
+
+/// Bring the view that compares to life, for a query.
+#[wasm_bindgen]
+pub fn compare(search: String) {
+    spawn_local(compare::start(search));
+}
