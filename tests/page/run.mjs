@@ -27,7 +27,7 @@ const TINY = `?${CASES.map((c) => `case=${c}`).join("&")}&budget=2`;
 const BARE = `${TINY}&ceilings=off`;
 const RUN_TIMEOUT = 180_000;
 /// What all files of the page may weigh, compressed, that whoever measures fetches.
-const BUDGET = 580_000;
+const BUDGET = 384_000;
 /// The same of the program that makes reports, which only those fetch who ask for one, or compare.
 const REPORTS = 567_000;
 /// The same of one program that measures: the host code in it is built for speed, because it is measured.
@@ -330,7 +330,7 @@ const tests = {
     assert.match(await page.evaluate(() => location.search), /&cache=cold$/);
     await page.locator("input[value=hot]").check({ force: true });
     assert.doesNotMatch(await page.evaluate(() => location.search), /cache/);
-    assert.equal(await page.locator("#plan details").first().locator("summary b").innerText(), "attention");
+    await page.locator("#plan details").first().locator("summary b").getByText("attention", { exact: true }).waitFor();
     // Words of a filter are whole segments.
     for (const words of ["nothing-like-this", "hash"]) {
       await page.fill("#filter", words);
@@ -772,6 +772,23 @@ const tests = {
     assert.match(server.events[0].reason, /nothing-like-this/);
     const foreign = await open("?report=https://elsewhere.example/");
     await foreign.getByText("is not a path that begins with /").waitFor();
+  },
+
+  async "explains settings of the address that only what measures can refuse"() {
+    server.events.length = 0;
+    const page = await open("?variant=flush&report=/api/events");
+    await page.getByText("unknown variant `flush`").waitFor();
+    await page.getByRole("link", { name: "Start with the default settings" }).waitFor();
+    assert.ok(await page.locator("#run").isDisabled());
+    await page.waitForTimeout(300);
+    assert.equal(server.events[0].event, "unavailable");
+    assert.match(server.events[0].reason, /flush/);
+    for (const [query, what] of [["case=attention", "is not a case"], ["set=DEPHT=8", "unknown tunable"]]) {
+      const other = await open(`?${query}`);
+      await other.getByText("The address of this page has a mistake.").waitFor();
+      await other.getByText(what).first().waitFor();
+      assert.ok(await other.locator("#run").isDisabled());
+    }
   },
 
   async "says that reports cannot be made when what makes them does not arrive"() {

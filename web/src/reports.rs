@@ -1,6 +1,9 @@
 //! What makes reports, traces and comparisons: a program of its own, fetched when one of them is asked for.
 
+use std::collections::BTreeMap;
+
 use parallax_core::record::Run;
+use parallax_core::report::Known;
 use parallax_lab::said;
 use wasm_bindgen::prelude::*;
 
@@ -18,6 +21,8 @@ extern "C" {
     fn report(this: &Program, run: &str) -> Result<String, JsValue>;
     #[wasm_bindgen(method, catch)]
     fn trace(this: &Program, run: &str) -> Result<String, JsValue>;
+    #[wasm_bindgen(method, catch)]
+    fn known(this: &Program, run: &str) -> Result<String, JsValue>;
     #[wasm_bindgen(method, catch)]
     fn compare(this: &Program, search: &str) -> Result<(), JsValue>;
 }
@@ -55,6 +60,16 @@ pub async fn trace(run: &Run) -> Result<String, String> {
     let run = json(run);
     let made = async { fetched().await?.trace(&run) };
     made.await.map_err(failed)
+}
+
+/// What the workloads of a run's records say of them, by case.
+///
+/// # Errors
+/// Why that is not known.
+pub async fn known(run: &Run) -> Result<BTreeMap<String, Known>, String> {
+    let run = json(run);
+    let made = async { fetched().await?.known(&run) };
+    Ok(serde_json::from_str(&made.await.map_err(failed)?).expect("it writes what it knows"))
 }
 
 /// Show the view that compares, and have it compare what a query names once it can.

@@ -1,7 +1,9 @@
 //! The program that makes reports, traces and comparisons. The page's own fetches it, and calls it as a part of the page.
 
+use std::collections::BTreeMap;
+
 use parallax_core::record::Run;
-use parallax_core::report::html;
+use parallax_core::report::{Ground, Known, html};
 use parallax_core::trace;
 use parallax_web::{broken, compare};
 use wasm_bindgen::prelude::*;
@@ -26,6 +28,14 @@ pub fn report(run: &str) -> String {
 #[wasm_bindgen]
 pub fn trace(run: &str) -> String {
     trace::text(&read(run))
+}
+
+/// What the workloads of a run's records say of them, by case.
+#[wasm_bindgen]
+pub fn known(run: &str) -> String {
+    let run = read(run);
+    let known = run.records.iter().map(|record| (&record.case, Known::of(record, Ground::of(&run))));
+    serde_json::to_string(&BTreeMap::from_iter(known)).expect("what is known is JSON")
 }
 
 /// Bring the view that compares to life, for a query.
