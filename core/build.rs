@@ -7,13 +7,14 @@ fn main() {
     let root = std::path::PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo"));
     let mut modules = String::new();
     let mut table = String::from("static TABLE: &[(&str, Make)] = &[\n");
+    let mut names = String::from("static NAMES: &[&str] = &[\n");
     for (stem, path) in list_folder(&root.join("src/suite/workloads"), "rs") {
         let file = if path.is_dir() { path.join("mod.rs") } else { path };
         modules += &format!("#[path = {file:?}]\npub mod {stem};\n");
         table += &format!("    ({stem:?}, {stem}::workload),\n");
+        names += &format!("    {stem:?},\n");
     }
-    table += "];\n";
-    write_out("workloads.rs", &(modules + &table));
+    write_out("workloads.rs", &(modules + &table + "];\n" + &names + "];\n"));
 
     let mut texts = String::from("#[cfg(test)]\nstatic TEXTS: &[(&str, &str)] = &[\n");
     let mut tunings = String::from("static TUNINGS: &[(&str, &[Shipped])] = &[\n");

@@ -14,7 +14,8 @@
 //! Nothing on the right is read by something on its left. The command line (`native-cli/`) and the page (`web/`) are two
 //! thin edges around the same flow: each turns its input (flags, URL query) into a [`plan::Spec`], hands [`measure::runner::run`] a
 //! [`device::Profiler`], and draws the events. The page's profiler is in a program of its own (`lab/`), which takes orders and tells
-//! events; without the feature `compute`, as the page has it, this crate holds no code that computes results.
+//! plans and events; another one makes reports of runs. Without the feature `compute`, as the page has it, this crate holds no code that
+//! computes results, and takes cases, variants and tunables as they are written: whoever plans checks them ([`plan::Spec::checked`]).
 //!
 //! # Folders
 //!

@@ -3,16 +3,19 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use parallax_core::device::{Around, Profiler, Reach};
+use parallax_core::device::{Around, DeviceInfo, Profiler, Reach};
 use parallax_core::measure::runner::{self, Flow};
-use parallax_core::plan;
+use parallax_core::plan::{self, Outline, Planning, Spec, Unplanned, tuning_for};
+use parallax_core::record::{Baseline, Event};
+use parallax_core::report::{Ground, Known};
+use parallax_core::suite::Tuning;
 use parallax_core::units::Bytes;
 use parallax_host::{Cpu, Place};
 use parallax_shaders::Options;
 use wasm_bindgen_futures::spawn_local;
 
 use crate::compilers;
-use crate::protocol::{Ask, Compilers, Job, Order, Word};
+use crate::protocol::{Ask, Compilers, Job, Order, Planned, Word};
 use crate::sight::{Sight, Watched};
 use crate::way::{Target, Way};
 
@@ -45,6 +48,37 @@ fn processor() -> Place {
     }
 }
 
+/// What a spec's variants leave open, on a device.
+fn tuning(device: &DeviceInfo, spec: &Spec) -> Tuning {
+    tuning_for(device, None, &spec.set).expect("tests hold the shipped files against the tunables, the spec its own")
+}
+
+/// Milliseconds of planning between two looks at what else there is to do: where workers cannot measure, this is the page.
+const TURN: f64 = 20.0;
+
+/// What was asked for on a device; `None` when it was overtaken.
+async fn planned(
+    asked: &Spec,
+    mut device: DeviceInfo,
+    overtaken: impl Fn() -> bool,
+) -> Result<Option<Box<Planned>>, Unplanned> {
+    let spec = asked.checked().map_err(|mistake| Unplanned::Mistake(mistake.to_string()))?;
+    device.caps.tuning = tuning(&device, &spec);
+    let mut planning = Planning::begin(&spec, &device.caps)?;
+    let mut turn_began = js_sys::Date::now();
+    while planning.step() {
+        if js_sys::Date::now() - turn_began > TURN {
+            parallax_shaders::breathe().await;
+            if overtaken() {
+                return Ok(None);
+            }
+            turn_began = js_sys::Date::now();
+        }
+    }
+    let outline = Outline::of(&planning.end()?);
+    Ok(Some(Box::new(Planned { spec, tuning: device.caps.tuning, outline })))
+}
+
 /// Measures, one run at a time.
 pub struct Lab {
     say: Box<dyn Fn(Word)>,
@@ -52,19 +86,25 @@ pub struct Lab {
     profiler: RefCell<Option<Around<Watched>>>,
     sight: Rc<Sight>,
     stop: Cell<bool>,
+    /// The number of the last plan that was ordered.
+    plans: Cell<u32>,
 }
 
 impl Lab {
     /// One that says so what it has to say.
     pub fn new(say: impl Fn(Word) + 'static) -> Rc<Lab> {
         let (profiler, sight, stop) = (RefCell::default(), Rc::default(), Cell::new(false));
-        Rc::new(Lab { say: Box::new(say), profiler, sight, stop })
+        Rc::new(Lab { say: Box::new(say), profiler, sight, stop, plans: Cell::default() })
     }
 
     /// Do as ordered.
     pub fn take(self: &Rc<Self>, order: Order) {
         match order {
             Order::Open(ask) => spawn_local(self.clone().open(ask)),
+            Order::Plan { number, spec } => {
+                self.plans.set(number);
+                spawn_local(self.clone().plan(number, *spec));
+            }
             Order::Run(job) => {
                 self.stop.set(false);
                 spawn_local(self.clone().run(*job));
@@ -87,12 +127,33 @@ impl Lab {
         });
     }
 
+    async fn plan(self: Rc<Self>, number: u32, asked: Spec) {
+        let device = self.profiler.borrow().as_ref().map(|profiler| profiler.device().clone());
+        let device = device.expect("the page orders a plan for a device that is open and at rest");
+        let planned = planned(&asked, device, || self.plans.get() != number).await;
+        if let Some(planned) = planned.transpose() {
+            (self.say)(Word::Planned { number, planned });
+        }
+    }
+
     async fn run(self: Rc<Self>, job: Job) {
         let mut profiler = self.profiler.take().expect("the page orders a run of a device that is open and at rest");
-        profiler.set_tuning(crate::tuning(profiler.device(), &job.spec));
-        let plan = plan::plan(&job.spec, &profiler.device().caps).expect("the page has made the same plan");
+        profiler.set_tuning(tuning(profiler.device(), &job.spec));
+        let caps = profiler.device().caps.clone();
+        let plan = plan::plan(&job.spec, &caps).expect("the page orders runs of what was planned");
+        let mut baseline = job.so_far.baseline().cloned();
         let on_event = |event| {
-            (self.say)(Word::Event(Box::new(event)));
+            let ceilings = baseline.as_ref().map(|baseline| &baseline.ceilings);
+            let known = match &event {
+                Event::Record { record } => {
+                    Some(Known::of(record, Ground { caps: &caps, ceilings, cache: job.spec.cache }))
+                }
+                _ => None,
+            };
+            if let Event::Baseline { baseline: found } = &event {
+                baseline = Some(Baseline::clone(found));
+            }
+            (self.say)(Word::Event(Box::new(event), known));
             if self.stop.get() { Flow::Stop } else { Flow::Continue }
         };
         let ended = runner::run(&plan, &job.spec, job.mode, &mut profiler, &job.so_far, on_event).await;

@@ -1,8 +1,8 @@
 //! What measures in a browser: a program of its own, beside the page's, that takes orders and says what comes of them.
 //!
 //! The page fetches it into a worker, or into itself where workers cannot measure, and it is compiled in three ways of which the page
-//! chooses one: for memory that threads share, for one thread, and for browsers that do not compute in vectors. The page's own
-//! program plans and shows, and has neither kernels nor code that computes.
+//! chooses one: for memory that threads share, for one thread, and for browsers that do not compute in vectors. It alone has the
+//! workloads: it plans and measures. The page's own program asks and shows.
 //!
 //! ```text
 //! page ── Order ──► port ─► Lab ─► profiler (parallax-shaders, parallax-host)
@@ -31,9 +31,6 @@ mod sight;
 mod threads;
 
 use js_sys::Reflect;
-use parallax_core::device::DeviceInfo;
-use parallax_core::plan::{Spec, tuning_for};
-use parallax_core::suite::Tuning;
 use wasm_bindgen::{JsCast, JsValue};
 
 /// What starts such a program in a worker, beside the page, and beside the worker that begins threads.
@@ -41,11 +38,6 @@ pub const SCRIPT: &str = "./measuring.js";
 
 /// What browsers call the matrices of a subgroup, which only those get who ask for what is tried out.
 pub const MATRICES: &str = "chromium-experimental-subgroup-matrix";
-
-/// What a spec's variants leave open, on a device.
-pub fn tuning(device: &DeviceInfo, spec: &Spec) -> Tuning {
-    tuning_for(device, None, &spec.set).expect("tests hold the shipped files against the tunables, the spec its own")
-}
 
 fn navigator(member: &str) -> Result<JsValue, JsValue> {
     let navigator = Reflect::get(&js_sys::global(), &"navigator".into())?;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use parallax_core::device::{ClockInfo, DeviceInfo};
 use parallax_core::measure::runner::{Mode, RunEnd, SoFar};
-use parallax_core::plan::Spec;
+use parallax_core::plan::{Outline, Spec, Unplanned};
 use parallax_core::record::Event;
+use parallax_core::report::Known;
+use parallax_core::suite::Tuning;
 use parallax_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,13 @@ pub type OtherTexts = BTreeMap<String, String>;
 pub enum Order {
     /// Reach a device.
     Open(Ask),
+    /// Plan what was asked for, in place of whatever is planned.
+    Plan {
+        /// What tells it from those before it.
+        number: u32,
+        /// What was asked for.
+        spec: Box<Spec>,
+    },
     /// Measure on it.
     Run(Box<Job>),
     /// End the run soon.
@@ -54,10 +63,21 @@ pub struct Compilers {
     pub milliseconds: f64,
 }
 
+/// What was asked for, planned on the device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Planned {
+    /// What was asked for, as workloads, variants and tunables spell it.
+    pub spec: Spec,
+    /// What its variants leave open, on this device.
+    pub tuning: Tuning,
+    /// The plan.
+    pub outline: Outline,
+}
+
 /// What to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
-    /// What was asked for; the plan follows from it and the device.
+    /// What was asked for, as a plan has it; that follows from it and the device.
     pub spec: Spec,
     /// What to do with each case.
     pub mode: Mode,
@@ -84,8 +104,15 @@ pub enum Word {
     },
     /// There is none, for this reason.
     Unavailable(String),
-    /// Something happened in the run.
-    Event(Box<Event>),
+    /// What was asked for comes to this, or to nothing.
+    Planned {
+        /// The order's.
+        number: u32,
+        /// The plan, or why there is none.
+        planned: Result<Box<Planned>, Unplanned>,
+    },
+    /// Something happened in the run; of a record, what its workload says.
+    Event(Box<Event>, Option<Known>),
     /// The run ended.
     Ended(RunEnd),
     /// It hit a bug of its own, and says nothing more.

@@ -26,8 +26,10 @@ const TINY = `?${CASES.map((c) => `case=${c}`).join("&")}&budget=2`;
 /// The same where a test is about something else than how high a device reaches, which takes ten seconds to find out.
 const BARE = `${TINY}&ceilings=off`;
 const RUN_TIMEOUT = 180_000;
-/// What all files of the page may weigh, compressed.
-const BUDGET = 700_000;
+/// What all files of the page may weigh, compressed, that whoever measures fetches.
+const BUDGET = 384_000;
+/// The same of the program that makes reports, which only those fetch who ask for one, or compare.
+const REPORTS = 567_000;
 /// The same of one program that measures: the host code in it is built for speed, because it is measured.
 const MEASURING = 765_000;
 /// The same of CubeCL's compilers, which only those fetch who ask for its kernels.
@@ -253,7 +255,11 @@ const tests = {
     assert.ok(ceilings.bandwidth.length > 0 && ceilings.bandwidth.every((b) => b.rate > 0));
     assert.ok(ceilings.arithmetic.some((a) => a.dtype === "f32" && a.rate > 0));
 
+    // What makes reports is there when one is asked for, and not before.
+    const makers = () => page.evaluate(() => performance.getEntriesByType("resource").filter(({ name }) => name.includes("/reports/")).length);
+    assert.equal(await makers(), 0);
     const report = await save(page, "#download-report");
+    assert.ok((await makers()) >= 2);
     assert.match(report.name, /^parallax-browser-.*\.html$/);
     assert.match(report.text, /^<!DOCTYPE html>/);
     assert.ok(report.text.includes("<svg") && CASES.every((c) => report.text.includes(c)));
@@ -324,7 +330,7 @@ const tests = {
     assert.match(await page.evaluate(() => location.search), /&cache=cold$/);
     await page.locator("input[value=hot]").check({ force: true });
     assert.doesNotMatch(await page.evaluate(() => location.search), /cache/);
-    assert.equal(await page.locator("#plan details").first().locator("summary b").innerText(), "attention");
+    await page.locator("#plan details").first().locator("summary b").getByText("attention", { exact: true }).waitFor();
     // Words of a filter are whole segments.
     for (const words of ["nothing-like-this", "hash"]) {
       await page.fill("#filter", words);
@@ -768,6 +774,40 @@ const tests = {
     await foreign.getByText("is not a path that begins with /").waitFor();
   },
 
+  async "explains settings of the address that only what measures can refuse"() {
+    server.events.length = 0;
+    const page = await open("?variant=flush&report=/api/events");
+    await page.getByText("unknown variant `flush`").waitFor();
+    await page.getByRole("link", { name: "Start with the default settings" }).waitFor();
+    assert.ok(await page.locator("#run").isDisabled());
+    await page.waitForTimeout(300);
+    assert.equal(server.events[0].event, "unavailable");
+    assert.match(server.events[0].reason, /flush/);
+    for (const [query, what] of [["case=attention", "is not a case"], ["set=DEPHT=8", "unknown tunable"]]) {
+      const other = await open(`?${query}`);
+      await other.getByText("The address of this page has a mistake.").waitFor();
+      await other.getByText(what).first().waitFor();
+      assert.ok(await other.locator("#run").isDisabled());
+    }
+  },
+
+  async "says that reports cannot be made when what makes them does not arrive"() {
+    const page = await open(`?case=${CASES[0]}&budget=1&ceilings=off`);
+    await enabledRun(page);
+    await page.click("#run");
+    await finished(page);
+    await page.context().route("**/reports/**", (route) => route.abort());
+    await page.click("#download-report");
+    await page.getByText("The part of the page that makes this did not load").waitFor();
+    await page.context().unroute("**/reports/**");
+    assert.match((await save(page, "#download-report")).text, /^<!DOCTYPE html>/);
+    const comparing = await openOn("about:blank", undefined, { serviceWorkers: "block" });
+    await comparing.context().route("**/reports/**", (route) => route.abort());
+    await comparing.goto(`${server.address}?view=compare`);
+    await comparing.getByText("Runs cannot be compared now.").waitFor();
+    assert.ok(await comparing.locator("#compare-section[inert]").isVisible());
+  },
+
   async "shares results in a link, and holds a run here against them"() {
     const page = await openOn(`${server.address}${TINY}`, undefined, {
       serviceWorkers: "block",
@@ -854,6 +894,7 @@ const tests = {
       return { name: `${name.length}.json`, buffer: Buffer.from(JSON.stringify(run)), mimeType: "application/json" };
     };
     await page.goto(`${server.address}?view=compare`);
+    await page.locator("#compare-section:not([inert])").waitFor();
     await page.setInputFiles("#compare-files", [named(data.environment.device_name), named("Bob's")]);
     const heads = page.locator("#compare-result section:has(> h2:text-is('Verdicts')) .wide thead");
     await heads.first().waitFor();
@@ -1192,12 +1233,13 @@ const tests = {
   async "weighs little"() {
     const names = (await readdir(dist, { recursive: true })).filter((name) => /\.(html|css|js|wasm)$/.test(name));
     const weight = async (name) => brotliCompressSync(await readFile(join(dist, name))).length;
-    const sums = { page: 0, lab: 0, plain: 0, threads: 0, cube: 0 };
+    const sums = { page: 0, reports: 0, lab: 0, plain: 0, threads: 0, cube: 0 };
     // What measures is in folders of its own, of which a browser fetches one.
-    for (const name of names) sums[name.match(/^(lab|plain|threads|cube)\//)?.[1] ?? "page"] += await weight(name);
-    const { page, cube, ...measuring } = sums;
-    console.log(`      the page weighs ${page} bytes; what measures ${Object.values(measuring).join(", ")}; CubeCL ${cube}`);
+    for (const name of names) sums[name.match(/^(reports|lab|plain|threads|cube)\//)?.[1] ?? "page"] += await weight(name);
+    const { page, reports, cube, ...measuring } = sums;
+    console.log(`      the page weighs ${page} bytes; what measures ${Object.values(measuring).join(", ")}; reports ${reports}; CubeCL ${cube}`);
     assert.ok(page <= BUDGET, `${page} bytes`);
+    assert.ok(reports > 1e5 && reports <= REPORTS, `${reports} bytes`);
     for (const [folder, bytes] of Object.entries(measuring)) assert.ok(bytes > 1e5 && bytes <= MEASURING, `${folder}: ${bytes} bytes`);
     assert.ok(cube <= COMPILERS, `${cube} bytes`);
   },

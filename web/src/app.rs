@@ -6,12 +6,14 @@ mod running;
 mod sharing;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind};
 use parallax_core::measure::runner::Mode;
-use parallax_core::plan::{Plan, Spec};
+use parallax_core::plan::{Outline, Spec};
 use parallax_core::record::{Event, Run, RunSummary, Suite};
+use parallax_core::report::Known;
 use parallax_lab::way::{Target, Way};
 use wasm_bindgen_futures::spawn_local;
 
@@ -41,11 +43,13 @@ struct App {
     /// For it, also while a run uses it.
     orders: RefCell<Orders>,
     /// Empty while it is made.
-    plan: RefCell<Option<Plan>>,
+    plan: RefCell<Option<Outline>>,
     /// Plans that were ever begun, so that one that is overtaken is given up.
     plans: Cell<u32>,
     /// The run in progress, or the last one.
     run: RefCell<Option<Run>>,
+    /// What the workloads of its records say of them, by case.
+    known: RefCell<BTreeMap<String, Known>>,
     progress: RefCell<Option<Progress>>,
     /// What the run in progress is doing.
     activity: RefCell<Option<Activity>>,
@@ -88,8 +92,7 @@ pub async fn start(request: Request) {
     let spec = match request.spec {
         Ok(spec) => spec,
         Err(mistake) => {
-            view.notice("query", Tone::Error, "The address of this page has a mistake.", &mistake);
-            view.offer_defaults();
+            view.bad_address(&mistake);
             view.no_device("Not asked for, because of the mistake above.");
             return unavailable(&mistake);
         }
@@ -158,6 +161,7 @@ pub async fn start(request: Request) {
         plan: RefCell::default(),
         plans: Cell::default(),
         run: RefCell::default(),
+        known: RefCell::default(),
         progress: RefCell::default(),
         activity: RefCell::default(),
         live: RefCell::default(),
@@ -177,7 +181,7 @@ pub async fn start(request: Request) {
         app.view.remote();
         match planned {
             Ok(()) => app.clone().measure().await,
-            Err(nothing) => remote.tell(&Event::Unavailable { reason: nothing.to_string() }),
+            Err(nothing) => remote.tell(&Event::Unavailable { reason: nothing.why().to_owned() }),
         }
     } else {
         app.listen_to_wishes();

@@ -16,7 +16,7 @@ use crate::environment::turn;
 use crate::shelf::Shelf;
 use crate::view::{Chip, ChipWish, Export, View};
 use crate::words::moment;
-use crate::{app, link, reading, share};
+use crate::{link, reading, share};
 
 /// Where something comes from.
 enum Source {
@@ -69,11 +69,9 @@ pub fn asked_for(search: &str) -> bool {
     query::read(search).iter().any(|(key, value)| key == "view" && value == "compare")
 }
 
-/// Bring this view to life.
+/// Bring this view to life, which is shown already.
 pub async fn start(search: String) {
     let view = View::new();
-    view.version(&app::suite());
-    view.comparing();
     let comparing = Rc::new(Comparing {
         view,
         slots: RefCell::default(),
@@ -84,6 +82,7 @@ pub async fn start(search: String) {
         shelf: RefCell::default(),
     });
     comparing.listen();
+    comparing.view.comparable();
     for (_, address) in query::read(&search).into_iter().filter(|(key, _)| key == "a" || key == "b") {
         comparing.take(Source::Address(address));
     }

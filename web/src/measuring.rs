@@ -1,6 +1,7 @@
 //! What measures, as the page sees it: a program of its own, in a worker where browsers offer there what it takes, so that neither
 //! disturbs the other; otherwise in the page. Either way the two sides say the same to each other.
 
+mod awaited;
 mod beside;
 mod programs;
 
@@ -9,28 +10,47 @@ use std::rc::Rc;
 use futures_channel::mpsc::UnboundedReceiver;
 use parallax_core::device::{ClockInfo, DeviceInfo};
 use parallax_core::measure::runner::RunEnd;
+use parallax_core::plan::{Spec, Unplanned};
 use parallax_core::record::Event;
-pub use parallax_lab::protocol::{Ask, Job, OtherTexts};
+use parallax_core::report::Known;
+pub use parallax_lab::protocol::{Ask, Job, OtherTexts, Planned};
 use parallax_lab::protocol::{Compilers, Order, Word};
 
 use crate::environment;
+use awaited::Awaited;
 use beside::Beside;
 pub use beside::abandon;
 pub use programs::more_threads;
 
 /// Orders that can be given at any time.
 #[derive(Clone)]
-pub struct Orders(Rc<dyn Fn(Order)>);
+pub struct Orders {
+    give: Rc<dyn Fn(Order)>,
+    awaited: Awaited,
+}
 
 impl Orders {
+    /// Plan what was asked for, or say why there is nothing to run. `None` when another plan was ordered meanwhile.
+    ///
+    /// # Errors
+    /// When measuring hit a bug; the device is then gone.
+    pub async fn plan(&self, number: u32, spec: Spec) -> Option<Result<Result<Box<Planned>, Unplanned>, String>> {
+        let answer = self.awaited.plan(number);
+        (self.give)(Order::Plan { number, spec: Box::new(spec) });
+        Some(match answer.await.ok()? {
+            Word::Planned { planned, .. } => Ok(planned),
+            other => Err(broken(Some(other))),
+        })
+    }
+
     /// End the run soon.
     pub fn stop(&self) {
-        (self.0)(Order::Stop);
+        (self.give)(Order::Stop);
     }
 
     /// The tab went out of sight, or came back.
     pub fn sight(&self, hidden: bool) {
-        (self.0)(Order::Sight { hidden });
+        (self.give)(Order::Sight { hidden });
     }
 }
 
@@ -57,9 +77,9 @@ impl Bench {
     pub async fn open(ask: Ask) -> Result<Bench, String> {
         let cube = ask.cube;
         let beside::Started { beside, mut words, remark } = beside::start(ask.way).await?;
-        let (since, orders) = (environment::seconds(), Orders(Rc::new(beside.orders())));
+        let (since, orders) = (environment::seconds(), beside.orders());
         orders.sight(environment::hidden());
-        (orders.0)(Order::Open(ask));
+        (orders.give)(Order::Open(ask));
         match words.recv().await {
             Ok(Word::Opened { mut device, clock, compilers }) => {
                 device.features.extend(remark);
@@ -80,15 +100,15 @@ impl Bench {
         told.map(|(name, value)| (name.to_owned(), value))
     }
 
-    /// Measure, and hand over what happens.
+    /// Measure, and hand over what happens, and what a record's workload says of it.
     ///
     /// # Errors
     /// When measuring hit a bug; the device is then gone.
-    pub async fn run(&mut self, job: Job, mut on_event: impl FnMut(Event)) -> Result<RunEnd, String> {
-        (self.orders.0)(Order::Run(Box::new(job)));
+    pub async fn run(&mut self, job: Job, mut on_event: impl FnMut(Event, Option<Known>)) -> Result<RunEnd, String> {
+        (self.orders.give)(Order::Run(Box::new(job)));
         loop {
             match self.words.recv().await {
-                Ok(Word::Event(event)) => on_event(*event),
+                Ok(Word::Event(event, known)) => on_event(*event, known),
                 Ok(Word::Ended(ended)) => return Ok(ended),
                 other => return Err(broken(other.ok())),
             }

@@ -1,7 +1,7 @@
 //! What is to be said beneath a row of the table.
 
 use parallax_core::record::{Discarded, Record, Run};
-use parallax_core::report::{Row, advice};
+use parallax_core::report::{Known, Row, advice};
 
 use crate::words::sentence;
 
@@ -16,14 +16,14 @@ pub struct Remarks {
 
 impl Remarks {
     /// On a record of a run. Advice compares variants, so it may change with each record of the same problem.
-    pub fn on(record: &Record, row: &Row, run: &Run) -> Remarks {
+    pub fn on(record: &Record, row: &Row, known: &Known, run: &Run) -> Remarks {
         let timing = record.timing();
         let caveat = timing.and_then(|t| t.caveat.clone());
         let aside = timing.and_then(|t| discarded(&t.discarded, t.samples.len()));
         let notes = [Some(row.note.clone()), caveat, aside].into_iter().flatten().filter(|n| !n.is_empty());
         Remarks {
             notes: notes.map(|n| sentence(&n)).collect(),
-            advice: advice::advice(record, run).map(|a| sentence(&a)),
+            advice: advice::advice_by(record, known, run).map(|a| sentence(&a)),
         }
     }
 

@@ -2,8 +2,6 @@
 
 use js_sys::{Array, Uint8Array};
 use parallax_core::record::Run;
-use parallax_core::report::html;
-use parallax_core::trace;
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{Blob, BlobPropertyBag, HtmlAnchorElement, Url};
@@ -27,16 +25,6 @@ extern "C" {
 /// The run as the JSON file that every part of Parallax reads.
 pub fn json(run: &Run) -> String {
     serde_json::to_string(run).expect("a run is JSON")
-}
-
-/// The run as Chrome trace events.
-pub fn chrome_trace(run: &Run) -> String {
-    trace::text(run)
-}
-
-/// The run as one self-contained page with tables and plots.
-pub fn report(run: &Run) -> String {
-    html::page(&[(run.file_stem(), run.clone())], None, None)
 }
 
 /// Save text as a file of a media type.
@@ -71,29 +59,23 @@ fn save(name: &str, blob: &Blob) -> Result<(), JsValue> {
     Ok(())
 }
 
-/// Open the trace in the Perfetto UI. Must be called from a click. `tell` gets every sentence for the user.
-pub fn open_trace(run: &Run, tell: impl Fn(&str) + Clone + 'static) {
-    let bytes = Uint8Array::from(chrome_trace(run).as_bytes());
-    let title = format!("Parallax · {} · {}", run.target, run.device().name);
+/// Open a trace in the Perfetto UI. Must be called soon after a click. `tell` gets every sentence for the user.
+pub async fn open_trace(trace: &str, title: &str, tell: impl Fn(&str) + Clone + 'static) {
+    let bytes = Uint8Array::from(trace.as_bytes());
     if isolated() {
-        let wait = tell.clone();
-        spawn_local(async move {
-            match hand_over(&bytes, &title).await {
-                Ok(_) => open_second_page(&tell),
-                Err(_) => {
-                    tell("The browser has no room to hand the trace over. Download it and open it at ui.perfetto.dev.")
-                }
+        return match hand_over(&bytes, title).await {
+            Ok(_) => open_second_page(&tell),
+            Err(_) => {
+                tell("The browser has no room to hand the trace over. Download it and open it at ui.perfetto.dev.")
             }
-        });
-        wait("Preparing the trace …");
-        return;
+        };
     }
     let outcome = tell.clone();
     let outcome = Closure::<dyn Fn(String)>::new(move |word: String| match word.as_str() {
         "sent" => outcome("Perfetto has the trace."),
         _ => outcome("Perfetto did not answer. Download the trace and open it at ui.perfetto.dev."),
     });
-    let opened = open_in_perfetto(&bytes, &title, outcome.into_js_value());
+    let opened = open_in_perfetto(&bytes, title, outcome.into_js_value());
     tell(if opened {
         "Waiting for Perfetto in its own tab. The trace is handed over inside this browser; it is not uploaded."
     } else {

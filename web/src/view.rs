@@ -27,7 +27,7 @@ pub use notices::{Tone, alive, crashed};
 use results::Table;
 
 /// The page as seen.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct View {
     table: Rc<RefCell<Table>>,
 }
@@ -35,7 +35,7 @@ pub struct View {
 impl View {
     /// Of this page.
     pub fn new() -> View {
-        View { table: Rc::default() }
+        View::default()
     }
 
     /// What was built, in the footer.

@@ -68,6 +68,11 @@ impl SoFar {
     pub fn of(run: &Run) -> SoFar {
         SoFar { finished: run.records.iter().map(|r| r.case.clone()).collect(), baseline: run.baseline.clone() }
     }
+
+    /// What was found out before the first case.
+    pub fn baseline(&self) -> Option<&Baseline> {
+        self.baseline.as_ref()
+    }
 }
 
 /// Run a plan. Records are handed over as events the moment they exist; nothing is kept.

@@ -3,6 +3,7 @@
 mod asked;
 pub mod filter;
 mod limits;
+mod outline;
 pub mod places;
 #[allow(clippy::module_inception, reason = "the folder is named after its main file")]
 mod plan;
@@ -13,6 +14,7 @@ mod spec;
 pub mod sweep;
 mod tunings;
 
+pub use outline::*;
 pub use plan::*;
 pub use spec::*;
 pub use tunings::*;

@@ -92,6 +92,13 @@ pub struct Plan {
     pub skips: Vec<Skip>,
 }
 
+impl Plan {
+    /// Canonical strings of all cases, skips first: what a run of it calls planned.
+    pub fn names(&self) -> Vec<String> {
+        self.skips.iter().map(|skip| skip.case.to_string()).chain(self.cases.iter().map(Planned::name)).collect()
+    }
+}
+
 /// Nothing to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no case matches {what}; `parallax list --preset full` shows every case")]

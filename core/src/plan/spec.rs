@@ -214,6 +214,15 @@ impl Spec {
         said.flat_map(|setting| setting.get(self).into_iter().map(|value| (setting.name, value))).collect()
     }
 
+    /// The same, held against the workloads: what a program without them has taken as it was written.
+    ///
+    /// # Errors
+    /// As for the pairs that give it.
+    pub fn checked(&self) -> Result<Spec, SpecError> {
+        let pairs = self.to_pairs();
+        Spec::from_pairs(pairs.iter().map(|(key, value)| (*key, value.as_str())))
+    }
+
     /// Whether the filters keep a canonical case string.
     pub fn keeps(&self, case: &str) -> bool {
         self.filter.is_empty() || self.filter.iter().any(|pattern| filter::keeps(pattern, case))

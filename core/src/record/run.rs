@@ -123,18 +123,17 @@ pub struct Suite {
 impl Run {
     /// A run without records, of a plan on an open device.
     pub fn begin(target: &str, suite: Suite, profiler: &dyn Profiler, spec: &Spec, plan: &Plan) -> Run {
-        Run::begin_on(target, suite, (profiler.device(), profiler.clock()), spec, plan)
+        Run::begin_on(target, suite, (profiler.device(), profiler.clock()), spec, plan.names())
     }
 
-    /// The same, where the device is open elsewhere and only what it said of itself is here.
+    /// The same, where the device is open elsewhere: what it said of itself is here, and the names of what was planned there.
     pub fn begin_on(
         target: &str,
         suite: Suite,
         (device, clock): (&DeviceInfo, &ClockInfo),
         spec: &Spec,
-        plan: &Plan,
+        planned: Vec<String>,
     ) -> Run {
-        let skips = plan.skips.iter().map(|s| s.case.to_string());
         Run {
             schema: SCHEMA.to_owned(),
             version: VERSION,
@@ -146,7 +145,7 @@ impl Run {
             environment: BTreeMap::new(),
             clock: clock.clone(),
             spec: spec.clone(),
-            planned: skips.chain(plan.cases.iter().map(|c| c.name())).collect(),
+            planned,
             baseline: None,
             drift: Vec::new(),
             records: Vec::new(),

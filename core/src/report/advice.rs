@@ -4,11 +4,12 @@ use crate::record::roofline::{Analysis, Bound, analyse};
 use crate::record::stats::Summary;
 use crate::record::{Measured, OneCall, Record, Relaunched, Run};
 use crate::report::executions::stage_times;
+use crate::report::{Ground, Known};
 use crate::suite::{Case, Role, Stage, problem_of};
 use crate::units::{Bytes, Nanos, percent, three_digits};
 
 /// One part of a case: a stage on the device, several that belong together, or something around them.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Component {
     /// Label of the stage, or what is done.
     pub name: String,
@@ -36,7 +37,7 @@ const FEW_THREADS: f64 = 0.5;
 /// The components of a case: its stages in order, then what surrounds them. Empty without a trace.
 pub fn components(record: &Record, run: &Run) -> Vec<Component> {
     let Some(measured) = record.measured() else { return Vec::new() };
-    let mut parts = stages(record, measured, run);
+    let mut parts = stages(record, measured, Ground::of(run));
     if parts.is_empty() {
         return parts;
     }
@@ -74,12 +75,12 @@ fn sizes(record: &Record) -> Option<(Bytes, Bytes)> {
 }
 
 /// The stages of a case in order, those that belong together as one.
-pub(super) fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Component> {
+pub(super) fn stages(record: &Record, measured: &Measured, ground: Ground) -> Vec<Component> {
     let times = stage_times(measured.trace.as_ref().map_or(&[][..], |trace| &trace.spans));
     let median = |(name, times): (_, Vec<f64>)| (name, Summary::of(&times).map_or(0.0, |summary| summary.median.0));
     let medians: Vec<(&str, f64)> = times.into_iter().map(median).collect();
     let total: f64 = medians.iter().map(|(_, time)| time).sum();
-    let program = record.program(&run.device().caps);
+    let program = record.program(ground.caps);
     let component = |(name, time): &(&str, f64)| {
         let time = Nanos(*time);
         let stage = program.as_ref().and_then(|(_, stages)| {
@@ -88,7 +89,7 @@ pub(super) fn stages(record: &Record, measured: &Measured, run: &Run) -> Vec<Com
         });
         let analysis = match (program.as_ref(), stage) {
             _ if medians.len() == 1 => measured.analysis.clone(),
-            (Some((case, _)), Some(stage)) => of_stage(case, stage, time, run),
+            (Some((case, _)), Some(stage)) => of_stage(case, stage, time, ground),
             _ => None,
         };
         let made = Component {
@@ -134,22 +135,26 @@ fn summed(stages: Vec<(Option<&'static str>, Component)>) -> Vec<Component> {
 }
 
 /// A stage under the roofline, by its own operations and bytes.
-fn of_stage(case: &Case, stage: &Stage, time: Nanos, run: &Run) -> Option<Analysis> {
+fn of_stage(case: &Case, stage: &Stage, time: Nanos, ground: Ground) -> Option<Analysis> {
     let touched = case.problem.bytes(|b| stage.args.iter().any(|arg| arg.buffer == b.name));
     let dtype = stage.kernel_launch().and_then(|kernel| kernel.elem).unwrap_or(case.problem.dtype);
-    let ceilings = &run.baseline.as_ref()?.ceilings;
     let work = (stage.cost, stage.crossing(&case.problem));
-    analyse(ceilings, &run.device().caps, dtype, work, (touched, run.spec.cache), (time, 1))
+    analyse(ground.ceilings?, ground.caps, dtype, work, (touched, ground.cache), (time, 1))
 }
 
 /// One sentence about a case: what binds it and what would help. `None` for a case without a figure.
 pub fn advice(record: &Record, run: &Run) -> Option<String> {
+    advice_by(record, &Known::of(record, Ground::of(run)), run)
+}
+
+/// The same, where what the case's workload says of it is known already.
+pub fn advice_by(record: &Record, known: &Known, run: &Run) -> Option<String> {
     let measured = record.measured()?;
     let median = measured.timing.as_ref()?.summary.median;
     let faster = fastest_sibling(record, run).filter(|(_, time)| median.0 / time.0 >= WORTH);
     let faster =
         faster.map(|(variant, time)| format!("`{variant}` here is {}× faster", three_digits(median.0 / time.0)));
-    let parts = stages(record, measured, run);
+    let parts = &known.stages;
     if let Some(relaunched) = measured.timing.as_ref().and_then(|t| t.relaunched) {
         return Some(match faster {
             Some(faster) => format!("{}; {faster}", saved(&relaunched)),
@@ -170,7 +175,7 @@ pub fn advice(record: &Record, run: &Run) -> Option<String> {
     }
     let analysis = measured.analysis.as_ref()?;
     let used = percent(analysis.utilisation);
-    if record.case.parse::<Case>().is_ok_and(|case| !case.problem.workload.probes.is_empty()) {
+    if known.probe {
         return Some(format!(
             "it is one of the probes that find the ceilings: at this size it reaches {used} of the best of them"
         ));

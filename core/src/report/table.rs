@@ -1,6 +1,7 @@
 //! Records to tables: what a person reads.
 
 use super::grid::{Cell, Column, Mark, Rank, Remark, Table, Tone};
+use super::known::rate_of;
 use crate::device::Clock;
 use crate::record::roofline::Ceilings;
 use crate::record::{Outcome, Record, Run};
@@ -31,10 +32,9 @@ pub struct Row {
 }
 
 /// The rate of a case at a time, in the unit that its workload is about.
-pub fn rate(record: &Record, time: Nanos) -> String {
+fn rate(record: &Record, told_in: Option<Rate>, time: Nanos) -> String {
     // A workload of a newer version is told in bytes, which every case moves.
-    let direction = |f: &&crate::suite::Form| f.direction.name() == record.parts.direction;
-    match crate::suite::find(&record.parts.workload).and_then(|w| w.forms.iter().find(direction)).map(|f| f.rate) {
+    match told_in {
         Some(Rate::Flops) => scaled(record.cost.flops.per(time), "FLOP/s"),
         Some(Rate::Ops) => scaled(record.cost.flops.per(time), "OP/s"),
         _ => scaled(record.cost.moved().per(time), "B/s"),
@@ -43,6 +43,11 @@ pub fn rate(record: &Record, time: Nanos) -> String {
 
 /// One record as a line of its run's table.
 pub fn row(record: &Record, run: &Run) -> Row {
+    row_in(record, rate_of(record), run)
+}
+
+/// The same, where it is known already what the workload's speed is told in.
+pub fn row_in(record: &Record, told_in: Option<Rate>, run: &Run) -> Row {
     let dash = || "–".to_owned();
     let (problem, variant) = (problem_of(&record.case), variant_of(&record.case));
     let variant = match &record.actual {
@@ -63,7 +68,7 @@ pub fn row(record: &Record, run: &Run) -> Row {
             .map(|t| t.summary.precision())
             .filter(|p| p.is_finite())
             .map_or_else(dash, |p| format!("± {}", percent(p))),
-        rate: timing.map_or_else(dash, |t| rate(record, t.summary.median)),
+        rate: timing.map_or_else(dash, |t| rate(record, told_in, t.summary.median)),
         ceiling: record
             .measured()
             .and_then(|m| m.analysis.as_ref())

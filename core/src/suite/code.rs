@@ -1,6 +1,6 @@
 //! Code that computes results on the processor: references, and what the targets `cpu` and `wasm` measure.
 //!
-//! A program that plans and shows but measures nothing, such as the page's own, is built without the feature `compute`, and has none of
+//! A program that reads and shows but measures nothing, such as the page's own, is built without the feature `compute`, and has none of
 //! it: what nobody points to, no linker keeps.
 
 use super::{HostBuffer, Inputs, Problem};

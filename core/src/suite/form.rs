@@ -60,7 +60,7 @@ pub struct Reference {
 }
 
 /// What the speed of a workload is told in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rate {
     /// Operations per second: each byte is used many times.
     Flops,

@@ -13,6 +13,11 @@ pub fn all() -> &'static [Workload] {
     ALL.get_or_init(|| TABLE.iter().map(|(name, make)| Workload { name, ..make() }).collect())
 }
 
+/// The names of all workloads, in their order: enough to tell them apart, without any of them.
+pub fn names() -> &'static [&'static str] {
+    NAMES
+}
+
 /// The workload of that name.
 pub fn find(name: &str) -> Option<&'static Workload> {
     all().iter().find(|w| w.name == name)

@@ -1,13 +1,15 @@
 //! The runs that this browser keeps: their list, and what is wished for one of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use parallax_core::record::{Run, given_name};
+use parallax_core::report::Known;
 use wasm_bindgen_futures::spawn_local;
 
 use super::App;
 use crate::environment::of_this_site;
+use crate::reports;
 use crate::shelf::Shelf;
 use crate::view::{Tone, Wish};
 use crate::words::moment;
@@ -62,8 +64,10 @@ impl App {
             _ => {}
         }
         if wish != Wish::Remove && !self.running.get() {
-            match shelf.read(id).await {
-                Ok(run) => self.recall(run, id),
+            match recalled(shelf, id).await {
+                // Another may have begun meanwhile.
+                Ok(_) if self.running.get() => {}
+                Ok((run, known)) => self.recall(run, known, id),
                 Err(why) => self.view.notice("kept", Tone::Error, "That run cannot be shown.", &why),
             }
         }
@@ -71,8 +75,9 @@ impl App {
     }
 
     /// Show a run from the shelf in place of the last one.
-    fn recall(&self, run: Run, id: f64) {
+    fn recall(&self, run: Run, known: BTreeMap<String, Known>, id: f64) {
         self.view.clear_notice("kept");
+        *self.known.borrow_mut() = known;
         self.view.begin();
         for record in run.records.iter().filter(|record| record.verdict() != "skipped") {
             self.show(record, &run, &BTreeSet::new());
@@ -82,4 +87,11 @@ impl App {
         self.hold_against_the_link("the kept run", &run);
         *self.run.borrow_mut() = Some(run);
     }
+}
+
+/// A run from the shelf, and what the workloads of its records say of them.
+async fn recalled(shelf: &Shelf, id: f64) -> Result<(Run, BTreeMap<String, Known>), String> {
+    let run = shelf.read(id).await?;
+    let known = reports::known(&run).await?;
+    Ok((run, known))
 }

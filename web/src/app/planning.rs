@@ -4,20 +4,17 @@ use std::rc::Rc;
 
 use parallax_core::device::DeviceInfo;
 use parallax_core::measure::runner::Mode;
-use parallax_core::plan::{Plan, PlanError, Planning, Spec};
-use parallax_core::suite::{CUBECL_VARIANTS, Caps};
+use parallax_core::plan::{Outline, Spec, Unplanned};
+use parallax_core::suite::CUBECL_VARIANTS;
 use parallax_lab::way::Target;
 
 use super::App;
 use crate::environment::{self, turn};
 use crate::expected::{Expected, Past};
-use crate::measuring::{Bench, more_threads};
+use crate::measuring::{Bench, Planned, more_threads};
 use crate::query;
 use crate::view::Tone;
 use crate::words::between;
-
-/// Seconds of planning between two looks at what else the browser has to do.
-const TURN: f64 = 0.02;
 
 /// Whether kernels in CubeCL are asked for by name: ours, or CubeK's.
 pub(super) fn names_cubecl(spec: &Spec) -> bool {
@@ -83,30 +80,57 @@ impl App {
         }
     }
 
-    /// Plan the spec for the device and show that; unless another plan is begun meanwhile, which is then shown in its place.
-    pub(super) async fn make_plan(&self) -> Result<(), PlanError> {
+    /// Have the spec planned for the device and show that; unless another plan is begun meanwhile, which is then shown in its place.
+    pub(super) async fn make_plan(&self) -> Result<(), Unplanned> {
         let number = self.give_up_the_plan();
-        let spec = self.spec.borrow().clone();
-        let Some(device) = self.tuned_for(&spec) else { return Ok(()) };
-        let overtaken = || self.plans.get() != number;
-        let Some(planned) = in_turns(&spec, &device.caps, overtaken).await else { return Ok(()) };
+        // None while a run has it.
+        if self.bench.borrow().is_none() {
+            return Ok(());
+        }
+        let (orders, asked) = (self.orders.borrow().clone(), self.spec.borrow().clone());
+        let Some(planned) = orders.plan(number, asked).await else { return Ok(()) };
+        // What is shown of it takes a turn of its own.
+        turn().await;
+        if self.plans.get() != number {
+            return Ok(());
+        }
+        let planned = match planned {
+            Ok(planned) => planned,
+            Err(bug) => {
+                self.view.notice("crash", Tone::Error, "Planning stopped working.", &format!("Reload the page: {bug}"));
+                self.view.allow_run(false);
+                return Ok(());
+            }
+        };
         match &planned {
-            Ok(_) => self.view.clear_notice("plan"),
-            Err(PlanError::NothingMatches(_)) => {
+            Ok(_) => ["plan", "query"].iter().for_each(|notice| self.view.clear_notice(notice)),
+            Err(Unplanned::NothingMatches(_)) => {
                 let advice = "Clear the filter, or choose other element types or another preset.";
                 self.view.notice("plan", Tone::Warn, "No case matches these settings.", advice);
             }
-            Err(other) => self.view.notice("plan", Tone::Warn, "These settings do not work here.", &other.to_string()),
+            Err(Unplanned::Mistake(mistake)) => self.view.bad_address(mistake),
+            Err(Unplanned::NotHere(why)) => {
+                self.view.notice("plan", Tone::Warn, "These settings do not work here.", why);
+            }
         }
-        let (plan, planned) = match planned {
-            Ok(plan) => (plan, Ok(())),
-            Err(nothing) => (Plan::default(), Err(nothing)),
+        let (outline, planned) = match planned {
+            Ok(planned) => (self.take_over(*planned), Ok(())),
+            Err(nothing) => (Outline::default(), Err(nothing)),
         };
-        self.view.plan(&plan);
-        self.view.plan_line(&plan, self.time(&spec, &plan, &device).as_deref());
-        self.view.allow_run(!plan.cases.is_empty());
-        *self.plan.borrow_mut() = Some(plan);
+        self.view.plan(&outline);
+        self.view.allow_run(outline.cases() > 0);
+        *self.plan.borrow_mut() = Some(outline);
+        self.tell_time();
         planned
+    }
+
+    /// What was asked for in the spelling of who planned it, and what its variants leave open.
+    fn take_over(&self, Planned { spec, tuning, outline }: Planned) -> Outline {
+        *self.spec.borrow_mut() = spec;
+        if let Some(bench) = &mut *self.bench.borrow_mut() {
+            bench.device.caps.tuning = tuning;
+        }
+        outline
     }
 
     /// There is no plan, nor one in the making, until the one of this number is made.
@@ -116,53 +140,23 @@ impl App {
         self.plans.get()
     }
 
-    /// The device, with what a spec's variants leave open; none while a run has it.
-    fn tuned_for(&self, spec: &Spec) -> Option<DeviceInfo> {
-        let mut bench = self.bench.borrow_mut();
-        let device = &mut bench.as_mut()?.device;
-        device.caps.tuning = parallax_lab::tuning(device, spec);
-        Some(device.clone())
-    }
-
     /// How long a run of the plan will take.
-    pub(super) fn expected(&self, spec: &Spec, plan: &Plan, device: &DeviceInfo) -> Expected {
+    pub(super) fn expected(&self, spec: &Spec, plan: &Outline, device: &DeviceInfo) -> Expected {
         let past = Past::of(&self.kept.borrow(), &device.name);
-        Expected::of_run(spec, plan.cases.len(), device.kind.is_emulated(), &past)
+        Expected::of_run(spec, plan.cases(), device.kind.is_emulated(), &past)
     }
 
     /// The same in words; checks alone have no budget that would tell.
-    fn time(&self, spec: &Spec, plan: &Plan, device: &DeviceInfo) -> Option<String> {
+    fn time(&self, spec: &Spec, plan: &Outline, device: &DeviceInfo) -> Option<String> {
         let Expected { low, high } = self.expected(spec, plan, device);
         (self.mode != Mode::Verify).then(|| between(low, high))
     }
 
-    /// Tell anew how long the plan will take, from what is kept by now.
+    /// Tell how long the plan will take, from what is kept by now.
     pub(super) fn tell_time(&self) {
         let (spec, plan, bench) = (self.spec.borrow(), self.plan.borrow(), self.bench.borrow());
         if let (Some(plan), Some(bench)) = (&*plan, &*bench) {
             self.view.plan_line(plan, self.time(&spec, plan, &bench.device).as_deref());
         }
     }
-}
-
-/// Plan in turns with the browser, because a preset takes longer than anybody should wait for an answer; `None` when it was
-/// overtaken.
-async fn in_turns(spec: &Spec, caps: &Caps, overtaken: impl Fn() -> bool) -> Option<Result<Plan, PlanError>> {
-    let mut planning = match Planning::begin(spec, caps) {
-        Ok(planning) => planning,
-        Err(mistake) => return Some(Err(mistake)),
-    };
-    let mut turn_began = environment::seconds();
-    while planning.step() {
-        if environment::seconds() - turn_began > TURN {
-            turn().await;
-            if overtaken() {
-                return None;
-            }
-            turn_began = environment::seconds();
-        }
-    }
-    // What is shown of it takes a turn of its own.
-    turn().await;
-    (!overtaken()).then(|| planning.end())
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use parallax_core::measure::runner::{RunEnd, SoFar};
-use parallax_core::plan::{PRECISION_PAGE, Plan, Spec};
+use parallax_core::plan::{Outline, PRECISION_PAGE, Spec};
 use parallax_core::record::{Event, Record, Run};
-use parallax_core::report;
+use parallax_core::report::{self, Known};
 use parallax_core::suite::problem_of;
 use parallax_core::units::Nanos;
 use parallax_lab::way::{Target, Way};
@@ -48,6 +48,7 @@ impl App {
             shelf.begin(&header, self.query(&asked));
         }
         *self.run.borrow_mut() = Some(header);
+        self.known.borrow_mut().clear();
         let (began, since) = (environment::seconds(), bench.since);
         let expected = self.expected(&asked, &plan, &bench.device);
         *self.progress.borrow_mut() = Some(Progress::new(expected.middle(), began));
@@ -57,7 +58,7 @@ impl App {
         self.view.begin();
         self.keep_screen_on();
 
-        let never: BTreeSet<String> = plan.skips.iter().map(|s| s.case.to_string()).collect();
+        let never: BTreeSet<String> = plan.skips.iter().map(|skip| skip.case.clone()).collect();
         let interrupted = loop {
             let so_far = self.run.borrow().as_ref().map(SoFar::of).unwrap_or_default();
             let mode = self.mode;
@@ -66,7 +67,7 @@ impl App {
             *self.live.borrow_mut() = Live::default();
             self.draw_progress();
             let (job, later) = (Job { spec: spec.clone(), mode, so_far }, Nanos::from_secs(bench.since - since));
-            match bench.run(job, |event| self.on_event(event.later(later), &never)).await {
+            match bench.run(job, |event, known| self.on_event(event.later(later), known, &never)).await {
                 Ok(RunEnd::Complete) => break None,
                 Ok(RunEnd::Stopped) if self.stop.get() => break Some("stopped by the user".to_owned()),
                 Ok(RunEnd::Stopped) => break Some("nobody receives the results any more".to_owned()),
@@ -133,7 +134,10 @@ impl App {
     }
 
     /// `never` are the cases that the plan has skipped.
-    fn on_event(&self, event: Event, never: &BTreeSet<String>) {
+    fn on_event(&self, event: Event, known: Option<Known>, never: &BTreeSet<String>) {
+        if let (Event::Record { record }, Some(known)) = (&event, known) {
+            self.known.borrow_mut().insert(record.case.clone(), known);
+        }
         // The bar moves by the clock; only news are said at once.
         if self.take_in(event, never) {
             self.draw_progress();
@@ -196,10 +200,13 @@ impl App {
 
     /// A record in the table; what is said of the others of its problem may change with it.
     pub(super) fn show(&self, record: &Record, run: &Run, never: &BTreeSet<String>) {
-        self.view.case_finished(record, &report::row(record, run));
+        let (known, nothing) = (self.known.borrow(), Known::default());
+        let of = |record: &Record| known.get(&record.case).unwrap_or(&nothing);
+        self.view.case_finished(record, &report::row_in(record, of(record).rate, run));
         let of_ours = |other: &&Record| problem_of(&other.case) == problem_of(&record.case);
         for sibling in run.records.iter().filter(of_ours).filter(|other| !never.contains(&other.case)) {
-            self.view.remarks(&sibling.case, &Remarks::on(sibling, &report::row(sibling, run), run));
+            let row = report::row_in(sibling, of(sibling).rate, run);
+            self.view.remarks(&sibling.case, &Remarks::on(sibling, &row, of(sibling), run));
         }
     }
 
@@ -247,13 +254,13 @@ impl App {
 }
 
 /// What is known of a run before its first case.
-fn header(Way { target, reach, .. }: Way, bench: &Bench, spec: &Spec, plan: &Plan) -> Run {
+fn header(Way { target, reach, .. }: Way, bench: &Bench, spec: &Spec, plan: &Outline) -> Run {
     let mut environment = environment::describe();
     environment.extend(bench.place());
     Run {
         started: environment::unix_time(),
         environment,
         reach: (target == Target::Browser).then(|| reach.found(&bench.clock)),
-        ..Run::begin_on(target.name(), suite(), (&bench.device, &bench.clock), spec, plan)
+        ..Run::begin_on(target.name(), suite(), (&bench.device, &bench.clock), spec, plan.names.clone())
     }
 }

@@ -8,7 +8,7 @@ use wasm_bindgen_futures::spawn_local;
 
 use super::App;
 use crate::view::{Tone, View};
-use crate::{link, share};
+use crate::{link, reports, share};
 
 /// The summary in the page's address, shown; a broken one is told.
 pub(super) fn came_with_the_page(view: &View) -> Option<RunSummary> {
@@ -30,22 +30,21 @@ impl App {
     /// Connect what hands out the run, and what came with the link.
     pub(super) fn listen_to_sharing(self: &Rc<Self>) {
         let app = self.clone();
-        self.view.on_download_json(move || app.download("json", "application/json", share::json));
+        self.view.on_download_json(move || {
+            if let Some(run) = &*app.run.borrow() {
+                app.save(run, "json", "application/json", &share::json(run));
+            }
+        });
         let app = self.clone();
-        self.view.on_download_report(move || app.download("html", "text/html", share::report));
+        self.view.on_download_report(move || spawn_local(app.clone().download_report()));
         let app = self.clone();
-        self.view.on_download_trace(move || app.download("trace.json", "application/json", share::chrome_trace));
+        self.view.on_download_trace(move || spawn_local(app.clone().download_trace()));
         for (ending, as_pixels) in [("svg", false), ("png", true)] {
             let app = self.clone();
             self.view.on_download_roofline(ending, move || app.download_roofline(ending, as_pixels));
         }
         let app = self.clone();
-        self.view.on_open_trace(move || {
-            if let Some(run) = &*app.run.borrow() {
-                let view = app.view.clone();
-                share::open_trace(run, move |line| view.share_line(line));
-            }
-        });
+        self.view.on_open_trace(move || spawn_local(app.clone().open_trace()));
         let app = self.clone();
         self.view.on_send(move || spawn_local(app.clone().send_to_desk()));
         let app = self.clone();
@@ -73,10 +72,45 @@ impl App {
         self.offer_to_run_as_linked();
     }
 
-    fn download(&self, ending: &str, kind: &str, text: fn(&Run) -> String) {
-        let Some(run) = &*self.run.borrow() else { return };
+    fn save(&self, run: &Run, ending: &str, kind: &str, text: &str) {
         let name = format!("{}.{ending}", run.file_stem());
-        self.view.share_line(&share::told(&name, share::download(&name, kind, &text(run)).is_ok()));
+        self.view.share_line(&share::told(&name, share::download(&name, kind, text).is_ok()));
+    }
+
+    async fn download_report(self: Rc<Self>) {
+        let Some(run) = self.run.borrow().clone() else { return };
+        self.view.share_line("Preparing the report …");
+        match reports::report(&run).await {
+            Ok(report) => self.save(&run, "html", "text/html", &report),
+            Err(why) => self.view.share_line(&why),
+        }
+    }
+
+    /// The trace of the last run, once it is made.
+    async fn trace(&self) -> Option<(Run, String)> {
+        let run = self.run.borrow().clone()?;
+        self.view.share_line("Preparing the trace …");
+        match reports::trace(&run).await {
+            Ok(trace) => Some((run, trace)),
+            Err(why) => {
+                self.view.share_line(&why);
+                None
+            }
+        }
+    }
+
+    async fn download_trace(self: Rc<Self>) {
+        if let Some((run, trace)) = self.trace().await {
+            self.save(&run, "trace.json", "application/json", &trace);
+        }
+    }
+
+    async fn open_trace(self: Rc<Self>) {
+        if let Some((run, trace)) = self.trace().await {
+            let title = format!("Parallax · {} · {}", run.target, run.device().name);
+            let view = self.view.clone();
+            share::open_trace(&trace, &title, move |line| view.share_line(line)).await;
+        }
     }
 
     /// The roofline as a picture of its own.

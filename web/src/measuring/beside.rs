@@ -1,6 +1,7 @@
 //! The page's hold on the program that measures, in a worker beside it or in the page itself.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use js_sys::{Object, Reflect};
@@ -10,6 +11,8 @@ use parallax_lab::{SCRIPT, said};
 use wasm_bindgen::prelude::*;
 use web_sys::{ErrorEvent, MessageEvent, MessagePort, Worker, WorkerOptions, WorkerType};
 
+use super::Orders;
+use super::awaited::Awaited;
 use super::programs::{Program, for_one, for_threads};
 use crate::environment::within;
 
@@ -36,6 +39,7 @@ enum Place {
 /// A program that measures, which lets its device go when this is dropped.
 pub struct Beside {
     place: Place,
+    awaited: Awaited,
     _on_message: Closure<dyn FnMut(MessageEvent)>,
     _on_error: Option<Closure<dyn FnMut(ErrorEvent)>>,
 }
@@ -73,11 +77,17 @@ pub async fn start(way: Way) -> Result<Started, String> {
     Ok(Started { beside, words, remark: remark.filter(|_| way.target == Target::Wasm) })
 }
 
-fn hear(words: UnboundedSender<Word>) -> Closure<dyn FnMut(MessageEvent)> {
+/// Hand a word over. Nobody hears any more only when what speaks is about to be ended.
+fn hand_over(word: Word, awaited: &Awaited, words: &UnboundedSender<Word>) {
+    if let Some(word) = awaited.take(word) {
+        let _ = words.unbounded_send(word);
+    }
+}
+
+fn hear(awaited: Awaited, words: UnboundedSender<Word>) -> Closure<dyn FnMut(MessageEvent)> {
     Closure::new(move |message: MessageEvent| {
         let line = message.data().as_string().unwrap_or_default();
-        // Nobody hears any more only when what speaks is about to be ended.
-        let _ = words.unbounded_send(serde_json::from_str(&line).expect("what measures posts words"));
+        hand_over(serde_json::from_str(&line).expect("what measures posts words"), &awaited, &words);
     })
 }
 
@@ -95,16 +105,17 @@ impl Beside {
         options.set_type(WorkerType::Module);
         let worker = Worker::new_with_options(SCRIPT, &options)?;
         LIVING.set(Some(worker.clone()));
-        let broken = words.clone();
+        let awaited = Awaited::default();
+        let (broken, awaited_too) = (words.clone(), awaited.clone());
         let on_error = Closure::<dyn FnMut(ErrorEvent)>::new(move |error: ErrorEvent| {
             // It is told in the page, and is no error of the page's.
             error.prevent_default();
-            let _ = broken.unbounded_send(Word::Broken(error.message()));
+            hand_over(Word::Broken(error.message()), &awaited_too, &broken);
         });
-        let _on_message = hear(words);
+        let _on_message = hear(awaited.clone(), words);
         worker.set_onmessage(Some(_on_message.as_ref().unchecked_ref()));
         worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
-        let beside = Beside { place: Place::Worker(worker.clone()), _on_message, _on_error: Some(on_error) };
+        let beside = Beside { place: Place::Worker(worker.clone()), awaited, _on_message, _on_error: Some(on_error) };
         let first = Object::new();
         Reflect::set(&first, &"glue".into(), &program.glue.into())?;
         Reflect::set(&first, &"program".into(), &program.wasm.into())?;
@@ -117,9 +128,10 @@ impl Beside {
     async fn in_the_page(Program { glue, wasm, .. }: Program) -> Result<(Beside, UnboundedReceiver<Word>), JsValue> {
         let port: MessagePort = here(glue, wasm).await?.unchecked_into();
         let (sender, mut words) = unbounded();
-        let _on_message = hear(sender);
+        let awaited = Awaited::default();
+        let _on_message = hear(awaited.clone(), sender);
         port.set_onmessage(Some(_on_message.as_ref().unchecked_ref()));
-        let beside = Beside { place: Place::Page(port), _on_message, _on_error: None };
+        let beside = Beside { place: Place::Page(port), awaited, _on_message, _on_error: None };
         match words.recv().await {
             Ok(Word::Ready { .. }) => Ok((beside, words)),
             other => Err(format!("it said {other:?}").into()),
@@ -135,7 +147,7 @@ impl Beside {
     }
 
     /// A way to give it orders, which leads nowhere after its end.
-    pub fn orders(&self) -> impl Fn(Order) + use<> {
+    pub fn orders(&self) -> Orders {
         let post: Box<dyn Fn(JsValue) -> Result<(), JsValue>> = match &self.place {
             Place::Worker(worker) => {
                 let worker = worker.clone();
@@ -146,16 +158,18 @@ impl Beside {
                 Box::new(move |line| port.post_message(&line))
             }
         };
-        move |order| {
+        let give = move |order: Order| {
             let line = serde_json::to_string(&order).expect("an order is JSON");
             // A string can always be posted.
             let _ = post(line.into());
-        }
+        };
+        Orders { give: Rc::new(give), awaited: self.awaited.clone() }
     }
 }
 
 impl Drop for Beside {
     fn drop(&mut self) {
+        self.awaited.give_up();
         match &self.place {
             Place::Worker(worker) => {
                 worker.set_onmessage(None);
@@ -164,7 +178,7 @@ impl Drop for Beside {
             }
             Place::Page(port) => {
                 port.set_onmessage(None);
-                self.orders()(Order::Close);
+                (self.orders().give)(Order::Close);
             }
         }
     }

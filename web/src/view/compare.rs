@@ -72,6 +72,11 @@ impl View {
         set_title("Compare runs · Parallax");
     }
 
+    /// What compares has arrived: from now on it takes files.
+    pub fn comparable(&self) {
+        let _ = id("compare-section").remove_attribute("inert");
+    }
+
     /// Call with files that were chosen or dropped.
     pub fn on_files(&self, f: impl Fn(Vec<File>) + Clone + 'static) {
         let chosen = f.clone();

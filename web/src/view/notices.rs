@@ -60,8 +60,9 @@ impl View {
         }
     }
 
-    /// A way out of a bad address.
-    pub fn offer_defaults(&self) {
+    /// What the address asks for cannot be understood; and a way out of it.
+    pub fn bad_address(&self, mistake: &str) {
+        self.notice("query", Tone::Error, "The address of this page has a mistake.", mistake);
         if let Ok(Some(notice)) = id("notices").query_selector("[data-notice=query]") {
             let link = make("a", "", "Start with the default settings");
             attribute(&link, "href", "?");

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::table;
 use crate::record::Run;
 use crate::report::Table;
-use crate::suite::{self, workload_of};
+use crate::suite::{names, workload_of};
 use crate::units::Nanos;
 
 /// Width of every plot, in units of its view box. A phone shows about one unit per pixel.
@@ -42,7 +42,7 @@ impl<'a> Palette<'a> {
         let mut taken = BTreeSet::new();
         let mut classes = BTreeMap::new();
         for workload in workloads {
-            let own = suite::all().iter().position(|known| known.name == workload).unwrap_or_default();
+            let own = names().iter().position(|known| *known == workload).unwrap_or_default();
             let free = (own..own + SERIES.len()).map(|i| i % SERIES.len()).find(|i| !taken.contains(i));
             let colour = free.unwrap_or(own % SERIES.len());
             taken.insert(colour);
