@@ -145,14 +145,14 @@ fn values_come_from_flags_before_the_file_before_the_default() {
     assert_eq!(depth(&[]), "const DEPTH: u32 = 16u;");
     assert_eq!(depth(&["--set", "DEPTH=8"]), "const DEPTH: u32 = 8u;");
     std::fs::create_dir(dir.path().join("tuning")).expect("writable");
-    std::fs::write(dir.path().join("tuning/llvmpipe.toml"), "[wgsl.matmul.tiled]\nDEPTH = 4\n").expect("writable");
-    assert_eq!(depth(&[]), "const DEPTH: u32 = 4u;");
+    std::fs::write(dir.path().join("tuning/llvmpipe.toml"), "[wgsl.matmul.tiled]\nDEPTH = 32\n").expect("writable");
+    assert_eq!(depth(&[]), "const DEPTH: u32 = 32u;");
     assert_eq!(depth(&["--set", "matmul.tiled.DEPTH=8"]), "const DEPTH: u32 = 8u;");
     assert_eq!(depth(&["--tuning", "off"]), "const DEPTH: u32 = 16u;");
 
     for (set, part) in [
         ("DEPHT=8", "unknown tunable `DEPHT`: choose one of attention.flash.DEPTH"),
-        ("matmul.tiled.DEPTH=7", "cannot be 7: it is one of 4, 8, 16, 32"),
+        ("matmul.tiled.DEPTH=7", "cannot be 7: it is one of 8, 16, 32"),
     ] {
         let output = parallax(dir.path(), &["list", "--target", "wgpu", "--set", set]);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
