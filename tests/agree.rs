@@ -110,12 +110,19 @@ fn wgsl_on_imitated_matrix_units_agrees() {
     let mut cases = kernel_cases(awkward_problems(&f16), &f16);
     cases.retain(|case| case.variant.ends_with("coopmat") && place(case) % 5 == 1);
     agree(&mut profiler, cases);
+    // The only kernel on them whose blocks are left open.
+    for (tuned, case) in tuned_cases(&f16, DType::F16) {
+        if case.variant == "flash_coopmat" && place(&case) == 6 {
+            profiler.set_tuning(tuned.tuning);
+            agree(&mut profiler, vec![case]);
+        }
+    }
 }
 
 #[test]
 fn wgsl_agrees_with_the_reference_whatever_is_chosen_for_what_it_leaves_open() {
     let mut profiler = pollster::block_on(parallax_shaders::open(Default::default())).expect("an adapter");
-    let cases = tuned_cases(&profiler.device().caps.clone());
+    let cases = tuned_cases(&profiler.device().caps.clone(), DType::F32);
     // A part of them, over all variants and values, for the sake of time.
     let some: Vec<_> = cases.into_iter().step_by(7).collect();
     assert!(some.len() > 20, "{}", some.len());

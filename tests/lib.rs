@@ -48,12 +48,12 @@ pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
     problems.into_iter().flat_map(variants).filter(touches).collect()
 }
 
-/// Every f32 case at an awkward shape of a variant that leaves something open, with one value at a time other than the
+/// Every case of an element type at an awkward shape of a variant that leaves something open, with one value at a time other than the
 /// default, on a device that can run it so.
-pub fn tuned_cases(caps: &Caps) -> Vec<(Caps, Case)> {
+pub fn tuned_cases(caps: &Caps, dtype: DType) -> Vec<(Caps, Case)> {
     let mut found = Vec::new();
-    let f32_only = Caps { dtypes: vec![DType::F32], ..caps.clone() };
-    for case in kernel_cases(awkward_problems(&f32_only), &f32_only) {
+    let one_type = Caps { dtypes: vec![dtype], ..caps.clone() };
+    for case in kernel_cases(awkward_problems(&one_type), &one_type) {
         for tunable in case.variant_form().map_or(&[][..], |variant| variant.tunables) {
             for value in tunable.allowed.candidates().into_iter().filter(|value| *value != tunable.default) {
                 let mut tuning = Tuning::default();

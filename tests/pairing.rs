@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_core::device::{BackendError, settle};
 use parallax_core::suite;
-use parallax_core::suite::{Access, Caps, Case, Dialect, How, MatrixShape, Role, Source, Stage, Storage, Texts};
+use parallax_core::suite::{Access, Caps, Case, DType, Dialect, How, MatrixShape, Role, Source, Stage, Storage, Texts};
 #[cfg(feature = "cube")]
 use parallax_core::suite::{CudaCaps, Kernel, of_cubecl};
 #[cfg(feature = "cube")]
@@ -77,7 +77,10 @@ fn threads(kernel: &Kernel) -> u32 {
 
 #[test]
 fn every_value_of_what_is_left_open_agrees_with_its_form() {
-    let cases = tuned_cases(&roomy());
+    let mut cases = tuned_cases(&roomy(), DType::F32);
+    // Matrix units take f16 alone.
+    let on_matrix_units = |(_, case): &(Caps, Case)| case.variant.ends_with("coopmat");
+    cases.extend(tuned_cases(&roomy(), DType::F16).into_iter().filter(on_matrix_units));
     assert!(cases.len() > 200, "{}", cases.len());
     cases.iter().for_each(|(caps, case)| reflect(case, caps));
 }

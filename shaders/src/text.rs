@@ -251,6 +251,7 @@ mod tests {
         for (text, file) in [
             ("matmul/fwd/m33,n65,k17/f16/coopmat", "matmul/coopmat.wgsl"),
             ("attention/fwd/b1,h2,s33,d40/f16/flash_coopmat", "attention/flash_coopmat.wgsl"),
+            ("attention/bwd/b1,h2,s33,d40/f16/flash_coopmat", "attention/flash_coopmat_backward.wgsl"),
             ("conv2d/fwd/n1,c3,m5,h9,k3,p1,nchw/f16/coopmat", "conv2d/coopmat.wgsl"),
             ("conv2d/fwd/n1,c3,m5,h9,k3,p1,nhwc/f16/coopmat", "conv2d/coopmat.wgsl"),
         ] {

@@ -222,11 +222,19 @@ fn attention_flash_coopmat_backward(
     var value0 = other_value_tile_eight(other_head, begin, thread);
 #when FETCH1     var row1 = other_tile_eight(other_head, begin, thread + THREADS);
 #when FETCH1     var value1 = other_value_tile_eight(other_head, begin, thread + THREADS);
+#when FETCH2     var row2 = other_tile_eight(other_head, begin, thread + 2u * THREADS);
+#when FETCH2     var value2 = other_value_tile_eight(other_head, begin, thread + 2u * THREADS);
+#when FETCH3     var row3 = other_tile_eight(other_head, begin, thread + 3u * THREADS);
+#when FETCH3     var value3 = other_value_tile_eight(other_head, begin, thread + 3u * THREADS);
 #when OF_KEYS     var four = four_numbers(other_head, begin, thread);
     put_staged(0u, thread, row0);
     put_staged(VALUES, thread, value0);
 #when FETCH1     put_staged(0u, thread + THREADS, row1);
 #when FETCH1     put_staged(VALUES, thread + THREADS, value1);
+#when FETCH2     put_staged(0u, thread + 2u * THREADS, row2);
+#when FETCH2     put_staged(VALUES, thread + 2u * THREADS, value2);
+#when FETCH3     put_staged(0u, thread + 3u * THREADS, row3);
+#when FETCH3     put_staged(VALUES, thread + 3u * THREADS, value3);
 #when OF_KEYS     if thread < TILE / 2u {
 #when OF_KEYS         numbers[thread] = four;
 #when OF_KEYS     }
@@ -246,6 +254,10 @@ fn attention_flash_coopmat_backward(
             value0 = other_value_tile_eight(next_head, next, thread);
 #when FETCH1             row1 = other_tile_eight(next_head, next, thread + THREADS);
 #when FETCH1             value1 = other_value_tile_eight(next_head, next, thread + THREADS);
+#when FETCH2             row2 = other_tile_eight(next_head, next, thread + 2u * THREADS);
+#when FETCH2             value2 = other_value_tile_eight(next_head, next, thread + 2u * THREADS);
+#when FETCH3             row3 = other_tile_eight(next_head, next, thread + 3u * THREADS);
+#when FETCH3             value3 = other_value_tile_eight(next_head, next, thread + 3u * THREADS);
 #when OF_KEYS             if thread < TILE / 2u {
 #when OF_KEYS                 four = four_numbers(next_head, next, thread);
 #when OF_KEYS             }
@@ -314,6 +326,10 @@ fn attention_flash_coopmat_backward(
         put_staged(VALUES, thread, value0);
 #when FETCH1         put_staged(0u, thread + THREADS, row1);
 #when FETCH1         put_staged(VALUES, thread + THREADS, value1);
+#when FETCH2         put_staged(0u, thread + 2u * THREADS, row2);
+#when FETCH2         put_staged(VALUES, thread + 2u * THREADS, value2);
+#when FETCH3         put_staged(0u, thread + 3u * THREADS, row3);
+#when FETCH3         put_staged(VALUES, thread + 3u * THREADS, value3);
 #when OF_KEYS         if thread < TILE / 2u {
 #when OF_KEYS             numbers[thread] = four;
 #when OF_KEYS         }

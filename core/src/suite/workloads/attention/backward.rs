@@ -108,7 +108,8 @@ pub fn form() -> Form {
                 coopmat::program,
             )
             .only_in(&[Dialect::Wgsl])
-            .available(coopmat::available),
+            .available(coopmat::available)
+            .tunables(&[coopmat::OWN]),
         ],
         fallback: &["flash_mma", "flash_coopmat", "flash_atomic", "flash", "manual"],
         setup: Some(setup),

@@ -20,7 +20,7 @@ pub(super) const MAX_DIM: u64 = 128;
 /// thread to fetch.
 pub(super) const SQUARES: [&str; 8] = ["", "SQUARE1", "SQUARE2", "SQUARE3", "SQUARE4", "SQUARE5", "SQUARE6", "SQUARE7"];
 pub(super) const COLUMNS: [&str; 4] = ["", "COLUMN1", "COLUMN2", "COLUMN3"];
-pub(super) const FETCHES: [&str; 2] = ["", "FETCH1"];
+const FETCHES: [&str; 2] = ["", "FETCH1"];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Product::coopmat_available(p.dtype, caps)?;

@@ -1,19 +1,25 @@
 //! The variant on matrix units through WGSL's cooperative matrices.
 
-use super::super::coopmat::{COLUMNS, FETCHES, MAX_DIM, PADDING, SQUARES, width};
+use super::super::coopmat::{COLUMNS, MAX_DIM, PADDING, SQUARES, width};
 use super::super::masks::{Looks, looking};
 use super::super::{product, sizes, stage};
 use super::delta;
 use super::flash::{OF_KEYS, OF_QUERIES, operands};
-use crate::suite::{Access, Caps, Cost, Problem, Product, Program, Stage, spread};
+use crate::suite::{Access, Allowed, Caps, Cost, Problem, Product, Program, Stage, Tunable, spread};
 
-/// Own rows of a workgroup, for each 32 of which there are four subgroups.
-const OWN: u64 = 64;
-const THREADS: u64 = 4 * OWN;
+/// For each 32 rows there are four subgroups: fewer share more between barriers, and more read a tile together.
+pub const OWN: Tunable = Tunable {
+    name: "OWN",
+    about: "keys, or queries, that a workgroup owns",
+    allowed: Allowed::OneOf(&[32, 64]),
+    default: 64,
+};
 /// Rows of a tile of the others: two squares.
 const TILE: u64 = 32;
 /// Columns of own rows that are staged at a time.
 const OWN_COLUMNS: u64 = 32;
+/// Whether there is an eight of a tile of this number for a thread to fetch.
+const FETCHES: [&str; 4] = ["", "FETCH1", "FETCH2", "FETCH3"];
 
 pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     Product::coopmat_available(p.dtype, caps)?;
@@ -25,52 +31,48 @@ pub fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
 
 /// Bytes of workgroup memory: tiles of others and of their values, or columns of own rows and values; scores and slopes; the
 /// gradients of scores; where keys are owned, probabilities and two numbers a query.
-fn shared(width: u64, of_keys: bool) -> u64 {
-    let staged = (2 * TILE * (width + PADDING)).max(2 * OWN * (OWN_COLUMNS + PADDING));
-    let squares = OWN * (TILE + PADDING);
+fn shared(own: u64, width: u64, of_keys: bool) -> u64 {
+    let staged = (2 * TILE * (width + PADDING)).max(2 * own * (OWN_COLUMNS + PADDING));
+    let squares = own * (TILE + PADDING);
     staged * 2 + squares * (2 * 4 + 2) + if of_keys { squares * 2 + TILE * 8 } else { 0 }
 }
 
-/// A stage whose workgroups own so many rows in each of so many heads.
+/// A stage whose workgroups own some of so many rows in each of so many heads.
 fn by_own_rows<'a>(
     p: &Problem,
+    caps: &Caps,
     label: &'static str,
     [heads, rows]: [u64; 2],
     args: impl IntoIterator<Item = &'a (&'static str, &'static str, Access)>,
     of_keys: bool,
 ) -> Stage {
     let (s, t, d) = (p["s"], p["t"], p["d"]);
-    let width = width(d);
-    let whole = width == d && [s, t].iter().all(|rows| rows.is_multiple_of(OWN));
+    let (own, width) = (u64::from(caps.tuned(p, "flash_coopmat", &OWN)), width(d));
+    let threads = 4 * own;
+    let whole = width == d && [s, t].iter().all(|rows| rows.is_multiple_of(own));
     let squares = (1..SQUARES.len()).map(|i| (SQUARES[i], d > 16 * i as u64));
     let columns = (1..COLUMNS.len()).map(|i| (COLUMNS[i], width > 32 * i as u64));
-    let fetches = (1..FETCHES.len()).map(|i| (FETCHES[i], TILE * width / 8 > THREADS * i as u64));
+    let fetches = (1..FETCHES.len()).map(|i| (FETCHES[i], TILE * width / 8 > threads * i as u64));
     let stage = stage(p, "attention/flash_coopmat_backward", "attention_flash_coopmat_backward")
         .consts(
-            &[("OWN", OWN), ("TILE", TILE), ("WIDTH", width), ("THREADS", THREADS)]
+            &[("OWN", own), ("TILE", TILE), ("WIDTH", width), ("THREADS", threads)]
                 .map(|(name, value)| (name, value as u32)),
         )
         .consts(&[("OF_KEYS", of_keys), ("PACKED", d.is_multiple_of(8)), ("WHOLE", whole)])
         .consts(&squares.chain(columns).chain(fetches).collect::<Vec<_>>())
         .args(args.into_iter().copied())
-        .threads([THREADS as u32, 1, 1])
-        .grid(spread(p["b"] * heads * rows.div_ceil(OWN)))
-        .shared(shared(width, of_keys) as u32);
+        .threads([threads as u32, 1, 1])
+        .grid(spread(p["b"] * heads * rows.div_ceil(own)))
+        .shared(shared(own, width, of_keys) as u32);
     Stage { label: label.into(), ..stage }
 }
 
-pub fn program(p: &Problem, _caps: &Caps) -> Program {
+pub fn program(p: &Problem, caps: &Caps) -> Program {
     let (queries, keys, _) = sizes(p);
-    let dkdv = by_own_rows(p, "attention_flash_coopmat_dkdv", [p["kv"], p["t"]], &OF_KEYS, true).costing(Cost::new(
-        4 * product(p),
-        operands(p),
-        2 * keys,
-    ));
-    let dq = by_own_rows(p, "attention_flash_coopmat_dq", [p["h"], p["s"]], &OF_QUERIES, false).costing(Cost::new(
-        3 * product(p),
-        operands(p),
-        queries,
-    ));
+    let dkdv = by_own_rows(p, caps, "attention_flash_coopmat_dkdv", [p["kv"], p["t"]], &OF_KEYS, true)
+        .costing(Cost::new(4 * product(p), operands(p), 2 * keys));
+    let dq = by_own_rows(p, caps, "attention_flash_coopmat_dq", [p["h"], p["s"]], &OF_QUERIES, false)
+        .costing(Cost::new(3 * product(p), operands(p), queries));
     Program { stages: vec![delta(p), looking(p, Looks::AtBoth, dkdv), looking(p, Looks::AtBoth, dq)] }
 }
 
@@ -83,8 +85,10 @@ mod tests {
         for d in 1..=MAX_DIM {
             let width = width(d);
             assert!(width >= d && width <= 16 * SQUARES.len() as u64 && width <= 32 * COLUMNS.len() as u64, "{d}");
-            assert!(TILE * width / 8 <= THREADS * FETCHES.len() as u64, "{d}");
-            assert!(shared(width, true) <= 48 << 10, "{d}");
+            for own in OWN.allowed.candidates().into_iter().map(u64::from) {
+                assert!(TILE * width / 8 <= 4 * own * FETCHES.len() as u64, "{d} {own}");
+                assert!(shared(own, width, true) <= 48 << 10, "{d} {own}");
+            }
         }
     }
 }
