@@ -144,12 +144,21 @@ impl Product {
     }
 
     /// Tiles of A and B in workgroup memory.
-    pub fn tiled(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str) -> Stage {
+    pub fn tiled(&self, caps: &Caps, tiles: Tiles) -> Stage {
+        self.by_tiles(caps, tiles, "matmul/tiled", "matmul_tiled", true)
+    }
+
+    /// The same with a text that does something to each sum.
+    pub fn tiled_then(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str) -> Stage {
+        self.by_tiles(caps, tiles, text, entry, false)
+    }
+
+    fn by_tiles(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str, as_is: bool) -> Stage {
         // Large tiles read less, but must be enough for the device.
         let large = self.tiles(128) * 100 >= caps.units.map_or(UNITS, u64::from) * u64::from(tiles.large_from);
         if caps.dialect == Dialect::Wgsl {
             let (share, depth) = if large { (LARGE, tiles.depth / 2) } else { (SMALL, tiles.depth) };
-            return self.tiled_in_wgsl(caps, share, depth, text, entry);
+            return self.tiled_in_wgsl(caps, share, depth, text, entry).consts(&[("AS_IS", as_is)]);
         }
         // A thread computes one or two by two squares of 4 × 4. What is turned on its way to a tile is padded by a vector a depth.
         let squares = if large { 2 } else { 1 };
@@ -303,7 +312,7 @@ mod tests {
         let product = Product::new(2, 3, 5).batch(7);
         assert_eq!((product.flops(), product.elements()), (2 * 7 * 30, [70, 105, 42]));
         for (order, want) in [(Stored::Nn, [2, 5, 5, 3]), (Stored::Nt, [2, 5, 3, 5]), (Stored::Tn, [5, 2, 5, 3])] {
-            let stage = product.stored(order).tiled(&caps(), Tiles::default(), "matmul/tiled", "matmul_tiled");
+            let stage = product.stored(order).tiled(&caps(), Tiles::default());
             let kernel = stage.kernel_launch().expect("a kernel");
             let of = |wanted| kernel.consts.iter().find(|(name, _)| *name == wanted).expect("given").1;
             let found = ["A_HEIGHT", "A_WIDTH", "B_HEIGHT", "B_WIDTH"].map(of);

@@ -248,7 +248,7 @@ const LARGE_FROM: Tunable = Tunable {
 fn tiled(p: &Problem, caps: &Caps) -> Program {
     let tuned = |tunable| caps.tuned(p, "tiled", tunable);
     let tiles = Tiles { depth: tuned(&DEPTH), large_from: tuned(&LARGE_FROM) };
-    program(p, product(p).tiled(caps, tiles, "matmul/tiled", "matmul_tiled"))
+    program(p, product(p).tiled(caps, tiles))
 }
 
 fn cube(p: &Problem, caps: &Caps) -> Program {

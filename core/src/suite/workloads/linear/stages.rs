@@ -101,7 +101,7 @@ impl Stages<'_> {
     pub(in crate::suite) fn product(self, product: Product, [a, b, c]: [&'static str; 3]) -> Stage {
         let stage = match self.by {
             By::Elements => product.naive("matmul/naive", "matmul_naive"),
-            By::Tiles => product.tiled(self.caps, Tiles::default(), "matmul/tiled", "matmul_tiled"),
+            By::Tiles => product.tiled(self.caps, Tiles::default()),
             By::Mma => product.mma("matmul/mma", "matmul_mma"),
             By::Coopmat => product.coopmat(WIDE_FROM, "matmul/coopmat"),
             By::Library => product.library("cublaslt_matmul", Epilogue::Plain),
@@ -123,7 +123,7 @@ impl Stages<'_> {
         let ([wgsl, coopmat], [tiled, mma], parameters) = then.texts();
         let text = if self.caps.dialect == Dialect::Cuda { "linear/tiled" } else { wgsl };
         let stage = match self.by {
-            By::Tiles => product.tiled(self.caps, Tiles::default(), text, tiled),
+            By::Tiles => product.tiled_then(self.caps, Tiles::default(), text, tiled),
             By::Mma => product.mma("linear/mma", mma),
             By::Coopmat => product.coopmat(WIDE_FROM, coopmat),
             By::Elements | By::Library => panic!("only tiles and matrix units do more than multiply"),
