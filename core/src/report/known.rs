@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_is_known_survives_being_told() {
-        let cases = ["copy/fwd/n1000/f32/vec4", "matmul/fwd/m8,n8,k8/f32/tiled", "other/fwd/n1/f32/any"];
+        let cases = ["copy/fwd/n1000/f32/vec4", "attention/fwd/b1,h1,s8,d8/f32/flash", "other/fwd/n1/f32/any"];
         let run = run("cuda", "X", &cases.map(|case| (case, spread(12_000.0, 0.002, 40))));
         let known: Vec<Known> = run.records.iter().map(|record| Known::of(record, Ground::of(&run))).collect();
         let rates: Vec<Option<Rate>> = known.iter().map(|known| known.rate).collect();
