@@ -35,6 +35,20 @@ pub(super) fn width(d: u64) -> u64 {
     d.next_multiple_of(32)
 }
 
+/// Which parts there are of those that a text names by their number, where each is so much of all.
+pub(super) fn there<const N: usize>(
+    names: [&'static str; N],
+    all: u64,
+    each: u64,
+) -> impl Iterator<Item = (&'static str, bool)> {
+    (1..N).map(move |i| (names[i], all > each * i as u64))
+}
+
+/// The same of the squares of a head_dim and those of sums in either half of it.
+pub(super) fn squares_and_columns(d: u64) -> impl Iterator<Item = (&'static str, bool)> {
+    there(SQUARES, d, 16).chain(there(COLUMNS, width(d), 32))
+}
+
 /// Bytes of workgroup memory: a tile of keys and one of values, or columns of queries, scores, weights, and four words for all.
 fn shared(width: u64) -> u64 {
     let staged = (2 * KEYS * (width + PADDING)).max(ROWS * (QUERY_COLUMNS + PADDING));
@@ -46,16 +60,14 @@ pub fn program(p: &Problem, _caps: &Caps) -> Program {
     let width = width(d);
     let packed = d.is_multiple_of(8);
     let whole = width == d && s.is_multiple_of(ROWS) && t.is_multiple_of(KEYS);
-    let squares = (1..SQUARES.len()).map(|i| (SQUARES[i], d > 16 * i as u64));
-    let columns = (1..COLUMNS.len()).map(|i| (COLUMNS[i], width > 32 * i as u64));
-    let fetches = (1..FETCHES.len()).map(|i| (FETCHES[i], KEYS * width / 8 > THREADS * i as u64));
+    let fetches = there(FETCHES, KEYS * width / 8, THREADS);
     let stage = stage(p, "attention/flash_coopmat", "attention_flash_coopmat")
         .consts(
             &[("ROWS", ROWS), ("KEYS", KEYS), ("WIDTH", width), ("THREADS", THREADS)]
                 .map(|(name, value)| (name, value as u32)),
         )
         .consts(&[("PACKED", packed), ("WHOLE", whole)])
-        .consts(&squares.chain(columns).chain(fetches).collect::<Vec<_>>())
+        .consts(&squares_and_columns(d).chain(fetches).collect::<Vec<_>>())
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .threads([THREADS as u32, 1, 1])
         .grid(spread(p["b"] * p["h"] * s.div_ceil(ROWS)))

@@ -1,6 +1,6 @@
 //! The variant on matrix units through WGSL's cooperative matrices.
 
-use super::super::coopmat::{COLUMNS, MAX_DIM, PADDING, SQUARES, width};
+use super::super::coopmat::{MAX_DIM, PADDING, squares_and_columns, there, width};
 use super::super::masks::{Looks, looking};
 use super::super::{product, sizes, stage};
 use super::delta;
@@ -50,16 +50,14 @@ fn by_own_rows<'a>(
     let (own, width) = (u64::from(caps.tuned(p, "flash_coopmat", &OWN)), width(d));
     let threads = 4 * own;
     let whole = width == d && [s, t].iter().all(|rows| rows.is_multiple_of(own));
-    let squares = (1..SQUARES.len()).map(|i| (SQUARES[i], d > 16 * i as u64));
-    let columns = (1..COLUMNS.len()).map(|i| (COLUMNS[i], width > 32 * i as u64));
-    let fetches = (1..FETCHES.len()).map(|i| (FETCHES[i], TILE * width / 8 > threads * i as u64));
+    let fetches = there(FETCHES, TILE * width / 8, threads);
     let stage = stage(p, "attention/flash_coopmat_backward", "attention_flash_coopmat_backward")
         .consts(
             &[("OWN", own), ("TILE", TILE), ("WIDTH", width), ("THREADS", threads)]
                 .map(|(name, value)| (name, value as u32)),
         )
         .consts(&[("OF_KEYS", of_keys), ("PACKED", d.is_multiple_of(8)), ("WHOLE", whole)])
-        .consts(&squares.chain(columns).chain(fetches).collect::<Vec<_>>())
+        .consts(&squares_and_columns(d).chain(fetches).collect::<Vec<_>>())
         .args(args.into_iter().copied())
         .threads([threads as u32, 1, 1])
         .grid(spread(p["b"] * heads * rows.div_ceil(own)))
@@ -78,6 +76,7 @@ pub fn program(p: &Problem, caps: &Caps) -> Program {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::coopmat::{COLUMNS, SQUARES};
     use super::*;
 
     #[test]
