@@ -2,6 +2,7 @@
 
 mod asked;
 pub mod filter;
+mod held;
 mod limits;
 mod outline;
 pub mod places;

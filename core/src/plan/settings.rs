@@ -1,12 +1,12 @@
 //! The one list of settings. Flags of the command line, keys of a URL query and of a settings file, and the controls of
 //! the page are made from it, so that a setting has the same name, values and default everywhere.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::device::Launching;
+use crate::plan::held::{assignment, case, checked, variant, variants};
 use crate::plan::{Cache, InputSet, Spec, SpecError, sweep};
-use crate::suite::{CPU_VARIANT, Case, DType, Direction, Preset, Tuning, all, named};
+use crate::suite::{DType, Direction, Preset, named};
 
 /// Everything that is known of one setting.
 pub struct Setting {
@@ -151,37 +151,6 @@ fn push<T, E: Into<SpecError>>(list: &mut Vec<T>, value: Result<T, E>) -> Result
 
 fn words<T>(known: impl IntoIterator<Item = (&'static str, T)>) -> Vec<&'static str> {
     known.into_iter().map(|(name, _)| name).collect()
-}
-
-/// Whether this program has the workloads against which cases, variants and tunables are checked. One that has not, such as a page's
-/// own, takes them as they are written: whoever plans them has.
-const HAS_WORKLOADS: bool = cfg!(feature = "compute");
-
-/// A value as it is kept, once it is checked.
-fn checked(value: &str, check: fn(&str) -> Result<String, SpecError>) -> Result<String, SpecError> {
-    if HAS_WORKLOADS { check(value) } else { Ok(value.to_owned()) }
-}
-
-fn case(value: &str) -> Result<String, SpecError> {
-    Ok(value.parse::<Case>()?.to_string())
-}
-
-fn variant(value: &str) -> Result<String, SpecError> {
-    Ok(named("variant", value, variants().into_iter().map(|known| (known, known)))?.to_owned())
-}
-
-fn assignment(value: &str) -> Result<String, SpecError> {
-    Tuning::default().assign(value)?;
-    Ok(value.to_owned())
-}
-
-/// Every variant of every workload, in alphabetical order, where they are known.
-fn variants() -> Vec<&'static str> {
-    if !HAS_WORKLOADS {
-        return Vec::new();
-    }
-    let known = all().iter().flat_map(|w| &w.forms).flat_map(|f| &f.variants).map(|v| v.name);
-    known.chain([CPU_VARIANT]).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Every direction with its name.
@@ -466,6 +435,8 @@ pub static SETTINGS: &[Setting] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
