@@ -27,41 +27,45 @@ const CLEARED: u64 = 4;
 
 pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
     const TEXT: &str = "hash_embedding/basic";
+    const ZERO: &str = "hash_embedding/zero";
     let over = |items: u64| spread(items.div_ceil(THREADS));
     let (rows, groups, dim) = (p["r"], p["g"], p["d"]);
     let wanted = match p.shape.has("sorted") {
         true => 1,
         false => (4 * groups * dim).div_ceil(u64::from(caps.tuned(p, "basic", &WINDOW)) << 10).min(MOST_WINDOWS),
     };
-    let owned = groups.div_ceil(wanted);
+    // Fours, so that every window begins with a whole vector.
+    let owned = groups.div_ceil(wanted).next_multiple_of(4);
     let windows = groups.div_ceil(owned);
     let window = |number: u64| {
         let (first, owned) = (number * owned, owned.min(groups - number * owned));
         let width = width((first * dim) | (owned * dim), p.dtype, caps);
         let consts = [("FIRST", first), ("OWNED", owned), ("WIDTH", width), ("CLEARED", CLEARED)];
-        let stage = |entry: &'static str| {
+        let stage = |text: &'static str, entry: &'static str| {
             let label = if windows == 1 { entry.to_owned() } else { format!("{entry}_{}", number + 1) };
-            Stage::kernel(label, TEXT, entry)
+            Stage::kernel(label, text, entry)
                 .consts(&extents(p))
                 .consts(&consts.map(|(name, value)| (name, value as u32)))
                 .threads([THREADS as u32, 1, 1])
         };
         // Every row's three numbers are read, and its column is read and written; the zeros are written before.
         let (zeros, mine) = (owned * dim * 4, rows / windows);
-        let zero = match caps.dialect {
-            // One for all windows, because it moves sixteen bytes at a time, which words that are added to cannot.
-            Dialect::Wgsl => (number == 0).then(|| Stage::fill("hash_embedding_zero", "out", 0)),
-            _ => Some(
-                stage("hash_embedding_zero").args([("out", Write)]).grid(over((owned * dim / width).div_ceil(CLEARED))),
-            ),
+        let clearing = |text, each: u64| {
+            let pieces = (owned * dim).div_ceil(each);
+            stage(text, "hash_embedding_zero").args([("out", Write)]).grid(over(pieces))
         };
-        let cleared = if caps.dialect == Dialect::Wgsl { groups * dim * 4 } else { zeros };
-        let zero = zero.map(|stage| stage.costing(Cost::new(0, 0, cleared)));
-        let scatter = stage("hash_embedding_scatter")
+        let zero = match caps.dialect {
+            Dialect::Wgsl if windows == 1 => Stage::fill("hash_embedding_zero", "out", 0),
+            // Sixteen bytes at a time, which words that are added to cannot move: a text of its own.
+            Dialect::Wgsl => clearing(ZERO, 4),
+            _ => clearing(TEXT, width * CLEARED),
+        };
+        let zero = zero.costing(Cost::new(0, 0, zeros));
+        let scatter = stage(TEXT, "hash_embedding_scatter")
             .args([("out", Write), ("id", Read), ("group", Read), ("weight", Read)])
             .grid(over(rows))
             .costing(Cost::new(mine, rows * 4 + mine * 8 + zeros.min(mine * 4), zeros.min(mine * 4)));
-        zero.into_iter().chain([scatter])
+        [zero, scatter]
     };
     Program { stages: (0..windows).flat_map(window).collect() }
 }
