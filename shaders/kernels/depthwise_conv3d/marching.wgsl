@@ -8,7 +8,8 @@
 // Where taps of four channels are many, they lie in workgroup memory (TAPS_SHARED). All numbers of a slice that lie under the
 // thread's results are read before the first is added, and a tap is fetched once for all of them. On an H200, natively,
 // 2×32×32×128², three taps along each axis, f32: 137 and 161 µs with channels first and last; rows at once 100; a row of results a
-// thread with channels first 92; taps in memory with channels last 293, and with the taps along the slowest axis written out 89.
+// thread with channels first 92; taps in memory with channels last 293, and with the taps along the slowest axis written out 89. With
+// checks of bounds that took 333 again, and with the rows of taps written out, too, 91.
 
 #import depthwise_conv3d/walk
 #import lib/launch
@@ -89,16 +90,31 @@ fn add(
     if i * LD % SD != r {
         return;
     }
-    for (var j = 0u; j < KH; j++) {
-        for (var k = 0u; k < KW; k++) {
-            let number = (i * KH + j) * KW + k;
-            let tap = select(number, KD * KH * KW - 1u - number, FLIP);
-#when TAPS_SHARED             let weight = shared_taps[tap * CHANNELS + taps];
-#when !TAPS_SHARED             let weight = (*taps)[tap];
-            for (var down = 0u; down < DOWN; down++) {
-                for (var along = 0u; along < ALONG; along++) {
-                    (*sums)[ago][down][along] += (*windows)[down * SH + j * LH][along * SW + k * LW] * weight;
-                }
+    // As above: with checks of bounds there is more in this loop, too, than compilers take apart.
+    add_row(sums, windows, taps, ago, i, 0u);
+    if KH > 1u { add_row(sums, windows, taps, ago, i, 1u); }
+    if KH > 2u { add_row(sums, windows, taps, ago, i, 2u); }
+    for (var j = 3u; j < KH; j++) { add_row(sums, windows, taps, ago, i, j); }
+}
+
+// The same of one row of taps.
+fn add_row(
+    sums: ptr<function, array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>>,
+    windows: ptr<function, array<array<value, WINDOW>, WINDOW_ROWS>>,
+#when TAPS_SHARED     taps: u32,
+#when !TAPS_SHARED     taps: ptr<function, array<value, KD * KH * KW>>,
+    ago: u32,
+    i: u32,
+    j: u32,
+) {
+    for (var k = 0u; k < KW; k++) {
+        let number = (i * KH + j) * KW + k;
+        let tap = select(number, KD * KH * KW - 1u - number, FLIP);
+#when TAPS_SHARED         let weight = shared_taps[tap * CHANNELS + taps];
+#when !TAPS_SHARED         let weight = (*taps)[tap];
+        for (var down = 0u; down < DOWN; down++) {
+            for (var along = 0u; along < ALONG; along++) {
+                (*sums)[ago][down][along] += (*windows)[down * SH + j * LH][along * SW + k * LW] * weight;
             }
         }
     }
