@@ -104,6 +104,7 @@ fn shapes(form: &Form, arch: Arch) -> Vec<&'static str> {
 fn every_value_of_what_is_left_open_compiles() {
     let arch = Arch::new(9, 0);
     let mut tried = 0;
+    let (mut known, mut compiled_texts) = (HashSet::new(), 0);
     for form in all().iter().flat_map(|w| &w.forms) {
         for variant in form.variants.iter().filter(|v| matches!(v.how, How::Kernel { .. })) {
             for (i, tunable) in variant.tunables.iter().enumerate() {
@@ -124,16 +125,18 @@ fn every_value_of_what_is_left_open_compiles() {
                     };
                     let program = case.program(&caps).expect("a kernel variant");
                     let (texts, _) = assemble_all(&embedded(), &program, case.problem.dtype).expect("texts");
-                    for text in texts {
+                    // Most values that are no edge of anything at these shapes leave a text as it is.
+                    for text in texts.into_iter().filter(|text| known.insert(text.source.clone())) {
                         let compiled = compile_text(&text, arch);
                         assert!(compiled.is_ok(), "{case}, {}={value}: {:?}", tunable.name, compiled.err());
+                        compiled_texts += 1;
                     }
                     tried += 1;
                 }
             }
         }
     }
-    assert!(tried > 30, "{tried}");
+    assert!(tried > 30 && compiled_texts > 30, "{compiled_texts} texts of {tried} values");
 }
 
 #[test]
