@@ -145,20 +145,16 @@ impl Product {
 
     /// Tiles of A and B in workgroup memory.
     pub fn tiled(&self, caps: &Caps, tiles: Tiles) -> Stage {
-        self.by_tiles(caps, tiles, "matmul/tiled", "matmul_tiled", true)
+        self.tiled_then(caps, tiles, "matmul/tiled", "matmul_tiled", false)
     }
 
-    /// The same with a text that does something to each sum.
-    pub fn tiled_then(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str) -> Stage {
-        self.by_tiles(caps, tiles, text, entry, false)
-    }
-
-    fn by_tiles(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str, as_is: bool) -> Stage {
+    /// The same with a text that does something to each sum, or much.
+    pub fn tiled_then(&self, caps: &Caps, tiles: Tiles, text: &'static str, entry: &'static str, much: bool) -> Stage {
         // Large tiles read less, but must be enough for the device.
         let large = self.tiles(128) * 100 >= caps.units.map_or(UNITS, u64::from) * u64::from(tiles.large_from);
         if caps.dialect == Dialect::Wgsl {
             let (share, depth) = if large { (LARGE, tiles.depth / 2) } else { (SMALL, tiles.depth) };
-            return self.tiled_in_wgsl(caps, share, depth, text, entry).consts(&[("AS_IS", as_is)]);
+            return self.tiled_in_wgsl(caps, share, depth, text, entry).consts(&[("MUCH", much)]);
         }
         // A thread computes one or two by two squares of 4 × 4. What is turned on its way to a tile is padded by a vector a depth.
         let squares = if large { 2 } else { 1 };

@@ -123,7 +123,7 @@ impl Stages<'_> {
         let ([wgsl, coopmat], [tiled, mma], parameters) = then.texts();
         let text = if self.caps.dialect == Dialect::Cuda { "linear/tiled" } else { wgsl };
         let stage = match self.by {
-            By::Tiles => product.tiled_then(self.caps, Tiles::default(), text, tiled),
+            By::Tiles => product.tiled_then(self.caps, Tiles::default(), text, tiled, then != Then::Bias),
             By::Mma => product.mma("linear/mma", mma),
             By::Coopmat => product.coopmat(WIDE_FROM, coopmat),
             By::Elements | By::Library => panic!("only tiles and matrix units do more than multiply"),
