@@ -56,6 +56,22 @@ impl Default for Tiles {
     }
 }
 
+/// The tiles of C that a workgroup on matrix units computes in WGSL. There are three, see `lib/product_coopmat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatrixTiles {
+    /// Tiles are 128 × 256, not 128 × 128, where there are so many of them, in per cent of the multiprocessors.
+    pub wide_from: u32,
+    /// Instead of wide ones tiles are 192 × 192 where a device that computes all tiles in turns, one on each multiprocessor, then computes
+    /// less than so many per cent of the results in its turns, those beyond the edges of C and those left out in the last turn included.
+    pub square_below: u32,
+}
+
+impl Default for MatrixTiles {
+    fn default() -> MatrixTiles {
+        MatrixTiles { wide_from: 50, square_below: 80 }
+    }
+}
+
 /// Threads across and down of a workgroup in WGSL, and the squares that each has below and beside each other: for large tiles and
 /// for small ones.
 const LARGE: [u32; 4] = [16, 16, 2, 2];
@@ -63,6 +79,8 @@ const SMALL: [u32; 4] = [8, 16, 1, 2];
 
 /// Multiprocessors of a large GPU, where their number is not known.
 const UNITS: u64 = 128;
+/// The same where it matters whether there is one more: those of an H100 or H200.
+const TURN: u64 = 132;
 
 /// Products that go so deep store their sums one by one in WGSL: to store four at once takes registers in which long sums are kept.
 const LONG: u64 = 512;
@@ -73,12 +91,14 @@ pub(crate) const MATRIX_DEPTH: u32 = 32;
 const PADDING: u32 = 8;
 /// Steps in shared memory: one in use, two on their way.
 const STEPS: u32 = 3;
-/// Bytes of the strip through which a subgroup's results pass in WGSL: 16 rows of two squares of f32, padded by a vector.
-const STRIP: u32 = 16 * (32 + 4) * 4;
-/// Threads that share a tile in WGSL: eight subgroups of 32.
-const COOPMAT_THREADS: u32 = 256;
-/// From how many of such on tiles are twice as wide in WGSL, in per cent of the multiprocessors.
-pub(crate) const WIDE_FROM: u32 = 50;
+/// Bytes of the strip through which a subgroup's results pass in WGSL: 16 rows of so many squares of f32, padded by a vector.
+const fn strip(squares: u32) -> u32 {
+    16 * (16 * squares + 4) * 4
+}
+/// Rows, columns and threads of a tile in WGSL.
+const NARROW: [u32; 3] = [128, 128, 256];
+const WIDE: [u32; 3] = [128, 256, 256];
+const SQUARE: [u32; 3] = [192, 192, 384];
 /// Threads that share a tile in CUDA: four warps.
 const MMA_THREADS: u32 = 128;
 
@@ -245,7 +265,7 @@ impl Product {
         let staged = Product::staged(!self.a_by_column()) + Product::staged(self.b_by_column());
         self.on_matrix_units(4 * 32, text, entry)
             .consts(&[("PACKED", packed), ("WHOLE", packed && self.in_whole_tiles())])
-            .shared(staged * 2 + 4 * STRIP)
+            .shared(staged * 2 + 4 * strip(2))
     }
 
     /// Whether no tile on matrix units has an edge within.
@@ -254,24 +274,46 @@ impl Product {
         self.m.is_multiple_of(edge) && self.n.is_multiple_of(edge) && self.k.is_multiple_of(u64::from(MATRIX_DEPTH))
     }
 
-    /// Through WGSL's cooperative matrices: every way of storing. The text says what becomes of sums. Tiles are twice as wide where there are
-    /// so many of such, in per cent of the multiprocessors.
-    pub fn coopmat(&self, wide_from: u32, text: &'static str) -> Stage {
+    /// Through WGSL's cooperative matrices: every way of storing. The text says what becomes of sums.
+    pub fn coopmat(&self, caps: &Caps, tiles: MatrixTiles, text: &'static str) -> Stage {
         let widths =
             [if self.a_by_column() { self.m } else { self.k }, if self.b_by_column() { self.k } else { self.n }];
         let packed = widths.iter().chain([&self.n]).all(|width| width.is_multiple_of(8));
-        let down = self.batch * self.m.div_ceil(u64::from(MATRIX_TILE));
-        let tiles = |across: u32| down * self.n.div_ceil(u64::from(across));
-        let wide = tiles(2 * MATRIX_TILE) * 100 >= UNITS * u64::from(wide_from);
-        let across = if wide { 2 * MATRIX_TILE } else { MATRIX_TILE };
-        let whole = packed && self.in_whole_tiles() && self.n.is_multiple_of(u64::from(across));
-        let staged = Product::staged(!self.a_by_column()) + Product::staged_of(across, self.b_by_column());
+        let tile = self.matrix_tile(caps, tiles);
+        let [down, across, threads] = tile;
+        let whole = packed
+            && self.m.is_multiple_of(u64::from(down))
+            && self.n.is_multiple_of(u64::from(across))
+            && self.k.is_multiple_of(u64::from(MATRIX_DEPTH));
         self.stage(text, "product_coopmat")
-            .consts(&[("ACROSS", across), ("DEPTH", MATRIX_DEPTH), ("THREADS", COOPMAT_THREADS)])
-            .consts(&[("WIDE", wide), ("PACKED", packed), ("WHOLE", whole)])
-            .threads([COOPMAT_THREADS, 1, 1])
-            .grid(spread(tiles(across)))
-            .shared(staged * 2 + COOPMAT_THREADS / 32 * STRIP)
+            .consts(&[("DOWN", down), ("ACROSS", across), ("DEPTH", MATRIX_DEPTH), ("THREADS", threads)])
+            .consts(&[("TALL", tile != NARROW), ("WIDE", tile == WIDE), ("THREE", tile == SQUARE)])
+            .consts(&[("PACKED", packed), ("WHOLE", whole)])
+            .threads([threads, 1, 1])
+            .grid(spread(self.matrix_tiles(tile)))
+            .shared(self.matrix_bytes(tile))
+    }
+
+    fn matrix_tiles(&self, [down, across, _]: [u32; 3]) -> u64 {
+        self.batch * self.m.div_ceil(u64::from(down)) * self.n.div_ceil(u64::from(across))
+    }
+
+    /// Bytes of workgroup memory: staged tiles, and a strip for each subgroup.
+    fn matrix_bytes(&self, tile: [u32; 3]) -> u32 {
+        let [down, across, threads] = tile;
+        let staged = Product::staged_of(down, !self.a_by_column()) + Product::staged_of(across, self.b_by_column());
+        staged * 2 + threads / 32 * strip(if tile == SQUARE { 1 } else { 2 })
+    }
+
+    fn matrix_tile(&self, caps: &Caps, tiles: MatrixTiles) -> [u32; 3] {
+        if self.matrix_tiles(WIDE) * 100 < UNITS * u64::from(tiles.wide_from) {
+            return NARROW;
+        }
+        let turn = caps.units.map_or(TURN, u64::from);
+        let turns = |tile: [u32; 3]| self.matrix_tiles(tile).div_ceil(turn) * u64::from(tile[0] * tile[1]);
+        let fits = SQUARE[2] <= caps.max_invocations && self.matrix_bytes(SQUARE) <= caps.shared_bytes;
+        let square = fits && turns(SQUARE) * 100 < turns(WIDE) * u64::from(tiles.square_below);
+        if square { SQUARE } else { WIDE }
     }
 
     /// Why a device cannot multiply elements of this type by cooperative matrices, if so.
@@ -313,6 +355,23 @@ mod tests {
             let of = |wanted| kernel.consts.iter().find(|(name, _)| *name == wanted).expect("given").1;
             let found = ["A_HEIGHT", "A_WIDTH", "B_HEIGHT", "B_WIDTH"].map(of);
             assert_eq!(found, want.map(Value::U32), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn tiles_on_matrix_units_are_those_that_leave_least_of_the_last_turn() {
+        let large = Caps { max_invocations: 1024, shared_bytes: 48 << 10, ..caps() };
+        let tile = |[m, n, k]: [u64; 3]| Product::new(m, n, k).matrix_tile(&large, MatrixTiles::default());
+        // 160 wide ones would take a second turn for 28; 132 square ones take one.
+        assert_eq!(tile([4096, 1152, 4304]), SQUARE);
+        assert_eq!(tile([4096, 4304, 1152]), WIDE, "four turns against five are not worth it");
+        assert_eq!(tile([4096, 4096, 4096]), WIDE, "four of either");
+        assert_eq!(tile([512, 512, 4096]), NARROW);
+        assert_eq!(Product::new(4096, 1152, 4304).matrix_tile(&caps(), MatrixTiles::default()), WIDE);
+        for stored in [Stored::Nn, Stored::Nt, Stored::Tn] {
+            let product = Product { stored, ..Product::new(4096, 1152, 4304) };
+            let bytes = [NARROW, WIDE, SQUARE].map(|tile| product.matrix_bytes(tile));
+            assert!(bytes.iter().all(|bytes| *bytes <= 48 << 10), "{stored:?}: {bytes:?}");
         }
     }
 }

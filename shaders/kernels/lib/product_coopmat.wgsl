@@ -3,8 +3,10 @@
 // `finished` of the text that imports this.
 //
 // Eight subgroups of 32 compute a tile of 128 × 256, each 64 rows of 64 columns: four by four squares of 16 × 16. Where such tiles would
-// be too few for the device, tiles are 128 × 128, and each has 32 rows. What each step brought, by TFLOP/s on an H200 at 4096³, natively
-// and in Chromium: matrices straight from device memory 65 in Chromium; tiles staged in workgroup memory by vectors of four 126; by
+// be too few for the device, tiles are 128 × 128, and each has 32 rows (!TALL). Where they would leave most of a device without work in its
+// last turn, twelve subgroups compute a tile of 192 × 192, each 64 rows of 48 columns (THREE squares across): on an H200 those have 0.8 of
+// the rate, and 4096 × 1152 × 4304 takes one turn and not two, 179 µs and not 254. What each step brought, by TFLOP/s there at 4096³,
+// natively and in Chromium: matrices straight from device memory 65 in Chromium; tiles staged in workgroup memory by vectors of four 126; by
 // eights, the next ones on their way meanwhile, in rows padded by one, by four subgroups to a tile of 128 × 128, 176 and 196; natively,
 // eights written to workgroup memory as they come, 198; eight subgroups to twice as wide a tile 290 and 295; matrices of the next sixteen
 // columns of A loaded while those before are multiplied, across barriers, 318 and 324. Two tiles in turns, so that a step has one barrier,
@@ -17,7 +19,11 @@
 #import lib/product_order
 #import lib/product_wide
 
-const DOWN: u32 = 128u;
+// Rows and columns of a subgroup.
+#when TALL const ROWS: u32 = 64u;
+#when !TALL const ROWS: u32 = 32u;
+#when THREE const COLUMNS: u32 = 48u;
+#when !THREE const COLUMNS: u32 = 64u;
 // Eights in a row of a tile as it is stored, and rows that all threads stage at a time.
 #when A_BY_COLUMN const A_EIGHTS: u32 = DOWN / 8u;
 #when !A_BY_COLUMN const A_EIGHTS: u32 = DEPTH / 8u;
@@ -33,12 +39,14 @@ const B_ROW: u32 = B_EIGHTS + 1u;
 #when B_BY_COLUMN const B_TILE: u32 = ACROSS * B_ROW;
 #when !B_BY_COLUMN const B_TILE: u32 = DEPTH * B_ROW;
 const STEPS: u32 = (K + DEPTH - 1u) / DEPTH;
-// Vectors from one row of a strip to the next.
-const STRIP: u32 = 9u;
+// Squares in a strip, and vectors from one row of it to the next.
+#when THREE const WIDTH: u32 = 1u;
+#when !THREE const WIDTH: u32 = 2u;
+const STRIP: u32 = 4u * WIDTH + 1u;
 
 var<workgroup> a_tile: array<Piece, A_TILE * PIECES>;
 var<workgroup> b_tile: array<Piece, B_TILE * PIECES>;
-// One strip of two squares for each subgroup: results pass through it to be rounded, and clipped at the edges of C.
+// A strip of one square or two for each subgroup: results pass through it to be rounded, and clipped at the edges of C.
 var<workgroup> strips: array<vec4<f32>, THREADS / 32u * 16u * STRIP>;
 
 fn put_a(at: u32, x: Eight) {
@@ -53,13 +61,14 @@ fn put_b(at: u32, x: Eight) {
 #when !IN_A_BROWSER     b_tile[2u * at + 1u] = high_of(x);
 }
 
-// Write the subgroup's strip to rows and columns row .. row + 15 and col .. col + 31 of C.
+// Write the subgroup's strip to C, from that row and column on.
 fn write_strip(batch: u32, row: u32, col: u32, strip: u32, lane: u32) {
     workgroupBarrier();
-    for (var i = 0u; i < 2u; i++) {
-        let down = i * 8u + lane / 4u;
-        let from_here = strip + down * STRIP + lane % 4u * 2u;
-        put_eight(batch, row + down, col + lane % 4u * 8u, strips[from_here], strips[from_here + 1u]);
+    for (var i = 0u; i < WIDTH; i++) {
+        let down = i * 8u + lane / (2u * WIDTH);
+        let along = lane % (2u * WIDTH);
+        let from_here = strip + down * STRIP + along * 2u;
+        put_eight(batch, row + down, col + along * 8u, strips[from_here], strips[from_here + 1u]);
     }
     workgroupBarrier();
 }
@@ -81,8 +90,8 @@ fn product_coopmat(
     let first = tile_at(index % (across * down), across, down) * vec2<u32>(ACROSS, DOWN);
     let subgroup = thread / 32u;
     let lane = thread % 32u;
-    let row = subgroup / (ACROSS / 64u) * (ACROSS / 4u);
-    let col = subgroup % (ACROSS / 64u) * 64u;
+    let row = subgroup / (ACROSS / COLUMNS) * ROWS;
+    let col = subgroup % (ACROSS / COLUMNS) * COLUMNS;
     // Where the thread's first eights of both tiles are staged, and where they come from; its others lie farther down.
     let ay = thread / A_EIGHTS;
     let ax = thread % A_EIGHTS;
@@ -95,19 +104,19 @@ fn product_coopmat(
     var c00 = coop_mat16x16<f32, C>();
     var c01 = coop_mat16x16<f32, C>();
     var c02 = coop_mat16x16<f32, C>();
-    var c03 = coop_mat16x16<f32, C>();
+#when !THREE     var c03 = coop_mat16x16<f32, C>();
     var c10 = coop_mat16x16<f32, C>();
     var c11 = coop_mat16x16<f32, C>();
     var c12 = coop_mat16x16<f32, C>();
-    var c13 = coop_mat16x16<f32, C>();
-#when WIDE     var c20 = coop_mat16x16<f32, C>();
-#when WIDE     var c21 = coop_mat16x16<f32, C>();
-#when WIDE     var c22 = coop_mat16x16<f32, C>();
-#when WIDE     var c23 = coop_mat16x16<f32, C>();
-#when WIDE     var c30 = coop_mat16x16<f32, C>();
-#when WIDE     var c31 = coop_mat16x16<f32, C>();
-#when WIDE     var c32 = coop_mat16x16<f32, C>();
-#when WIDE     var c33 = coop_mat16x16<f32, C>();
+#when !THREE     var c13 = coop_mat16x16<f32, C>();
+#when TALL     var c20 = coop_mat16x16<f32, C>();
+#when TALL     var c21 = coop_mat16x16<f32, C>();
+#when TALL     var c22 = coop_mat16x16<f32, C>();
+#when TALL #when !THREE     var c23 = coop_mat16x16<f32, C>();
+#when TALL     var c30 = coop_mat16x16<f32, C>();
+#when TALL     var c31 = coop_mat16x16<f32, C>();
+#when TALL     var c32 = coop_mat16x16<f32, C>();
+#when TALL #when !THREE     var c33 = coop_mat16x16<f32, C>();
     var next_a0 = eight_of_a(batch, a_from.y + 0u * A_ROWS, a_from.x);
     var next_a1 = eight_of_a(batch, a_from.y + 1u * A_ROWS, a_from.x);
     var next_b0 = eight_of_b(batch, b_from.y + 0u * B_ROWS, b_from.x);
@@ -126,18 +135,18 @@ fn product_coopmat(
 #when !A_BY_COLUMN     var a0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
 #when A_BY_COLUMN     var a1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
 #when !A_BY_COLUMN     var a1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when WIDE #when A_BY_COLUMN     var a2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
-#when WIDE #when !A_BY_COLUMN     var a2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when WIDE #when A_BY_COLUMN     var a3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
-#when WIDE #when !A_BY_COLUMN     var a3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+#when TALL #when A_BY_COLUMN     var a2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
+#when TALL #when !A_BY_COLUMN     var a2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+#when TALL #when A_BY_COLUMN     var a3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
+#when TALL #when !A_BY_COLUMN     var a3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
 #when B_BY_COLUMN     var b0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
 #when !B_BY_COLUMN     var b0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
 #when B_BY_COLUMN     var b1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
 #when !B_BY_COLUMN     var b1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
 #when B_BY_COLUMN     var b2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
 #when !B_BY_COLUMN     var b2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN     var b3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN     var b3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
+#when B_BY_COLUMN #when !THREE     var b3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
+#when !B_BY_COLUMN #when !THREE     var b3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
     if 1u < STEPS {
         let depth = (1u) * DEPTH;
 #when A_BY_COLUMN         let a_next = a_from + vec2<u32>(0u, depth);
@@ -156,34 +165,34 @@ fn product_coopmat(
 #when !A_BY_COLUMN         let f0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
 #when A_BY_COLUMN         let f1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
 #when !A_BY_COLUMN         let f1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
-#when WIDE #when A_BY_COLUMN         let f2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
-#when WIDE #when !A_BY_COLUMN         let f2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
-#when WIDE #when A_BY_COLUMN         let f3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
-#when WIDE #when !A_BY_COLUMN         let f3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
+#when TALL #when A_BY_COLUMN         let f2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
+#when TALL #when !A_BY_COLUMN         let f2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
+#when TALL #when A_BY_COLUMN         let f3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(16u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
+#when TALL #when !A_BY_COLUMN         let f3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 2u) * PIECES], A_ROW * PIECES);
 #when B_BY_COLUMN         let g0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
 #when !B_BY_COLUMN         let g0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
 #when B_BY_COLUMN         let g1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
 #when !B_BY_COLUMN         let g1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
 #when B_BY_COLUMN         let g2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
 #when !B_BY_COLUMN         let g2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN         let g3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN         let g3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
+#when B_BY_COLUMN #when !THREE         let g3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 2u) * PIECES], B_ROW * PIECES);
+#when !B_BY_COLUMN #when !THREE         let g3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(16u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
         c00 = coopMultiplyAdd(a0, b0, c00);
         c01 = coopMultiplyAdd(a0, b1, c01);
         c02 = coopMultiplyAdd(a0, b2, c02);
-        c03 = coopMultiplyAdd(a0, b3, c03);
+#when !THREE         c03 = coopMultiplyAdd(a0, b3, c03);
         c10 = coopMultiplyAdd(a1, b0, c10);
         c11 = coopMultiplyAdd(a1, b1, c11);
         c12 = coopMultiplyAdd(a1, b2, c12);
-        c13 = coopMultiplyAdd(a1, b3, c13);
-#when WIDE         c20 = coopMultiplyAdd(a2, b0, c20);
-#when WIDE         c21 = coopMultiplyAdd(a2, b1, c21);
-#when WIDE         c22 = coopMultiplyAdd(a2, b2, c22);
-#when WIDE         c23 = coopMultiplyAdd(a2, b3, c23);
-#when WIDE         c30 = coopMultiplyAdd(a3, b0, c30);
-#when WIDE         c31 = coopMultiplyAdd(a3, b1, c31);
-#when WIDE         c32 = coopMultiplyAdd(a3, b2, c32);
-#when WIDE         c33 = coopMultiplyAdd(a3, b3, c33);
+#when !THREE         c13 = coopMultiplyAdd(a1, b3, c13);
+#when TALL         c20 = coopMultiplyAdd(a2, b0, c20);
+#when TALL         c21 = coopMultiplyAdd(a2, b1, c21);
+#when TALL         c22 = coopMultiplyAdd(a2, b2, c22);
+#when TALL #when !THREE         c23 = coopMultiplyAdd(a2, b3, c23);
+#when TALL         c30 = coopMultiplyAdd(a3, b0, c30);
+#when TALL         c31 = coopMultiplyAdd(a3, b1, c31);
+#when TALL         c32 = coopMultiplyAdd(a3, b2, c32);
+#when TALL #when !THREE         c33 = coopMultiplyAdd(a3, b3, c33);
         // The tiles have been loaded by all; the next ones follow, and what is multiplied meanwhile needs no memory.
         workgroupBarrier();
         if t + 1u < STEPS {
@@ -210,66 +219,90 @@ fn product_coopmat(
         c00 = coopMultiplyAdd(f0, g0, c00);
         c01 = coopMultiplyAdd(f0, g1, c01);
         c02 = coopMultiplyAdd(f0, g2, c02);
-        c03 = coopMultiplyAdd(f0, g3, c03);
-#when WIDE         c10 = coopMultiplyAdd(f1, g0, c10);
-#when WIDE         c11 = coopMultiplyAdd(f1, g1, c11);
-#when WIDE         c12 = coopMultiplyAdd(f1, g2, c12);
-#when WIDE         c13 = coopMultiplyAdd(f1, g3, c13);
-#when WIDE         c20 = coopMultiplyAdd(f2, g0, c20);
-#when WIDE         c21 = coopMultiplyAdd(f2, g1, c21);
-#when WIDE         c22 = coopMultiplyAdd(f2, g2, c22);
-#when WIDE         c23 = coopMultiplyAdd(f2, g3, c23);
+#when !THREE         c03 = coopMultiplyAdd(f0, g3, c03);
+#when TALL         c10 = coopMultiplyAdd(f1, g0, c10);
+#when TALL         c11 = coopMultiplyAdd(f1, g1, c11);
+#when TALL         c12 = coopMultiplyAdd(f1, g2, c12);
+#when TALL #when !THREE         c13 = coopMultiplyAdd(f1, g3, c13);
+#when TALL         c20 = coopMultiplyAdd(f2, g0, c20);
+#when TALL         c21 = coopMultiplyAdd(f2, g1, c21);
+#when TALL         c22 = coopMultiplyAdd(f2, g2, c22);
+#when TALL #when !THREE         c23 = coopMultiplyAdd(f2, g3, c23);
         workgroupBarrier();
         // Behind the last step, what lies there still: it is not multiplied any more.
 #when A_BY_COLUMN         a0 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 0u) * PIECES], A_ROW * PIECES);
 #when !A_BY_COLUMN         a0 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 0u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
 #when A_BY_COLUMN         a1 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 2u) * PIECES], A_ROW * PIECES);
 #when !A_BY_COLUMN         a1 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 16u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when WIDE #when A_BY_COLUMN         a2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
-#when WIDE #when !A_BY_COLUMN         a2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
-#when WIDE #when A_BY_COLUMN         a3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
-#when WIDE #when !A_BY_COLUMN         a3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+#when TALL #when A_BY_COLUMN         a2 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 4u) * PIECES], A_ROW * PIECES);
+#when TALL #when !A_BY_COLUMN         a2 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 32u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
+#when TALL #when A_BY_COLUMN         a3 = coopLoad<coop_mat16x16<f16, A>>(&a_tile[(0u * A_ROW + row / 8u + 6u) * PIECES], A_ROW * PIECES);
+#when TALL #when !A_BY_COLUMN         a3 = coopLoadT<coop_mat16x16<f16, A>>(&a_tile[((row + 48u) * A_ROW + 0u) * PIECES], A_ROW * PIECES);
 #when B_BY_COLUMN         b0 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 0u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
 #when !B_BY_COLUMN         b0 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 0u) * PIECES], B_ROW * PIECES);
 #when B_BY_COLUMN         b1 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 16u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
 #when !B_BY_COLUMN         b1 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 2u) * PIECES], B_ROW * PIECES);
 #when B_BY_COLUMN         b2 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 32u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
 #when !B_BY_COLUMN         b2 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 4u) * PIECES], B_ROW * PIECES);
-#when B_BY_COLUMN         b3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
-#when !B_BY_COLUMN         b3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
-#when !WIDE         c10 = coopMultiplyAdd(f1, g0, c10);
-#when !WIDE         c11 = coopMultiplyAdd(f1, g1, c11);
-#when !WIDE         c12 = coopMultiplyAdd(f1, g2, c12);
-#when !WIDE         c13 = coopMultiplyAdd(f1, g3, c13);
-#when WIDE         c30 = coopMultiplyAdd(f3, g0, c30);
-#when WIDE         c31 = coopMultiplyAdd(f3, g1, c31);
-#when WIDE         c32 = coopMultiplyAdd(f3, g2, c32);
-#when WIDE         c33 = coopMultiplyAdd(f3, g3, c33);
+#when B_BY_COLUMN #when !THREE         b3 = coopLoad<coop_mat16x16<f16, B>>(&b_tile[((col + 48u) * B_ROW + 0u) * PIECES], B_ROW * PIECES);
+#when !B_BY_COLUMN #when !THREE         b3 = coopLoadT<coop_mat16x16<f16, B>>(&b_tile[(0u * B_ROW + col / 8u + 6u) * PIECES], B_ROW * PIECES);
+#when !TALL         c10 = coopMultiplyAdd(f1, g0, c10);
+#when !TALL         c11 = coopMultiplyAdd(f1, g1, c11);
+#when !TALL         c12 = coopMultiplyAdd(f1, g2, c12);
+#when !TALL #when !THREE         c13 = coopMultiplyAdd(f1, g3, c13);
+#when TALL         c30 = coopMultiplyAdd(f3, g0, c30);
+#when TALL         c31 = coopMultiplyAdd(f3, g1, c31);
+#when TALL         c32 = coopMultiplyAdd(f3, g2, c32);
+#when TALL #when !THREE         c33 = coopMultiplyAdd(f3, g3, c33);
     }
 
     let strip = subgroup * 16u * STRIP;
-    coopStoreT(c00, &strips[strip], STRIP);
-    coopStoreT(c01, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 0u, first.x + col + 0u, strip, lane);
-    coopStoreT(c02, &strips[strip], STRIP);
-    coopStoreT(c03, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 0u, first.x + col + 32u, strip, lane);
-    coopStoreT(c10, &strips[strip], STRIP);
-    coopStoreT(c11, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 16u, first.x + col + 0u, strip, lane);
-    coopStoreT(c12, &strips[strip], STRIP);
-    coopStoreT(c13, &strips[strip + 4u], STRIP);
-    write_strip(batch, first.y + row + 16u, first.x + col + 32u, strip, lane);
-#when WIDE     coopStoreT(c20, &strips[strip], STRIP);
-#when WIDE     coopStoreT(c21, &strips[strip + 4u], STRIP);
-#when WIDE     write_strip(batch, first.y + row + 32u, first.x + col + 0u, strip, lane);
-#when WIDE     coopStoreT(c22, &strips[strip], STRIP);
-#when WIDE     coopStoreT(c23, &strips[strip + 4u], STRIP);
-#when WIDE     write_strip(batch, first.y + row + 32u, first.x + col + 32u, strip, lane);
-#when WIDE     coopStoreT(c30, &strips[strip], STRIP);
-#when WIDE     coopStoreT(c31, &strips[strip + 4u], STRIP);
-#when WIDE     write_strip(batch, first.y + row + 48u, first.x + col + 0u, strip, lane);
-#when WIDE     coopStoreT(c32, &strips[strip], STRIP);
-#when WIDE     coopStoreT(c33, &strips[strip + 4u], STRIP);
-#when WIDE     write_strip(batch, first.y + row + 48u, first.x + col + 32u, strip, lane);
+#when !THREE     coopStoreT(c00, &strips[strip], STRIP);
+#when !THREE     coopStoreT(c01, &strips[strip + 4u], STRIP);
+#when !THREE     write_strip(batch, first.y + row + 0u, first.x + col + 0u, strip, lane);
+#when !THREE     coopStoreT(c02, &strips[strip], STRIP);
+#when !THREE     coopStoreT(c03, &strips[strip + 4u], STRIP);
+#when !THREE     write_strip(batch, first.y + row + 0u, first.x + col + 32u, strip, lane);
+#when THREE     coopStoreT(c00, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 0u, first.x + col + 0u, strip, lane);
+#when THREE     coopStoreT(c01, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 0u, first.x + col + 16u, strip, lane);
+#when THREE     coopStoreT(c02, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 0u, first.x + col + 32u, strip, lane);
+#when !THREE     coopStoreT(c10, &strips[strip], STRIP);
+#when !THREE     coopStoreT(c11, &strips[strip + 4u], STRIP);
+#when !THREE     write_strip(batch, first.y + row + 16u, first.x + col + 0u, strip, lane);
+#when !THREE     coopStoreT(c12, &strips[strip], STRIP);
+#when !THREE     coopStoreT(c13, &strips[strip + 4u], STRIP);
+#when !THREE     write_strip(batch, first.y + row + 16u, first.x + col + 32u, strip, lane);
+#when THREE     coopStoreT(c10, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 16u, first.x + col + 0u, strip, lane);
+#when THREE     coopStoreT(c11, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 16u, first.x + col + 16u, strip, lane);
+#when THREE     coopStoreT(c12, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 16u, first.x + col + 32u, strip, lane);
+#when TALL #when !THREE     coopStoreT(c20, &strips[strip], STRIP);
+#when TALL #when !THREE     coopStoreT(c21, &strips[strip + 4u], STRIP);
+#when TALL #when !THREE     write_strip(batch, first.y + row + 32u, first.x + col + 0u, strip, lane);
+#when TALL #when !THREE     coopStoreT(c22, &strips[strip], STRIP);
+#when TALL #when !THREE     coopStoreT(c23, &strips[strip + 4u], STRIP);
+#when TALL #when !THREE     write_strip(batch, first.y + row + 32u, first.x + col + 32u, strip, lane);
+#when THREE     coopStoreT(c20, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 32u, first.x + col + 0u, strip, lane);
+#when THREE     coopStoreT(c21, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 32u, first.x + col + 16u, strip, lane);
+#when THREE     coopStoreT(c22, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 32u, first.x + col + 32u, strip, lane);
+#when TALL #when !THREE     coopStoreT(c30, &strips[strip], STRIP);
+#when TALL #when !THREE     coopStoreT(c31, &strips[strip + 4u], STRIP);
+#when TALL #when !THREE     write_strip(batch, first.y + row + 48u, first.x + col + 0u, strip, lane);
+#when TALL #when !THREE     coopStoreT(c32, &strips[strip], STRIP);
+#when TALL #when !THREE     coopStoreT(c33, &strips[strip + 4u], STRIP);
+#when TALL #when !THREE     write_strip(batch, first.y + row + 48u, first.x + col + 32u, strip, lane);
+#when THREE     coopStoreT(c30, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 48u, first.x + col + 0u, strip, lane);
+#when THREE     coopStoreT(c31, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 48u, first.x + col + 16u, strip, lane);
+#when THREE     coopStoreT(c32, &strips[strip], STRIP);
+#when THREE     write_strip(batch, first.y + row + 48u, first.x + col + 32u, strip, lane);
 }

@@ -6,8 +6,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
     Allowed, Axis, BufferSpec, CPU_VARIANT, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form,
-    Hard, HostBuffer, HostFn, Inputs, Preset, Probe, Problem, Product, Program, Rate, Reference, RowsFn, Shape, Stage,
-    Tiles, Tolerance, Tunable, Variant, WIDE_FROM, Workload, dense, normal, spread, width,
+    Hard, HostBuffer, HostFn, Inputs, MatrixTiles, Preset, Probe, Problem, Product, Program, Rate, Reference, RowsFn,
+    Shape, Stage, Tiles, Tolerance, Tunable, Variant, Workload, dense, normal, spread, width,
 };
 use crate::units::{Bytes, Flops};
 
@@ -89,7 +89,7 @@ pub fn workload() -> Workload {
                 )
                 .only_in(&[Dialect::Wgsl])
                 .available(coopmat_available)
-                .tunables(&[WIDE]),
+                .tunables(&[WIDE_FROM, SQUARE_BELOW]),
                 Variant::kernel("vendor", "the vendor's library, cuBLASLt: what the device's makers reach", vendor)
                     .only_in(&[Dialect::Cuda]),
                 Variant::cube(
@@ -285,15 +285,23 @@ fn coopmat_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 }
 
 /// What `coopmat` leaves open.
-const WIDE: Tunable = Tunable {
+const WIDE_FROM: Tunable = Tunable {
     name: "WIDE_FROM",
     about: "tiles are 256 elements wide, not 128, where there are so many of them, in per cent of 128",
     allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
-    default: WIDE_FROM,
+    default: 50,
+};
+const SQUARE_BELOW: Tunable = Tunable {
+    name: "SQUARE_BELOW",
+    about: "instead, tiles are 192 by 192 where a device that computes tiles in turns then computes less than so many per cent",
+    allowed: Allowed::OneOf(&[0, 50, 65, 80, 95, 1000]),
+    default: 80,
 };
 
 fn coopmat(p: &Problem, caps: &Caps) -> Program {
-    program(p, product(p).coopmat(caps.tuned(p, "coopmat", &WIDE), "matmul/coopmat"))
+    let tuned = |tunable| caps.tuned(p, "coopmat", tunable);
+    let tiles = MatrixTiles { wide_from: tuned(&WIDE_FROM), square_below: tuned(&SQUARE_BELOW) };
+    program(p, product(p).coopmat(caps, tiles, "matmul/coopmat"))
 }
 
 fn vendor(p: &Problem, _caps: &Caps) -> Program {

@@ -3,7 +3,7 @@
 use super::super::gelu;
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Access, Caps, Cost, DType, Dialect, Elem, Epilogue, Product, Stage, Tiles, WIDE_FROM, by_pieces, spread,
+    Access, Caps, Cost, DType, Dialect, Elem, Epilogue, MatrixTiles, Product, Stage, Tiles, by_pieces, spread,
     sum_of_parts, text_for, width,
 };
 
@@ -103,7 +103,7 @@ impl Stages<'_> {
             By::Elements => product.naive("matmul/naive", "matmul_naive"),
             By::Tiles => product.tiled(self.caps, Tiles::default()),
             By::Mma => product.mma("matmul/mma", "matmul_mma"),
-            By::Coopmat => product.coopmat(WIDE_FROM, "matmul/coopmat"),
+            By::Coopmat => product.coopmat(self.caps, MatrixTiles::default(), "matmul/coopmat"),
             By::Library => product.library("cublaslt_matmul", Epilogue::Plain),
         };
         stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(product))
@@ -125,7 +125,7 @@ impl Stages<'_> {
         let stage = match self.by {
             By::Tiles => product.tiled_then(self.caps, Tiles::default(), text, tiled, then != Then::Bias),
             By::Mma => product.mma("linear/mma", mma),
-            By::Coopmat => product.coopmat(WIDE_FROM, coopmat),
+            By::Coopmat => product.coopmat(self.caps, MatrixTiles::default(), coopmat),
             By::Elements | By::Library => panic!("only tiles and matrix units do more than multiply"),
         };
         let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
