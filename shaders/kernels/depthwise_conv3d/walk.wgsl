@@ -28,21 +28,25 @@ fn walk_of(number: u32, c: u32) -> Walk {
 fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
     var window = array<value, WINDOW>();
     let y = walk.y * SH + row - PH;
-    if z >= ID || y >= IH {
-        return window;
-    }
+    // Drivers do best with a return here, but not with what browsers make of one.
+#when IN_A_BROWSER     let there = z < ID && y < IH;
+#when !IN_A_BROWSER     if z >= ID || y >= IH {
+#when !IN_A_BROWSER         return window;
+#when !IN_A_BROWSER     }
     let first = walk.unit * STEP - LEAD;
     if CHANNELS_LAST {
         let base = ((walk.n * ID + z) * IH + y) * IW;
         for (var load = 0u; load < LOADS; load++) {
-            if first + load < IW {
+#when IN_A_BROWSER             if there && first + load < IW {
+#when !IN_A_BROWSER             if first + load < IW {
                 put(&window, load, x[(base + first + load) * CHANNELS + walk.c]);
             }
         }
     } else {
         let base = (((walk.n * C + walk.c) * ID + z) * IH + y) * (IW / WIDTH);
         for (var load = 0u; load < LOADS; load++) {
-            if first + load < IW / WIDTH {
+#when IN_A_BROWSER             if there && first + load < IW / WIDTH {
+#when !IN_A_BROWSER             if first + load < IW / WIDTH {
                 put(&window, load, x[base + first + load]);
             }
         }
