@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use parallax_core::device::{BackendError, Launch, SpanKind};
-use parallax_core::suite::{CopyRange, CudaLaunch, Kernel, Place, Stage};
+use parallax_core::suite::{CopyRange, CudaLaunch, FillRange, Kernel, Place, Stage};
 use parallax_core::units::Bytes;
 
 use crate::cluster;
@@ -68,8 +68,8 @@ pub(crate) enum Ready {
     Gemm(Rc<Gemm>, sys::CUdeviceptr),
     /// A convolution by the library, which has a workspace of its own.
     Conv(Rc<cudnn::Planned>),
-    /// A fill with a word.
-    Fill(u32),
+    /// A fill of all with a word, or of a part.
+    Fill(u32, Option<FillRange>),
     /// A copy of all, or of a part.
     Copy(Option<CopyRange>),
     /// A copy of all through memory that is allocated for it.
@@ -148,7 +148,7 @@ impl Step {
             Ready::Kernel(_) => count <= MOST_BUFFERS && given.iter().all(|one| one.range.place != Place::HostPageable),
             Ready::Gemm(ref gemm, _) => count == gemm.buffers() && !given.iter().any(host),
             Ready::Conv(ref planned) => count == planned.buffers() && !given.iter().any(host),
-            Ready::Fill(_) => count == 1 && !given.iter().any(host),
+            Ready::Fill(_, part) => count == 1 && !given.iter().any(host) && filled(&given, part).is_some(),
             Ready::Copy(part) => count == 2 && !given.iter().all(host) && ends(&given, part).is_some(),
             Ready::CopyThrough => count == 2 && !given.iter().all(host) && ends(&given, None).is_some(),
         };
@@ -166,7 +166,7 @@ impl Step {
             Ready::Kernel(_) => "cuLaunchKernel",
             Ready::Gemm(..) => "cublasLtMatmul",
             Ready::Conv(planned) => planned.call(),
-            Ready::Fill(_) => "cuMemsetD32Async",
+            Ready::Fill(..) => "cuMemsetD32Async",
             Ready::Copy(_) => match [0, 1].map(|end| self.given[end].range.place.is_host()) {
                 [true, _] => "cuMemcpyHtoDAsync",
                 [_, true] => "cuMemcpyDtoHAsync",
@@ -185,7 +185,9 @@ impl Step {
     pub(crate) fn kind(&self) -> (SpanKind, Option<Bytes>) {
         match self.work {
             Ready::Kernel(_) | Ready::Gemm(..) | Ready::Conv(_) => (SpanKind::Kernel, None),
-            Ready::Fill(_) => (SpanKind::Memset, Some(Bytes(self.given[0].range.bytes))),
+            Ready::Fill(_, part) => {
+                (SpanKind::Memset, Some(part.map_or(Bytes(self.given[0].range.bytes), |part| part.bytes)))
+            }
             Ready::Copy(part) => {
                 (SpanKind::Memcpy, Some(part.map_or(Bytes(self.given[0].range.bytes), |part| part.bytes)))
             }
@@ -210,7 +212,10 @@ impl Step {
                 // SAFETY: as for products; the plan has its workspace.
                 unsafe { planned.launch(memory, stream.cu_stream()) }
             }
-            (Ready::Fill(word), [to]) => fill(to.range, *word, stream).doing(doing),
+            (Ready::Fill(word, part), given) => {
+                let to = filled(given, *part).expect("looked at when it was made");
+                fill(to, *word, stream).doing(doing)
+            }
             (Ready::Copy(part), given) => {
                 let [from, to] = ends(given, *part).expect("looked at when it was made");
                 copy(from, to, stream).doing(doing)
@@ -278,6 +283,12 @@ impl Step {
             ..launch
         }
     }
+}
+
+/// What a fill writes: all of its argument, or a part. `None` where that cannot be.
+fn filled(given: &[Given], part: Option<FillRange>) -> Option<Range> {
+    let [to] = given else { return None };
+    part.map_or(Some(to.range), |part| to.range.part(part.from, part.bytes))
 }
 
 /// What a copy reads and what it writes, of the same length: all of its two arguments, or a part of each. `None` where that

@@ -5,7 +5,8 @@
 //! host maps cannot be bound to a kernel: copies from and to it stay copies ([`crate::copied`]).
 
 use parallax_core::device::BackendError;
-use parallax_core::suite::{Arg, Place, Problem, Program, Stage, Work, spread};
+use parallax_core::suite::{Arg, FillRange, Place, Problem, Program, Stage, Work, spread};
+use parallax_core::units::Bytes;
 
 /// Threads in a workgroup of a fill or a copy, each of which writes sixteen bytes.
 const THREADS: u32 = 256;
@@ -18,7 +19,8 @@ pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendErro
     let one = |stage: Stage| {
         let kernel = match stage.work {
             Work::Kernel(_) => return Ok(stage),
-            Work::Fill(word) => Stage::kernel("", "lib/fill", "fill").consts(&[("WORD", word)]),
+            Work::Fill(word) => filling(FillRange { word, from: Bytes(0), bytes: Bytes(bytes(problem, &stage.args)) }),
+            Work::FillRange(part) => filling(part),
             Work::Copy => match places(problem, &stage.args)[..] {
                 [Place::Device, Place::Device] => Stage::kernel("", "lib/copy", "copy"),
                 [Place::HostPinned, Place::Device] | [Place::Device, Place::HostPinned] => return Ok(stage),
@@ -39,11 +41,20 @@ pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendErro
                 return Err(BackendError::Unsupported(format!("{} is no work for this target", stage.label)));
             }
         };
-        let kernel =
-            kernel.threads([THREADS, 1, 1]).grid(spread(bytes(problem, &stage.args).div_ceil(u64::from(THREADS) * 16)));
+        let length = match stage.work {
+            Work::FillRange(part) => part.bytes.0,
+            _ => bytes(problem, &stage.args),
+        };
+        let kernel = kernel.threads([THREADS, 1, 1]).grid(spread(length.div_ceil(u64::from(THREADS) * 16)));
         Ok(Stage { work: kernel.work, ..stage })
     };
     Ok(Program { stages: program.stages.into_iter().map(one).collect::<Result<_, _>>()? })
+}
+
+/// A fill of whole vectors; what reaches the end of a buffer fills what pads it, too.
+fn filling(part: FillRange) -> Stage {
+    let [from, upto] = [part.from.0 / 16, (part.from.0 + part.bytes.0).div_ceil(16)].map(|vectors| vectors as u32);
+    Stage::kernel("", "lib/fill", "fill").consts(&[("WORD", part.word), ("FROM", from), ("UPTO", upto)])
 }
 
 /// Bytes of the last argument's buffer.
@@ -92,6 +103,13 @@ mod tests {
                 assert_eq!(run(&[fill.clone(), copy.clone()], sets), wanted, "{text}");
                 let words: Vec<u8> = [0, 0x3C].into_iter().cycle().take(bytes as usize).collect();
                 assert_eq!(run(&[copy.clone(), fill.clone()], sets), words, "{text}");
+                // From the second vector up to the last but one, and to the end.
+                for (from, end) in [(16, bytes / 16 * 16 - 16), (bytes / 16 * 16 - 32, bytes)] {
+                    let part = FillRange { word: 0x3C00_3C00, from: Bytes(from), bytes: Bytes(end - from) };
+                    let mut some = wanted.clone();
+                    some[from as usize..end as usize].copy_from_slice(&words[from as usize..end as usize]);
+                    assert_eq!(run(&[copy.clone(), Stage::fill_range("some", "out", part)], sets), some, "{text}");
+                }
             }
         }
     }

@@ -80,7 +80,21 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
             }
         }
         Work::Fill(_) if stage.args.len() == 1 => Ok(()),
-        Work::Fill(_) => Err(format!("not run: {label} needs one buffer to fill, it has {}", stage.args.len())),
+        Work::FillRange(part) if stage.args.len() == 1 => {
+            let buffers = problem.buffers();
+            let length = buffers.iter().find(|b| b.name == stage.args[0].buffer).map(|b| b.bytes(problem.dtype).0);
+            let end = part.from.0.checked_add(part.bytes.0);
+            let (Some(end), Some(length)) = (end.filter(|end| Some(*end) <= length), length) else {
+                return Err(format!("not run: {label} fills a part that lies beyond the end of a buffer"));
+            };
+            match part.from.0.is_multiple_of(16) && (end == length || end.is_multiple_of(16)) {
+                true => Ok(()),
+                false => Err(format!("not run: {label} fills a part that is not of whole vectors of 16 bytes")),
+            }
+        }
+        Work::Fill(_) | Work::FillRange(_) => {
+            Err(format!("not run: {label} needs one buffer to fill, it has {}", stage.args.len()))
+        }
         Work::Collective(_) => Err(format!("not run: {label} needs 2 devices or more, the limit is 1")),
     }
 }
@@ -147,7 +161,7 @@ fn launchable(label: &str, kernel: &Kernel, buffers: u32, caps: &Caps) -> Result
 mod tests {
     use super::*;
     use crate::suite::{
-        Access, Case, Collective, CopyRange, DType, Epilogue, Library, Product, Storage, Swizzle, TensorMap,
+        Access, Case, Collective, CopyRange, DType, Epilogue, FillRange, Library, Product, Storage, Swizzle, TensorMap,
     };
     use crate::testing::mock::{HOPPER, caps};
 
@@ -172,6 +186,29 @@ mod tests {
             refused(Stage::fill("zeros", "out", 0).args([("q", Access::Read), ("out", Access::Write)]))
                 .contains("has 2")
         );
+    }
+
+    #[test]
+    fn ranges_are_filled_in_whole_vectors_within_their_buffer() {
+        let case: Case = "hash_embedding/fwd/r3,g3,d3/f32/basic".parse().expect("valid");
+        let said = |from: u64, bytes: u64| {
+            let part = FillRange { word: 0, from: Bytes(from), bytes: Bytes(bytes) };
+            within_limits(&case.problem, &Stage::fill_range("zeros", "out", part).into(), &caps())
+        };
+        // 36 bytes.
+        for (from, bytes) in [(0, 36), (0, 16), (16, 16), (16, 20), (32, 4)] {
+            assert_eq!(said(from, bytes), Ok(()), "{bytes} from {from}");
+        }
+        for (from, bytes, want) in [
+            (0, 40, "beyond the end"),
+            (48, 16, "beyond the end"),
+            (16, u64::MAX, "beyond the end"),
+            (4, 32, "not of whole vectors"),
+            (0, 20, "not of whole vectors"),
+        ] {
+            let refused = said(from, bytes).expect_err("cannot be run");
+            assert!(refused.contains(want), "{refused}");
+        }
     }
 
     #[test]

@@ -149,6 +149,8 @@ pub enum Work {
     Library(Library),
     /// Fills its one argument with this word of 32 bits, over and over.
     Fill(u32),
+    /// Fills a part of its one argument with a word.
+    FillRange(FillRange),
     /// Copies its first argument to its second, of the same length.
     Copy,
     /// Copies a part of its first argument to a part of its second, one of which lies in host memory.
@@ -241,6 +243,17 @@ pub struct CopyRange {
     pub bytes: Bytes,
 }
 
+/// A word of 32 bits, over and over in a part of a buffer: whole vectors of sixteen bytes, but for a part that reaches the buffer's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FillRange {
+    /// The word.
+    pub word: u32,
+    /// Where the part begins.
+    pub from: Bytes,
+    /// How long it is.
+    pub bytes: Bytes,
+}
+
 /// An exchange between the devices of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Collective {
@@ -276,6 +289,11 @@ impl Stage {
         Stage::new(label, Work::Fill(word)).args([(buffer, Access::Write)])
     }
 
+    /// A part of a buffer filled with a word.
+    pub fn fill_range(label: impl Into<Cow<'static, str>>, buffer: &'static str, part: FillRange) -> Stage {
+        Stage::new(label, Work::FillRange(part)).args([(buffer, Access::Write)])
+    }
+
     /// One buffer copied to another of the same length.
     pub fn copy(label: impl Into<Cow<'static, str>>, from: &'static str, to: &'static str) -> Stage {
         Stage::new(label, Work::Copy).args([(from, Access::Read), (to, Access::Write)])
@@ -309,7 +327,7 @@ impl Stage {
         match self.work {
             Work::Kernel(Kernel { entry, .. }) => entry,
             Work::Library(library) => library.name(),
-            Work::Fill(_) => "fill",
+            Work::Fill(_) | Work::FillRange(_) => "fill",
             Work::Copy | Work::CopyRange(_) | Work::CopyThrough => "copy",
             Work::Collective(Collective::AllReduce) => "all_reduce",
             Work::Collective(Collective::AllGather) => "all_gather",

@@ -1,8 +1,8 @@
 // Hash embedding, one atomic addition per row, for a window of the output: OWNED groups from FIRST on. The definition is in
 // core/src/suite/workloads/hash_embedding.
 //
-// basic   the window is cleared, by `zero` where there are several; then hash_embedding_scatter: one thread a row. WGSL has no
-//         floating-point atomics, so the addition retries a compare-and-exchange on the bits until nobody came between
+// basic   the window is cleared by the device's own fill; then hash_embedding_scatter: one thread a row. WGSL has no floating-point
+//         atomics, so the addition retries a compare-and-exchange on the bits until nobody came between
 
 #import lib/launch
 #import lib/murmur

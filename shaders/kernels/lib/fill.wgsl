@@ -1,4 +1,4 @@
-// A buffer filled with one word, sixteen bytes per thread. Buffers are whole vectors long.
+// Vectors FROM to UPTO of a buffer filled with one word, sixteen bytes per thread. Buffers are whole vectors long.
 
 #import lib/launch
 
@@ -10,8 +10,8 @@ fn fill(
     @builtin(num_workgroups) groups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let index = flat_group(group, groups) * 256u + lane;
-    if index < arrayLength(&to) {
+    let index = FROM + flat_group(group, groups) * 256u + lane;
+    if index < UPTO {
         to[index] = vec4<u32>(WORD);
     }
 }

@@ -3,7 +3,8 @@
 use super::super::embedding::stages::{Segments, With};
 use super::cost;
 use crate::suite::Access::{Read, Write};
-use crate::suite::{Allowed, Caps, Cost, Dialect, Problem, Program, Stage, Tunable, spread, width};
+use crate::suite::{Allowed, Caps, Cost, Dialect, FillRange, Problem, Program, Stage, Tunable, spread, width};
+use crate::units::Bytes;
 
 /// Threads in a workgroup.
 const THREADS: u64 = 256;
@@ -27,7 +28,6 @@ const CLEARED: u64 = 4;
 
 pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
     const TEXT: &str = "hash_embedding/basic";
-    const ZERO: &str = "hash_embedding/zero";
     let over = |items: u64| spread(items.div_ceil(THREADS));
     let (rows, groups, dim) = (p["r"], p["g"], p["d"]);
     let wanted = match p.shape.has("sorted") {
@@ -41,27 +41,27 @@ pub(super) fn basic(p: &Problem, caps: &Caps) -> Program {
         let (first, owned) = (number * owned, owned.min(groups - number * owned));
         let width = width((first * dim) | (owned * dim), p.dtype, caps);
         let consts = [("FIRST", first), ("OWNED", owned), ("WIDTH", width), ("CLEARED", CLEARED)];
-        let stage = |text: &'static str, entry: &'static str| {
-            let label = if windows == 1 { entry.to_owned() } else { format!("{entry}_{}", number + 1) };
-            Stage::kernel(label, text, entry)
+        let label = |entry| if windows == 1 { String::from(entry) } else { format!("{entry}_{}", number + 1) };
+        let stage = |entry: &'static str| {
+            Stage::kernel(label(entry), TEXT, entry)
                 .consts(&extents(p))
                 .consts(&consts.map(|(name, value)| (name, value as u32)))
                 .threads([THREADS as u32, 1, 1])
         };
         // Every row's three numbers are read, and its column is read and written; the zeros are written before.
         let (zeros, mine) = (owned * dim * 4, rows / windows);
-        let clearing = |text, each: u64| {
-            let pieces = (owned * dim).div_ceil(each);
-            stage(text, "hash_embedding_zero").args([("out", Write)]).grid(over(pieces))
-        };
         let zero = match caps.dialect {
-            Dialect::Wgsl if windows == 1 => Stage::fill("hash_embedding_zero", "out", 0),
-            // Sixteen bytes at a time, which words that are added to cannot move: a text of its own.
-            Dialect::Wgsl => clearing(ZERO, 4),
-            _ => clearing(TEXT, width * CLEARED),
+            // Sixteen bytes at a time, which words that are added to cannot move.
+            Dialect::Wgsl => {
+                let part = FillRange { word: 0, from: Bytes(first * dim * 4), bytes: Bytes(zeros) };
+                Stage::fill_range(label("hash_embedding_zero"), "out", part)
+            }
+            _ => {
+                stage("hash_embedding_zero").args([("out", Write)]).grid(over((owned * dim / width).div_ceil(CLEARED)))
+            }
         };
         let zero = zero.costing(Cost::new(0, 0, zeros));
-        let scatter = stage(TEXT, "hash_embedding_scatter")
+        let scatter = stage("hash_embedding_scatter")
             .args([("out", Write), ("id", Read), ("group", Read), ("weight", Read)])
             .grid(over(rows))
             .costing(Cost::new(mine, rows * 4 + mine * 8 + zeros.min(mine * 4), zeros.min(mine * 4)));
