@@ -800,12 +800,19 @@ const tests = {
     await page.context().route("**/reports/**", (route) => route.abort());
     await page.click("#download-report");
     await page.getByText("The part of the page that makes this did not load").waitFor();
+    await narrowAndWide(page, "reports-lost");
     await page.context().unroute("**/reports/**");
     assert.match((await save(page, "#download-report")).text, /^<!DOCTYPE html>/);
     const comparing = await openOn("about:blank", undefined, { serviceWorkers: "block" });
-    await comparing.context().route("**/reports/**", (route) => route.abort());
+    let go;
+    const held = new Promise((resolve) => (go = resolve));
+    await comparing.context().route("**/reports/**", async (route) => (await held, route.abort()));
     await comparing.goto(`${server.address}?view=compare`);
-    await comparing.getByText("Runs cannot be compared now.").waitFor();
+    await comparing.getByText("Fetching what compares").waitFor();
+    await narrowAndWide(comparing, "comparing-fetched");
+    go();
+    await comparing.getByText(/Runs cannot be compared now\..*Reload the page to try again\./).waitFor();
+    await narrowAndWide(comparing, "comparing-lost");
     assert.ok(await comparing.locator("#compare-section[inert]").isVisible());
   },
 

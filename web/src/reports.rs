@@ -81,6 +81,11 @@ pub async fn compare(search: String) {
     let begun = async { fetched().await?.compare(&search) };
     if let Err(why) = begun.await.map_err(failed) {
         view.compare_line("");
-        view.notice("reports", Tone::Error, "Runs cannot be compared now.", &why);
+        view.notice(
+            "reports",
+            Tone::Error,
+            "Runs cannot be compared now.",
+            &format!("{why} Reload the page to try again."),
+        );
     }
 }

@@ -54,7 +54,7 @@ impl View {
         let demoted = baseline.and_then(|b| b.timer.demoted.as_ref());
         match (demoted, &clock.note) {
             (Some(why), _) => self.notice("clock", Tone::Warn, "The device's clock is not believed.", &sentence(why)),
-            (None, Some(note)) => self.notice("clock", Tone::Info, "About the clock.", note),
+            (None, Some(note)) => self.notice("clock", Tone::Info, "About the clock.", &sentence(note)),
             (None, None) => {}
         }
     }
