@@ -50,26 +50,24 @@ pub struct Tiles {
     pub large_from: u32,
 }
 
-impl Default for Tiles {
-    fn default() -> Tiles {
-        Tiles { depth: 16, large_from: 100 }
-    }
+impl Tiles {
+    /// What does best on an H200.
+    pub const DEFAULT: Tiles = Tiles { depth: 16, large_from: 100 };
 }
 
 /// The tiles of C that a workgroup on matrix units computes in WGSL. There are three, see `lib/product_coopmat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatrixTiles {
-    /// Tiles are 128 × 256, not 128 × 128, where there are so many of them, in per cent of the multiprocessors.
+    /// Tiles are 128 × 256, not 128 × 128, where there are so many of them, in per cent of 128.
     pub wide_from: u32,
     /// Instead of wide ones tiles are 192 × 192 where a device that computes all tiles in turns, one on each multiprocessor, then computes
     /// less than so many per cent of the results in its turns, those beyond the edges of C and those left out in the last turn included.
     pub square_below: u32,
 }
 
-impl Default for MatrixTiles {
-    fn default() -> MatrixTiles {
-        MatrixTiles { wide_from: 50, square_below: 80 }
-    }
+impl MatrixTiles {
+    /// What does best on an H200.
+    pub const DEFAULT: MatrixTiles = MatrixTiles { wide_from: 50, square_below: 80 };
 }
 
 /// Threads across and down of a workgroup in WGSL, and the squares that each has below and beside each other: for large tiles and
@@ -350,7 +348,7 @@ mod tests {
         let product = Product::new(2, 3, 5).batch(7);
         assert_eq!((product.flops(), product.elements()), (2 * 7 * 30, [70, 105, 42]));
         for (order, want) in [(Stored::Nn, [2, 5, 5, 3]), (Stored::Nt, [2, 5, 3, 5]), (Stored::Tn, [5, 2, 5, 3])] {
-            let stage = product.stored(order).tiled(&caps(), Tiles::default());
+            let stage = product.stored(order).tiled(&caps(), Tiles::DEFAULT);
             let kernel = stage.kernel_launch().expect("a kernel");
             let of = |wanted| kernel.consts.iter().find(|(name, _)| *name == wanted).expect("given").1;
             let found = ["A_HEIGHT", "A_WIDTH", "B_HEIGHT", "B_WIDTH"].map(of);
@@ -361,13 +359,13 @@ mod tests {
     #[test]
     fn tiles_on_matrix_units_are_those_that_leave_least_of_the_last_turn() {
         let large = Caps { max_invocations: 1024, shared_bytes: 48 << 10, ..caps() };
-        let tile = |[m, n, k]: [u64; 3]| Product::new(m, n, k).matrix_tile(&large, MatrixTiles::default());
+        let tile = |[m, n, k]: [u64; 3]| Product::new(m, n, k).matrix_tile(&large, MatrixTiles::DEFAULT);
         // 160 wide ones would take a second turn for 28; 132 square ones take one.
         assert_eq!(tile([4096, 1152, 4304]), SQUARE);
         assert_eq!(tile([4096, 4304, 1152]), WIDE, "four turns against five are not worth it");
         assert_eq!(tile([4096, 4096, 4096]), WIDE, "four of either");
         assert_eq!(tile([512, 512, 4096]), NARROW);
-        assert_eq!(Product::new(4096, 1152, 4304).matrix_tile(&caps(), MatrixTiles::default()), WIDE);
+        assert_eq!(Product::new(4096, 1152, 4304).matrix_tile(&caps(), MatrixTiles::DEFAULT), WIDE);
         for stored in [Stored::Nn, Stored::Nt, Stored::Tn] {
             let product = Product { stored, ..Product::new(4096, 1152, 4304) };
             let bytes = [NARROW, WIDE, SQUARE].map(|tile| product.matrix_bytes(tile));

@@ -236,13 +236,13 @@ const DEPTH: Tunable = Tunable {
     name: "DEPTH",
     about: "columns of A, and rows of B, that are staged at a time; half as many in large tiles",
     allowed: Allowed::OneOf(&[8, 16, 32]),
-    default: 16,
+    default: Tiles::DEFAULT.depth,
 };
 const LARGE_FROM: Tunable = Tunable {
     name: "LARGE_FROM",
     about: "tiles are 128 elements wide, not 64, where there are so many of them, in per cent of the multiprocessors",
     allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
-    default: 100,
+    default: Tiles::DEFAULT.large_from,
 };
 
 fn tiled(p: &Problem, caps: &Caps) -> Program {
@@ -289,13 +289,13 @@ const WIDE_FROM: Tunable = Tunable {
     name: "WIDE_FROM",
     about: "tiles are 256 elements wide, not 128, where there are so many of them, in per cent of 128",
     allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
-    default: 50,
+    default: MatrixTiles::DEFAULT.wide_from,
 };
 const SQUARE_BELOW: Tunable = Tunable {
     name: "SQUARE_BELOW",
     about: "instead, tiles are 192 by 192 where a device that computes tiles in turns then computes less than so many per cent",
     allowed: Allowed::OneOf(&[0, 50, 65, 80, 95, 1000]),
-    default: 80,
+    default: MatrixTiles::DEFAULT.square_below,
 };
 
 fn coopmat(p: &Problem, caps: &Caps) -> Program {

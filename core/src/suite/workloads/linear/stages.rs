@@ -101,9 +101,9 @@ impl Stages<'_> {
     pub(in crate::suite) fn product(self, product: Product, [a, b, c]: [&'static str; 3]) -> Stage {
         let stage = match self.by {
             By::Elements => product.naive("matmul/naive", "matmul_naive"),
-            By::Tiles => product.tiled(self.caps, Tiles::default()),
+            By::Tiles => product.tiled(self.caps, Tiles::DEFAULT),
             By::Mma => product.mma("matmul/mma", "matmul_mma"),
-            By::Coopmat => product.coopmat(self.caps, MatrixTiles::default(), "matmul/coopmat"),
+            By::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, "matmul/coopmat"),
             By::Library => product.library("cublaslt_matmul", Epilogue::Plain),
         };
         stage.args([("a", a, Read), ("b", b, Read), ("c", c, Write)]).costing(self.cost(product))
@@ -123,9 +123,9 @@ impl Stages<'_> {
         let ([wgsl, coopmat], [tiled, mma], parameters) = then.texts();
         let text = if self.caps.dialect == Dialect::Cuda { "linear/tiled" } else { wgsl };
         let stage = match self.by {
-            By::Tiles => product.tiled_then(self.caps, Tiles::default(), text, tiled, then != Then::Bias),
+            By::Tiles => product.tiled_then(self.caps, Tiles::DEFAULT, text, tiled, then != Then::Bias),
             By::Mma => product.mma("linear/mma", mma),
-            By::Coopmat => product.coopmat(self.caps, MatrixTiles::default(), coopmat),
+            By::Coopmat => product.coopmat(self.caps, MatrixTiles::DEFAULT, coopmat),
             By::Elements | By::Library => panic!("only tiles and matrix units do more than multiply"),
         };
         let more = parameters.iter().zip(buffers).map(|((parameter, access), buffer)| (*parameter, *buffer, *access));
