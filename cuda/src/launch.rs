@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use parallax_core::device::{BackendError, Launch, SpanKind};
-use parallax_core::suite::{CopyRange, CudaLaunch, FillRange, Kernel, Place, Stage};
+use parallax_core::suite::{CopyRange, CudaLaunch, Kernel, Place, Stage};
 use parallax_core::units::Bytes;
 
 use crate::cluster;
@@ -68,8 +68,8 @@ pub(crate) enum Ready {
     Gemm(Rc<Gemm>, sys::CUdeviceptr),
     /// A convolution by the library, which has a workspace of its own.
     Conv(Rc<cudnn::Planned>),
-    /// A fill of all with a word, or of a part.
-    Fill(u32, Option<FillRange>),
+    /// A fill with a word of all, or of a part: where that begins, and how long it is.
+    Fill(u32, Option<[Bytes; 2]>),
     /// A copy of all, or of a part.
     Copy(Option<CopyRange>),
     /// A copy of all through memory that is allocated for it.
@@ -186,7 +186,7 @@ impl Step {
         match self.work {
             Ready::Kernel(_) | Ready::Gemm(..) | Ready::Conv(_) => (SpanKind::Kernel, None),
             Ready::Fill(_, part) => {
-                (SpanKind::Memset, Some(part.map_or(Bytes(self.given[0].range.bytes), |part| part.bytes)))
+                (SpanKind::Memset, Some(part.map_or(Bytes(self.given[0].range.bytes), |[_, bytes]| bytes)))
             }
             Ready::Copy(part) => {
                 (SpanKind::Memcpy, Some(part.map_or(Bytes(self.given[0].range.bytes), |part| part.bytes)))
@@ -286,9 +286,9 @@ impl Step {
 }
 
 /// What a fill writes: all of its argument, or a part. `None` where that cannot be.
-fn filled(given: &[Given], part: Option<FillRange>) -> Option<Range> {
+fn filled(given: &[Given], part: Option<[Bytes; 2]>) -> Option<Range> {
     let [to] = given else { return None };
-    part.map_or(Some(to.range), |part| to.range.part(part.from, part.bytes))
+    part.map_or(Some(to.range), |[from, bytes]| to.range.part(from, bytes))
 }
 
 /// What a copy reads and what it writes, of the same length: all of its two arguments, or a part of each. `None` where that

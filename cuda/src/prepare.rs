@@ -82,7 +82,7 @@ impl Cuda {
             }
             (Work::Kernel(kernel), Some(place), _) => Ok(Ready::Kernel(Rc::new(modules[*place].function(kernel)?))),
             (Work::Fill(word), ..) => Ok(Ready::Fill(*word, None)),
-            (Work::FillRange(part), ..) => Ok(Ready::Fill(part.word, Some(*part))),
+            (Work::FillRange(part), ..) => Ok(Ready::Fill(part.word, Some([part.from, part.bytes]))),
             (Work::Copy, ..) => Ok(Ready::Copy(None)),
             (Work::CopyRange(part), ..) => Ok(Ready::Copy(Some(*part))),
             (Work::CopyThrough, ..) => Ok(Ready::CopyThrough),

@@ -64,9 +64,7 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
             let buffers = problem.buffers();
             let spec = |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer);
             let ends: Vec<_> = stage.args.iter().filter_map(spec).collect();
-            let holds = |buffer: &BufferSpec, from: Bytes| {
-                from.0.checked_add(part.bytes.0).is_some_and(|end| end <= buffer.bytes(problem.dtype).0)
-            };
+            let holds = |buffer: &BufferSpec, from| holds(buffer.bytes(problem.dtype), from, part.bytes);
             match ends[..] {
                 [from, to] if from.place.is_host() == to.place.is_host() => {
                     Err(format!("not run: {label} copies a part, which is done between host and device alone"))
@@ -82,12 +80,12 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
         Work::Fill(_) if stage.args.len() == 1 => Ok(()),
         Work::FillRange(part) if stage.args.len() == 1 => {
             let buffers = problem.buffers();
-            let length = buffers.iter().find(|b| b.name == stage.args[0].buffer).map(|b| b.bytes(problem.dtype).0);
-            let end = part.from.0.checked_add(part.bytes.0);
-            let (Some(end), Some(length)) = (end.filter(|end| Some(*end) <= length), length) else {
+            let length = buffers.iter().find(|b| b.name == stage.args[0].buffer).map(|b| b.bytes(problem.dtype));
+            let Some(length) = length.filter(|length| holds(*length, part.from, part.bytes)) else {
                 return Err(format!("not run: {label} fills a part that lies beyond the end of a buffer"));
             };
-            match part.from.0.is_multiple_of(16) && (end == length || end.is_multiple_of(16)) {
+            let end = part.from.0 + part.bytes.0;
+            match part.from.0.is_multiple_of(16) && (end == length.0 || end.is_multiple_of(16)) {
                 true => Ok(()),
                 false => Err(format!("not run: {label} fills a part that is not of whole vectors of 16 bytes")),
             }
@@ -97,6 +95,11 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
         }
         Work::Collective(_) => Err(format!("not run: {label} needs 2 devices or more, the limit is 1")),
     }
+}
+
+/// Whether a part lies within a buffer of that length.
+fn holds(length: Bytes, from: Bytes, bytes: Bytes) -> bool {
+    from.0.checked_add(bytes.0).is_some_and(|end| end <= length.0)
 }
 
 /// Whether the device can be given a stage's buffers as the tensors that it asks for.
