@@ -104,7 +104,7 @@ fn shapes(form: &Form, arch: Arch) -> Vec<&'static str> {
 fn every_value_of_what_is_left_open_compiles() {
     let arch = Arch::new(9, 0);
     let mut tried = 0;
-    let (mut known, mut compiled_texts) = (HashSet::new(), 0);
+    let mut known = HashSet::new();
     for form in all().iter().flat_map(|w| &w.forms) {
         for variant in form.variants.iter().filter(|v| matches!(v.how, How::Kernel { .. })) {
             for (i, tunable) in variant.tunables.iter().enumerate() {
@@ -129,14 +129,13 @@ fn every_value_of_what_is_left_open_compiles() {
                     for text in texts.into_iter().filter(|text| known.insert(text.source.clone())) {
                         let compiled = compile_text(&text, arch);
                         assert!(compiled.is_ok(), "{case}, {}={value}: {:?}", tunable.name, compiled.err());
-                        compiled_texts += 1;
                     }
                     tried += 1;
                 }
             }
         }
     }
-    assert!(tried > 30 && compiled_texts > 30, "{compiled_texts} texts of {tried} values");
+    assert!(tried > 30 && known.len() > 30, "{} texts of {tried} values", known.len());
 }
 
 #[test]
