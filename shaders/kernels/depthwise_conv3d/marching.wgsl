@@ -104,6 +104,7 @@ fn add(
     for (var j = 3u; j < KH; j++) { add_row(sums, windows, taps, ago, i, j); }
 }
 
+// The tap of this number along each axis, in reverse with FLIP.
 fn weight_of(
 #when TAPS_SHARED     taps: u32,
 #when !TAPS_SHARED     taps: ptr<function, array<value, KD * KH * KW>>,
