@@ -8,8 +8,8 @@ from .common import extents, gradients, random
 
 BY_CUDNN = ["vendor", "vendor_tuned"]
 DENSE = {
-    "fwd": ["direct", "implicit_gemm", "mma", *BY_CUDNN],
-    "bwd": ["direct", "implicit_gemm", *BY_CUDNN],
+    "fwd": ["direct", "implicit_gemm", "mma", "wgmma", *BY_CUDNN],
+    "bwd": ["direct", "implicit_gemm", "mma", "wgmma", *BY_CUDNN],
 }
 DEPTHWISE = {"fwd": ["direct", "marching", *BY_CUDNN], "bwd": ["direct", "marching", *BY_CUDNN]}
 CASES = {

@@ -11,6 +11,7 @@ use super::super::linear::stages::most_parts;
 use super::Shapes;
 use super::backward_stages::{Backward, With, most_parts_of_weights};
 use super::forward::{of_library, of_terms};
+use super::wgmma as warpgroups;
 use crate::suite::conv::Conv;
 use crate::suite::hard::{closed, exact, no_gradient, one, wide};
 use crate::suite::parallel::*;
@@ -69,9 +70,16 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
             )
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| Product::mma_available(p.dtype, caps)),
+            Variant::kernel(
+                "wgmma",
+                "the same by warpgroups, straight from shared memory: Hopper's instructions; channels last",
+                wgmma,
+            )
+            .only_in(&[Dialect::Cuda])
+            .available(warpgroups::available_backward),
         ],
         // Not `vendor`: a figure for the library must never be a kernel's of ours.
-        fallback: &["mma", "implicit_gemm", "direct"],
+        fallback: &["wgmma", "mma", "implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
         only: None,
@@ -275,4 +283,8 @@ fn implicit_gemm(p: &Problem, caps: &Caps) -> Program {
 
 fn mma(p: &Problem, caps: &Caps) -> Program {
     backward(p, caps).program(With::Mma)
+}
+
+fn wgmma(p: &Problem, caps: &Caps) -> Program {
+    backward(p, caps).program(With::Wgmma)
 }

@@ -2,6 +2,7 @@
 
 use super::super::linear::stages::{self, Stages, most_parts};
 use super::stages::{DEPTH, Gather, Tile};
+use super::wgmma;
 use crate::suite::Access::{Read, Write};
 use crate::suite::conv::Conv;
 use crate::suite::{
@@ -18,6 +19,8 @@ pub(in super::super) enum With {
     Tiles,
     /// Tensor cores by warp-wide instructions (CUDA).
     Mma,
+    /// The same by instructions of four warps (CUDA).
+    Wgmma,
     /// The vendor's library (CUDA).
     Library(Choice),
 }
@@ -71,6 +74,7 @@ impl Backward<'_> {
             With::Elements => stages.push(self.weights_directly(g)),
             With::Tiles => stages.extend(self.weights(g)),
             With::Mma => stages.extend(self.weights_mma(g)),
+            With::Wgmma => stages.extend(self.weights_wgmma(g)),
             With::Library(choice) => {
                 let ([x, w, out], weights) = (self.bytes(), self.library(ConvPass::Kernels, choice, ["x", g, "dw"]));
                 stages.push(weights.called("dw").costing(Cost::new(self.conv.flops(), x + out, w)));
@@ -87,6 +91,7 @@ impl Backward<'_> {
         let stage = match with {
             With::Elements => back.direct([g, "w", "dx"]),
             With::Tiles => back.implicit(self.caps, [g, "w", "dx"]),
+            With::Wgmma => wgmma::stage(back, self.caps, [g, "w", "dx"]),
             With::Mma if self.conv.last => back.mma([g, "w", "dx"]),
             With::Mma => {
                 stages.push(back.turned(["w", "turned"]).costing(Cost::new(0, w, w)));
@@ -173,6 +178,15 @@ impl Backward<'_> {
             .args([("source", "x", Read), ("gradient", g, Read), ("parts", "parts", Write)])
             .costing(Cost::new(conv.flops(), x + out, 4 * parts * weights));
         [self.forward().sides(stage), self.added_up([parts, weights], ["parts", "dw"])]
+    }
+
+    /// By warpgroups, in parts of the positions.
+    fn weights_wgmma(&self, g: &'static str) -> [Stage; 2] {
+        let (conv, [x, _, out]) = (&self.conv, self.bytes());
+        let weights: u64 = conv.w_dims().iter().product();
+        let (stage, parts) = wgmma::weights(self.forward(), self.caps, most_parts_of_weights(conv), g);
+        let stage = stage.costing(Cost::new(conv.flops(), x + out, 4 * parts * weights));
+        [stage, self.added_up([parts, weights], ["parts", "dw"])]
     }
 
     /// Sums of the channels, in parts.

@@ -115,7 +115,7 @@ impl Gather {
     }
 
     /// Channels of a group, positions, and groups of the result.
-    fn extents(&self) -> [u64; 3] {
+    pub(super) fn extents(&self) -> [u64; 3] {
         let ([c, m], [image, out]) = (self.conv.of_group(), self.conv.pixels());
         let (channels, pixels) = if self.back { (c, image) } else { (m, out) };
         [channels, pixels, self.conv.groups]

@@ -1,6 +1,8 @@
-//! The forward variant by warpgroups (`wgmma`), which compute capability 9.0 alone has, for channels that come last.
+//! The variants by warpgroups (`wgmma`), which compute capability 9.0 alone has, for channels that come last. The gradient of the
+//! input is a convolution as the forward pass is; that of the kernels is made in parts of the positions.
 
 use super::stages::Gather;
+use crate::suite::Access::{Read, Write};
 use crate::suite::conv::Conv;
 use crate::suite::{Caps, CudaLaunch, Problem, Product, Stage, spread};
 
@@ -16,37 +18,62 @@ const UNITS: u64 = 128;
 /// Tiles begin on multiples of so many bytes.
 const ALIGNED: u64 = 1024;
 
-/// What a block computes.
+/// What a block computes: 64 rows for each warpgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Tile {
     warpgroups: u64,
-    channels: u64,
+    columns: u64,
 }
 
 impl Tile {
-    /// Of two or of three warpgroups, whichever has done sooner: blocks run one to a multiprocessor, and the last turn is often far
-    /// from full.
-    fn of(conv: &Conv, caps: &Caps) -> Tile {
-        let channels = match conv.of_group()[1] {
+    /// For results of so many rows and columns, so many times. Of two or of three warpgroups, whichever `turns` says have done
+    /// sooner: blocks run one to a multiprocessor, and the last turn is often far from full.
+    fn of(columns: u64, turns: impl Fn(&Tile) -> u64) -> Tile {
+        let columns = match columns {
             0..=64 => 64,
             65..=128 => 128,
             _ => 256,
         };
-        let units = caps.units.map_or(UNITS, u64::from);
-        let tiles = [3, 2].map(|warpgroups| Tile { warpgroups, channels });
-        let turns = |tile: &Tile| tile.count(conv).div_ceil(units) * tile.warpgroups;
-        *tiles.iter().min_by_key(|tile| turns(tile)).expect("two")
+        let tiles = [3, 2].map(|warpgroups| Tile { warpgroups, columns });
+        *tiles.iter().min_by_key(|tile| turns(tile) * tile.warpgroups).expect("two")
+    }
+
+    /// For a convolution's result: a row is a position, a column a channel.
+    fn of_result(extents @ [channels, ..]: [u64; 3], caps: &Caps) -> Tile {
+        Tile::of(channels, |tile| tile.of_results(extents).div_ceil(units(caps)))
+    }
+
+    /// How many of them a convolution's result has, of so many channels, positions and groups.
+    fn of_results(&self, [channels, positions, groups]: [u64; 3]) -> u64 {
+        groups * self.count([positions, channels])
+    }
+
+    /// How many of them there are to so many rows and columns.
+    fn count(&self, [rows, columns]: [u64; 2]) -> u64 {
+        rows.div_ceil(self.rows()) * columns.div_ceil(self.columns)
     }
 
     fn rows(&self) -> u64 {
         self.warpgroups * POSITIONS
     }
 
-    /// How many of them there are.
-    fn count(&self, conv: &Conv) -> u64 {
-        let [_, m] = conv.of_group();
-        conv.groups * conv.pixels()[1].div_ceil(self.rows()) * m.div_ceil(self.channels)
+    /// A stage of so many such blocks.
+    fn told(&self, stage: Stage, blocks: u64) -> Stage {
+        let threads = self.warpgroups * THREADS;
+        let staged = STEPS * (self.rows() + self.columns) * DEPTH * 2;
+        stage
+            .consts(
+                &[("COLUMNS", self.columns), ("DEPTH", DEPTH), ("STEPS", STEPS), ("THREADS", threads)]
+                    .map(|(name, value)| (name, value as u32)),
+            )
+            .threads([threads as u32, 1, 1])
+            .grid(spread(blocks))
+            .cuda(CudaLaunch { dynamic_shared_bytes: (staged + ALIGNED) as u32, ..CudaLaunch::default() })
     }
+}
+
+fn units(caps: &Caps) -> u64 {
+    caps.units.map_or(UNITS, u64::from)
 }
 
 /// Why it cannot compute a problem on a device, if so.
@@ -70,20 +97,65 @@ pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
     }
 }
 
+/// The same of both gradients, which have terms of either side's channels.
+///
+/// # Errors
+/// With the reason.
+pub(super) fn available_backward(p: &Problem, caps: &Caps) -> Result<(), String> {
+    available(p, caps)?;
+    match Conv::of(&p.shape).of_group()[1] {
+        m if !m.is_multiple_of(8) => {
+            Err(format!("wgmma copies 16 bytes at a time: {m} output channels of a group are not a multiple of 8"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The stage with the buffers of pixels, of kernels and of results.
 pub(super) fn stage(gather: Gather, caps: &Caps, buffers: [&'static str; 3]) -> Stage {
-    let tile = Tile::of(&gather.conv, caps);
-    let threads = tile.warpgroups * THREADS;
-    let staged = STEPS * (tile.rows() + tile.channels) * DEPTH * 2;
-    let stage = Stage::kernel("conv2d_wgmma", "conv2d/wgmma", "conv2d_wgmma")
-        .consts(
-            &[("COLUMNS", tile.channels), ("DEPTH", DEPTH), ("STEPS", STEPS), ("THREADS", threads)]
-                .map(|(name, value)| (name, value as u32)),
-        )
-        .threads([threads as u32, 1, 1])
-        .grid(spread(tile.count(&gather.conv)))
-        .cuda(CudaLaunch { dynamic_shared_bytes: (staged + ALIGNED) as u32, ..CudaLaunch::default() });
-    gather.told(stage, buffers)
+    let extents = gather.extents();
+    let tile = Tile::of_result(extents, caps);
+    let stage = Stage::kernel("conv2d_wgmma", "conv2d/wgmma", "conv2d_wgmma");
+    gather.told(tile.told(stage, tile.of_results(extents)), buffers)
+}
+
+/// How the gradient of the kernels is shared: a row is a weight of an output channel, a column such a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shared {
+    tile: Tile,
+    /// Parts of the positions, and positions of each.
+    parts: u64,
+    part: u64,
+}
+
+impl Shared {
+    /// In as many parts as run at a time, but no more than so many.
+    fn of(conv: &Conv, caps: &Caps, most: u64) -> Shared {
+        let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
+        let shared = |tile: &Tile| {
+            let parts = (units(caps) / (conv.groups * tile.count([conv.terms(), m]))).clamp(1, most);
+            let part = positions.div_ceil(parts).next_multiple_of(DEPTH);
+            Shared { tile: *tile, parts: positions.div_ceil(part), part }
+        };
+        let turns = |tile: &Tile| {
+            let shared = shared(tile);
+            shared.blocks(conv).div_ceil(units(caps)) * shared.part
+        };
+        shared(&Tile::of(m, turns))
+    }
+
+    fn blocks(&self, conv: &Conv) -> u64 {
+        conv.groups * self.parts * self.tile.count([conv.terms(), conv.of_group()[1]])
+    }
+}
+
+/// The stage that makes the gradient of the kernels in parts, at most so many, and how many they are.
+pub(super) fn weights(gather: Gather, caps: &Caps, most: u64, g: &'static str) -> (Stage, u64) {
+    let shared = Shared::of(&gather.conv, caps, most);
+    let stage = Stage::kernel("dw_parts", "conv2d/weights_wgmma", "conv2d_weights_wgmma")
+        .consts(&[("PARTS", shared.parts as u32), ("PART", shared.part as u32)])
+        .args([("source", "x", Read), ("gradient", g, Read), ("parts", "parts", Write)]);
+    (gather.sides(shared.tile.told(stage, shared.blocks(&gather.conv))), shared.parts)
 }
 
 #[cfg(test)]
@@ -102,12 +174,28 @@ mod tests {
     fn tiles_leave_few_multiprocessors_without_work() {
         let caps = Caps { units: Some(132), ..hopper() };
         // 196 blocks of 128 positions are two turns of 132, 131 of 192 are one; one block is as long as its rows.
-        for (shape, warpgroups, channels) in [
+        for (shape, warpgroups, columns) in [
             ("n8,c256,h56,k3,p1,nhwc", 3, 256),
-            ("n1,c8,m4,h136,k1,nhwc", 3, 64),
+            ("n1,c8,m8,h136,k1,nhwc", 3, 64),
             ("n1,c8,m70,h12,w11,k1,nhwc", 2, 128),
         ] {
-            assert_eq!(Tile::of(&conv(shape).1, &caps), Tile { warpgroups, channels }, "{shape}");
+            let conv = conv(shape).1;
+            let extents = [conv.of_group()[1], conv.pixels()[1], conv.groups];
+            assert_eq!(Tile::of_result(extents, &caps), Tile { warpgroups, columns }, "{shape}");
+        }
+    }
+
+    #[test]
+    fn parts_of_positions_are_one_turn() {
+        let caps = Caps { units: Some(132), ..hopper() };
+        // 2304 weights of 256 channels: 12 tiles of 192, 11 times; 576 of 64: three tiles, 44 times.
+        for (shape, warpgroups, columns, parts) in
+            [("n8,c256,h56,k3,p1,nhwc", 3, 256, 11), ("n8,c64,h128,k3,p1,nhwc", 3, 64, 44)]
+        {
+            let shared = Shared::of(&conv(shape).1, &caps, 256);
+            assert_eq!(shared.tile, Tile { warpgroups, columns }, "{shape}");
+            assert_eq!(shared.parts, parts, "{shape}");
+            assert!(shared.part * parts >= conv(shape).1.pixels()[1], "{shape}");
         }
     }
 
