@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     fma_scalar(const elem* __restrict__ a, const elem* __restrict__ b, float* __restrict__ out) {
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= N) return;
-    const elem factor = a[index];
+    const elem factors[2] = {a[index * 2], a[index * 2 + 1]};
     elem terms[8], acc[8];
 #pragma unroll
     for (unsigned j = 0; j < 8; j++) acc[j] = terms[j] = b[index * 8 + j];
@@ -31,13 +31,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (unsigned round = 0; round < 16; round++) {
 #pragma unroll
-            for (unsigned j = 0; j < 8; j++) acc[j] = multiply_add(acc[j], factor, terms[j]);
+            for (unsigned j = 0; j < 8; j++) acc[j] = multiply_add(acc[j], factors[j % 2], terms[j]);
         }
     }
 #pragma unroll
     for (unsigned round = 0; round < K % 16; round++) {
 #pragma unroll
-        for (unsigned j = 0; j < 8; j++) acc[j] = multiply_add(acc[j], factor, terms[j]);
+        for (unsigned j = 0; j < 8; j++) acc[j] = multiply_add(acc[j], factors[j % 2], terms[j]);
     }
     float sum = 0.0f;
 #pragma unroll

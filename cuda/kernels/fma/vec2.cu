@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     fma_vec2(const elem* __restrict__ a, const elem* __restrict__ b, float* __restrict__ out) {
     const u64 index = flat_workgroup() * THREADS + threadIdx.x;
     if (index >= N) return;
-    const pair factor = make_pair(a[index], a[index]);
+    const pair factor = make_pair(a[index * 2], a[index * 2 + 1]);
     pair terms[4], acc[4];
 #pragma unroll
     for (unsigned j = 0; j < 4; j++) acc[j] = terms[j] = make_pair(b[index * 8 + 2 * j], b[index * 8 + 2 * j + 1]);

@@ -36,7 +36,8 @@ fn fma_scalar(
     if index >= N {
         return;
     }
-    let factor = a[index];
+    let even = a[index * 2u];
+    let odd = a[index * 2u + 1u];
     let b0 = b[index * 8u];
     let b1 = b[index * 8u + 1u];
     let b2 = b[index * 8u + 2u];
@@ -54,24 +55,24 @@ fn fma_scalar(
     var x6 = b6;
     var x7 = b7;
     for (var round = 0u; round < K / 16u; round++) {
-        x0 = sixteen(x0, factor, b0);
-        x1 = sixteen(x1, factor, b1);
-        x2 = sixteen(x2, factor, b2);
-        x3 = sixteen(x3, factor, b3);
-        x4 = sixteen(x4, factor, b4);
-        x5 = sixteen(x5, factor, b5);
-        x6 = sixteen(x6, factor, b6);
-        x7 = sixteen(x7, factor, b7);
+        x0 = sixteen(x0, even, b0);
+        x1 = sixteen(x1, odd, b1);
+        x2 = sixteen(x2, even, b2);
+        x3 = sixteen(x3, odd, b3);
+        x4 = sixteen(x4, even, b4);
+        x5 = sixteen(x5, odd, b5);
+        x6 = sixteen(x6, even, b6);
+        x7 = sixteen(x7, odd, b7);
     }
     for (var round = 0u; round < K % 16u; round++) {
-        x0 = fma(x0, factor, b0);
-        x1 = fma(x1, factor, b1);
-        x2 = fma(x2, factor, b2);
-        x3 = fma(x3, factor, b3);
-        x4 = fma(x4, factor, b4);
-        x5 = fma(x5, factor, b5);
-        x6 = fma(x6, factor, b6);
-        x7 = fma(x7, factor, b7);
+        x0 = fma(x0, even, b0);
+        x1 = fma(x1, odd, b1);
+        x2 = fma(x2, even, b2);
+        x3 = fma(x3, odd, b3);
+        x4 = fma(x4, even, b4);
+        x5 = fma(x5, odd, b5);
+        x6 = fma(x6, even, b6);
+        x7 = fma(x7, odd, b7);
     }
     let left = (f32(x0) + f32(x1)) + (f32(x2) + f32(x3));
     let right = (f32(x4) + f32(x5)) + (f32(x6) + f32(x7));

@@ -36,7 +36,7 @@ fn fma_vec2(
     if index >= N {
         return;
     }
-    let factor = vec2<elem>(a[index]);
+    let factor = vec2<elem>(a[index * 2u], a[index * 2u + 1u]);
     let b0 = vec2<elem>(b[index * 8u], b[index * 8u + 1u]);
     let b1 = vec2<elem>(b[index * 8u + 2u], b[index * 8u + 3u]);
     let b2 = vec2<elem>(b[index * 8u + 4u], b[index * 8u + 5u]);

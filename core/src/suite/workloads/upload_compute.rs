@@ -1,12 +1,14 @@
 //! Work on data that comes from the host in pieces: each piece is uploaded and computed on.
 //!
 //! Every piece is the terms `b` of fused multiply-adds as in `fma`, whose factors `a` are on the device already:
-//! `out[i] = Σ_j acc[j]` after `k` rounds of `acc[j] = a[i]·acc[j] + b[i,j]` on eight accumulators that start at `b[i,j]`.
+//! `out[i] = Σ_j acc[j]` after `k` rounds of `acc[j] = a[i, j mod 2]·acc[j] + b[i,j]` on eight accumulators that start at
+//! `b[i,j]`.
 //! How many rounds there are decides whether the link or the arithmetic takes longer; where both take about as long, doing
 //! them at the same time halves the whole.
 //!
 //! Operations: `2·8·k` per element of the output. Bytes: all pieces read from the host once, all outputs written once.
 
+use super::fma::{ACCUMULATORS, FACTORS};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, zero};
 use crate::suite::parallel::*;
@@ -16,9 +18,6 @@ use crate::suite::{
 };
 
 const A: usize = 0;
-
-/// Independent accumulators of a thread, as in `fma`.
-const ACCUMULATORS: u64 = 8;
 
 /// Pieces in host memory, at most as many as there are names.
 const PIECES: [&str; 8] = ["piece0", "piece1", "piece2", "piece3", "piece4", "piece5", "piece6", "piece7"];
@@ -130,7 +129,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
         role: Role::Output { row_len: 1 },
         ..BufferSpec::output(name, Elem::F32, &[n])
     };
-    std::iter::once(BufferSpec::input("a", Elem::Real, &[n], factor))
+    std::iter::once(BufferSpec::input("a", Elem::Real, &[n, FACTORS], factor))
         .chain(PIECES[..pieces(p)].iter().map(piece))
         .chain(ROOMS.iter().map(room))
         .chain(OUTPUTS[..pieces(p)].iter().map(output))
@@ -146,12 +145,12 @@ fn of_piece(p: &Problem) -> (u64, u64, u64) {
 fn cost(p: &Problem) -> Cost {
     let (flops, piece, output) = of_piece(p);
     let (n, c) = (p["n"], p["c"]);
-    Cost::new(flops * c, piece * c + 4 * n, output * c)
+    Cost::new(flops * c, piece * c + 4 * FACTORS * n, output * c)
 }
 
 fn reference(p: &Problem, inputs: &Inputs, piece: usize, row: u64) -> f64 {
-    let a = inputs.at(A, row);
     let chain = |j: u64| {
+        let a = inputs.at(A, row * FACTORS + j % FACTORS);
         let b = inputs.at(A + 1 + piece, row * ACCUMULATORS + j);
         (0..p["k"]).fold(b, |acc, _| a * acc + b)
     };
@@ -160,15 +159,16 @@ fn reference(p: &Problem, inputs: &Inputs, piece: usize, row: u64) -> f64 {
 
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     const EACH: usize = ACCUMULATORS as usize;
+    const TWO: usize = FACTORS as usize;
     let a = inputs[A].f32();
     for (piece, out) in outputs.iter_mut().enumerate() {
         let terms = inputs[A + 1 + piece].f32().par_chunks(EACH);
-        out.par_iter_mut().zip(a).zip(terms).for_each(|((out, a), b)| {
+        out.par_iter_mut().zip(a.par_chunks(TWO)).zip(terms).for_each(|((out, a), b)| {
             let b: [f32; EACH] = std::array::from_fn(|j| b[j]);
             let mut acc = b;
             for _ in 0..p["k"] {
-                for (acc, b) in acc.iter_mut().zip(b) {
-                    *acc = a * *acc + b;
+                for (j, (acc, b)) in acc.iter_mut().zip(b).enumerate() {
+                    *acc = a[j % TWO] * *acc + b;
                 }
             }
             *out = acc.iter().sum();
@@ -192,7 +192,7 @@ fn program(p: &Problem, overlapped: bool) -> Program {
             .args([("a", "a", Read), ("b", room, Read), ("out", OUTPUTS[i], Write)])
             .threads([THREADS as u32, 1, 1])
             .grid(spread(p["n"].div_ceil(THREADS)))
-            .costing(Cost::new(flops, piece + 4 * p["n"], output));
+            .costing(Cost::new(flops, piece + 4 * FACTORS * p["n"], output));
         // Two stages for each piece: this room's last kernel lies three stages back.
         let left: Vec<usize> = (2 * i).checked_sub(3).into_iter().collect();
         match overlapped {
