@@ -56,6 +56,7 @@ impl Cpu {
             compute_capability: None,
             units: Some(threads),
             matrices: Vec::new(),
+            in_a_browser: false,
             matrix_units: false,
             cuda: None,
             cube: false,

@@ -252,6 +252,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<Matri
         memory: None,
         compute_capability: None,
         units: None,
+        in_a_browser: cfg!(target_arch = "wasm32"),
         // What else a driver may have, Vulkan and WebGPU do not tell.
         matrix_units: matrices.iter().any(|shape| shape.factors == MatrixElement::F16),
         matrices,

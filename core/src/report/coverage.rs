@@ -28,6 +28,7 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
         compute_capability: None,
         units: None,
         matrices: vec![MatrixShape::F16_IN_F32],
+        in_a_browser: false,
         matrix_units: true,
         cuda: None,
         cube: true,
@@ -39,6 +40,7 @@ fn targets() -> [(&'static str, &'static str, Caps); 3] {
         shared_bytes: 32_768,
         max_storage_buffers: Some(10),
         matrices: Vec::new(),
+        in_a_browser: true,
         matrix_units: false,
         ..native.clone()
     };

@@ -52,6 +52,9 @@ pub struct Caps {
     /// WGSL only: the matrices that threads together can multiply, where kernels may use such.
     #[serde(default, alias = "coop_matrix", deserialize_with = "listed", skip_serializing_if = "Vec::is_empty")]
     pub matrices: Vec<MatrixShape>,
+    /// WGSL only: a browser compiles the kernels, with checks and a memory model of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_a_browser: bool,
     /// There are units that multiply matrices of 16-bit floats, whether or not a kernel here reaches them.
     #[serde(default)]
     pub matrix_units: bool,

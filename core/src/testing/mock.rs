@@ -152,6 +152,7 @@ pub fn caps() -> Caps {
         compute_capability: None,
         units: None,
         matrices: Vec::new(),
+        in_a_browser: false,
         matrix_units: false,
         cuda: None,
         cube: false,
