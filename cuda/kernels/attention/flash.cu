@@ -1,17 +1,102 @@
-// Scaled dot-product attention, forward, in one stage. The definition is in core/src/suite/workloads/attention.
+// Scaled dot-product attention, forward, in one stage: against `manual`, scores never leave the multiprocessor and memory grows with the
+// inputs only. Multiply-adds on f32 tiles in shared memory, for every element type. The definition is in
+// core/src/suite/workloads/attention.
 //
-// attention_flash  against `manual`: a block keeps 64 query rows and walks over key tiles with an online softmax, so the
-//                  scores never leave the multiprocessor and memory grows with the inputs only. Key tiles that no row of
-//                  the block sees are skipped. Multiply-adds on f32 tiles in shared memory, for every element type.
+// A block owns ROWS query rows of one head and walks over the keys in tiles of KEYS with an online softmax; tiles that no row of it sees
+// are skipped. Thread (x, y) computes scores of four rows, 4y.., and of four keys, every ACROSS-th from x on, and the same rows of COLUMNS
+// vectors of the output, which stay in registers for the whole kernel. What is staged lies as vectors of rows, keys or columns, so that a
+// step of a product reads vectors and multiplies each number of one with another. Tiles are read from device memory a step ahead, into
+// registers, and there are BUFFERS places for them, so that with two a step has one barrier.
+
+#include "lib/elem.cuh"
+
+constexpr unsigned THREADS = ACROSS * DOWN, ROWS = 4 * DOWN, KEYS = 4 * ACROSS, WIDTH = ACROSS * COLUMNS;
 
 #include "attention/flash.cuh"
 #include "attention/vectors.cuh"
-#include "lib/reduce.cuh"
 
-// Thread (tx, ty) computes the scores of rows 4 ty .. 4 ty + 3 with keys 2 tx and 2 tx + 1, and of the same rows'
-// output the column vectors tx + 16 j. The sixteen threads of a row are half a warp: maxima and sums are exchanged by
-// shuffles, and every thread carries its rows' statistics.
-extern "C" __global__ void __launch_bounds__(256)
+// From one depth, or key, to the next: with one or two vectors more where there is room, so that what is turned on its way comes to lie
+// in different memory banks.
+constexpr unsigned Q_STRIDE = DOWN + PAD, K_STRIDE = ACROSS + PAD, W_STRIDE = DOWN + 2 * PAD;
+// Steps of a tile of scores, and of the weighted sum of its values.
+constexpr unsigned CHUNKS = (D + DEPTH - 1) / DEPTH, PARTS = KEYS / VALUES;
+// Squares of 4 × 4 numbers of a step, and how many a thread brings; likewise vectors of V.
+constexpr unsigned Q_SQUARES = DEPTH / 4 * DOWN, SQUARES = Q_SQUARES + DEPTH / 4 * ACROSS;
+constexpr unsigned EACH = (SQUARES + THREADS - 1) / THREADS, V_EACH = (VALUES * WIDTH + THREADS - 1) / THREADS;
+constexpr unsigned K_FROM = DEPTH * Q_STRIDE, OF_SCORES = K_FROM + DEPTH * K_STRIDE;
+constexpr unsigned STAGE = OF_SCORES > VALUES * WIDTH ? OF_SCORES : VALUES * WIDTH;
+constexpr bool HIDES = CAUSAL || OWN_LENGTHS || BIASED || T % KEYS != 0;
+static_assert(2 * ACROSS <= 32 && THREADS % 32 == 0, "the threads that share a row are of one warp");
+
+// The largest, or the sum, over the threads that share rows: of threads that run together, neighbours share columns, then rows.
+template <typename Combine>
+__device__ __forceinline__ float over_row(float x, const Combine& combine) {
+#pragma unroll
+    for (unsigned apart = 2; apart < 2 * ACROSS; apart *= 2) x = combine(x, __shfl_xor_sync(~0u, x, apart));
+    return x;
+}
+
+// A thread's squares of Q and K: four rows each, of neighbouring queries, or of every ACROSS-th key, as those of its scores are.
+struct Squares {
+    float4 at[EACH][4];
+
+    __device__ __forceinline__ void fetch(const elem* __restrict__ q, const elem* __restrict__ k, unsigned row, unsigned key,
+                                          unsigned depth) {
+#pragma unroll
+        for (unsigned b = 0; b < EACH; b++) {
+            const unsigned e = threadIdx.x + b * THREADS, d = depth + e % (DEPTH / 4) * 4;
+            if (SQUARES % THREADS != 0 && e >= SQUARES) break;
+            const bool of_queries = e < Q_SQUARES;
+            const unsigned first = of_queries ? row + e / (DEPTH / 4) * 4 : key + (e - Q_SQUARES) / (DEPTH / 4);
+            const unsigned end = of_queries ? S : T, apart = of_queries ? 1 : ACROSS;
+            const elem* const from = (of_queries ? q : k) + (u64)first * D;
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++) at[b][i] = load_columns(from + (u64)(i * apart) * D, d, first + i * apart < end);
+        }
+    }
+
+    // Put them where they are read, turned.
+    __device__ __forceinline__ void keep(float4* stage) const {
+#pragma unroll
+        for (unsigned b = 0; b < EACH; b++) {
+            const unsigned e = threadIdx.x + b * THREADS, d = e % (DEPTH / 4) * 4;
+            if (SQUARES % THREADS != 0 && e >= SQUARES) break;
+            const bool of_queries = e < Q_SQUARES;
+            float4* const to = stage + (of_queries ? d * Q_STRIDE + e / (DEPTH / 4)
+                                                   : K_FROM + d * K_STRIDE + (e - Q_SQUARES) / (DEPTH / 4));
+            const unsigned next = of_queries ? Q_STRIDE : K_STRIDE;
+            const float4 &r0 = at[b][0], &r1 = at[b][1], &r2 = at[b][2], &r3 = at[b][3];
+            to[0] = make_float4(r0.x, r1.x, r2.x, r3.x);
+            to[next] = make_float4(r0.y, r1.y, r2.y, r3.y);
+            to[2 * next] = make_float4(r0.z, r1.z, r2.z, r3.z);
+            to[3 * next] = make_float4(r0.w, r1.w, r2.w, r3.w);
+        }
+    }
+};
+
+// A thread's vectors of V.
+struct Vectors {
+    float4 at[V_EACH];
+
+    __device__ __forceinline__ void fetch(const elem* __restrict__ v, unsigned key) {
+#pragma unroll
+        for (unsigned b = 0; b < V_EACH; b++) {
+            const unsigned e = threadIdx.x + b * THREADS, row = key + e / WIDTH;
+            if (VALUES * WIDTH % THREADS != 0 && e >= VALUES * WIDTH) break;
+            at[b] = load_columns(v + (u64)row * D, e % WIDTH * 4, row < T);
+        }
+    }
+
+    __device__ __forceinline__ void keep(float4* stage) const {
+#pragma unroll
+        for (unsigned b = 0; b < V_EACH; b++) {
+            const unsigned e = threadIdx.x + b * THREADS;
+            if (VALUES * WIDTH % THREADS == 0 || e < VALUES * WIDTH) stage[e] = at[b];
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
     attention_flash(const elem* __restrict__ q, const elem* __restrict__ k, const elem* __restrict__ v,
                     elem* __restrict__ out
 #when OWN_LENGTHS , const unsigned* __restrict__ lengths
@@ -21,11 +106,10 @@ extern "C" __global__ void __launch_bounds__(256)
     Masks masks;
 #when OWN_LENGTHS     masks.lengths = lengths;
 #when BIASED     masks.mask = mask;
-    static_assert(ROWS == 64 && KEYS == 32, "each of 16 x 16 threads computes 4 x 2 scores");
-    __shared__ float4 staged[STAGED];
-    __shared__ alignas(16) float weights[ROWS][KEYS];
-    float* const q_stage = reinterpret_cast<float*>(staged);  // [DEPTH][ROWS]
-    float* const k_stage = q_stage + DEPTH * ROWS;            // [DEPTH][KEYS]
+    // Q and K while scores are computed, V afterwards.
+    __shared__ float4 stage[BUFFERS * STAGE];
+    // Of keys, as vectors of rows.
+    __shared__ float4 weights[KEYS * W_STRIDE];
 
     u64 head;
     unsigned row0;
@@ -33,58 +117,70 @@ extern "C" __global__ void __launch_bounds__(256)
     const elem* const q_head = q + head * S * D;
     const elem* const k_head = k + head / GROUP * T * D;
     const elem* const v_head = v + head / GROUP * T * D;
-    const unsigned tx = threadIdx.x, ty = threadIdx.y;
-    const float scale = flash_scale();
+    const unsigned x = threadIdx.x / 2 % ACROSS, y = threadIdx.x / (2 * ACROSS) * 2 + threadIdx.x % 2, row = row0 + 4 * y;
+    // Scores are kept as they are, and scaled where they become exponents; a mask is added to scaled ones.
+    const float scale = flash_scale(), unit = BIASED ? 1.0f : scale;
 
     float4 acc[4][COLUMNS];
-    float max[4], sum[4];
+    // The highest score so far, scaled.
+    float top[4], sum[4];
     unsigned seen[4];
 #pragma unroll
     for (unsigned r = 0; r < 4; r++) {
-        max[r] = negative_infinity();
+        top[r] = negative_infinity();
         sum[r] = 0.0f;
-        seen[r] = masks.seen_keys(head, row0 + 4 * ty + r);
+        seen[r] = masks.seen_keys(head, min(row + r, S - 1));
 #pragma unroll
         for (unsigned j = 0; j < COLUMNS; j++) acc[r][j] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
 
     // The tile's last row sees the most keys.
     const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1);
-    for (unsigned key0 = 0; key0 < end; key0 += KEYS) {
-        float score[4][2] = {};
-        for (unsigned d0 = 0; d0 < D; d0 += DEPTH) {
+    Squares next;
+    Vectors next_v;
+    if (end > 0) next.fetch(q_head, k_head, row0, 0, 0);
+    for (unsigned key = 0; key < end; key += KEYS) {
+        float score[4][4] = {};
+        for (unsigned c = 0; c < CHUNKS; c++) {
+            float4* const staged = stage + c % BUFFERS * STAGE;
+            if (BUFFERS == 1) __syncthreads();
+            next.keep(staged);
             __syncthreads();
-            stage_transposed<ROWS>(q_stage, q_head, row0, S, d0);
-            stage_transposed<KEYS>(k_stage, k_head, key0, T, d0);
-            __syncthreads();
+            if (c + 1 < CHUNKS) next.fetch(q_head, k_head, row0, key, (c + 1) * DEPTH);
 #pragma unroll
             for (unsigned d = 0; d < DEPTH; d++) {
-                const float4 a = *reinterpret_cast<const float4*>(q_stage + d * ROWS + 4 * ty);
-                const float2 b = *reinterpret_cast<const float2*>(k_stage + d * KEYS + 2 * tx);
-                score[0][0] = fmaf(a.x, b.x, score[0][0]);
-                score[0][1] = fmaf(a.x, b.y, score[0][1]);
-                score[1][0] = fmaf(a.y, b.x, score[1][0]);
-                score[1][1] = fmaf(a.y, b.y, score[1][1]);
-                score[2][0] = fmaf(a.z, b.x, score[2][0]);
-                score[2][1] = fmaf(a.z, b.y, score[2][1]);
-                score[3][0] = fmaf(a.w, b.x, score[3][0]);
-                score[3][1] = fmaf(a.w, b.y, score[3][1]);
+                const float4 left = staged[d * Q_STRIDE + y], right = staged[K_FROM + d * K_STRIDE + x];
+                const float rows[4] = {left.x, left.y, left.z, left.w}, keys[4] = {right.x, right.y, right.z, right.w};
+#pragma unroll
+                for (unsigned r = 0; r < 4; r++) {
+#pragma unroll
+                    for (unsigned j = 0; j < 4; j++) score[r][j] = fmaf(rows[r], keys[j], score[r][j]);
+                }
             }
         }
+        next_v.fetch(v_head, key);
 
 #pragma unroll
         for (unsigned r = 0; r < 4; r++) {
-            const unsigned key = key0 + 2 * tx, row = row0 + 4 * ty + r;
-            const float left = key < seen[r] ? masks.biased(score[r][0] * scale, row, key, LOG2_E) : negative_infinity();
-            const float right =
-                key + 1 < seen[r] ? masks.biased(score[r][1] * scale, row, key + 1, LOG2_E) : negative_infinity();
-            const float highest = fmaxf(max[r], lanes_max(fmaxf(left, right), 16));
-            const float base = base_of(highest);
-            const float2 weight = make_float2(exp2f(left - base), exp2f(right - base));
-            const float rescale = exp2f(max[r] - base);
-            sum[r] = sum[r] * rescale + lanes_sum(weight.x + weight.y, 16);
-            max[r] = highest;
-            *reinterpret_cast<float2*>(&weights[4 * ty + r][2 * tx]) = weight;
+            float highest = negative_infinity();
+#pragma unroll
+            for (unsigned j = 0; j < 4; j++) {
+                if (HIDES) {
+                    const unsigned mine = key + j * ACROSS + x;
+                    if (BIASED) score[r][j] = masks.biased(score[r][j] * scale, row + r, mine, LOG2_E);
+                    if (mine >= seen[r]) score[r][j] = negative_infinity();
+                }
+                highest = fmaxf(highest, score[r][j]);
+            }
+            highest = fmaxf(top[r], over_row(highest, [](float a, float b) { return fmaxf(a, b); }) * unit);
+            const float base = base_of(highest), rescale = exp2f(top[r] - base);
+            top[r] = highest;
+            sum[r] *= rescale;
+#pragma unroll
+            for (unsigned j = 0; j < 4; j++) {
+                score[r][j] = exp2f(fmaf(score[r][j], unit, -base));
+                sum[r] += score[r][j];
+            }
 #pragma unroll
             for (unsigned j = 0; j < COLUMNS; j++) {
                 acc[r][j].x *= rescale;
@@ -93,22 +189,54 @@ extern "C" __global__ void __launch_bounds__(256)
                 acc[r][j].w *= rescale;
             }
         }
+#pragma unroll
+        for (unsigned j = 0; j < 4; j++) {
+            const float4 weight = make_float4(score[0][j], score[1][j], score[2][j], score[3][j]);
+            weights[(j * ACROSS + x) * W_STRIDE + y] = weight;
+        }
 
-        add_rows<KEYS>(acc, weights, staged, v_head, key0, T);
+        // The first part of V comes to lie where the last scores may still be read.
+        if (BUFFERS == 2 && CHUNKS % 2 == 1) __syncthreads();
+#pragma unroll
+        for (unsigned f = 0; f < PARTS; f++) {
+            float4* const staged = stage + f % BUFFERS * STAGE;
+            if (BUFFERS == 1) __syncthreads();
+            next_v.keep(staged);
+            __syncthreads();
+            if (f + 1 < PARTS) {
+                next_v.fetch(v_head, key + (f + 1) * VALUES);
+            } else if (key + KEYS < end) {
+                next.fetch(q_head, k_head, row0, key + KEYS, 0);
+            }
+#pragma unroll
+            for (unsigned i = 0; i < VALUES; i++) {
+                const float4 weight = weights[(f * VALUES + i) * W_STRIDE + y];
+#pragma unroll
+                for (unsigned j = 0; j < COLUMNS; j++) {
+                    const float4 value = staged[i * WIDTH + x + j * ACROSS];
+                    add_scaled(acc[0][j], weight.x, value);
+                    add_scaled(acc[1][j], weight.y, value);
+                    add_scaled(acc[2][j], weight.z, value);
+                    add_scaled(acc[3][j], weight.w, value);
+                }
+            }
+        }
+        // With an odd number of parts the last one lies where the next scores begin.
+        if (BUFFERS == 2 && PARTS % 2 == 1) __syncthreads();
     }
 
 #pragma unroll
     for (unsigned r = 0; r < 4; r++) {
-        const unsigned row = row0 + 4 * ty + r;
-        if (row >= S) continue;
-        const float inverse = sum[r] > 0.0f ? 1.0f / sum[r] : 0.0f;
+        const float total = over_row(sum[r], [](float a, float b) { return a + b; });
+        if (row + r >= S) continue;
+        const float inverse = total > 0.0f ? 1.0f / total : 0.0f;
         // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
-#when KEEPS_LSE         if (tx == 0) lse[head * S + row] = sum[r] > 0.0f ? max[r] / LOG2_E + logf(sum[r]) : 0.0f;
+#when KEEPS_LSE         if (x == 0) lse[head * S + row + r] = total > 0.0f ? top[r] / LOG2_E + logf(total) : 0.0f;
 #pragma unroll
         for (unsigned j = 0; j < COLUMNS; j++) {
-            const float4 x = acc[r][j];
-            store_columns(out + (head * S + row) * D, (tx + 16 * j) * 4,
-                          make_float4(x.x * inverse, x.y * inverse, x.z * inverse, x.w * inverse));
+            const float4 sums = acc[r][j];
+            store_columns(out + (head * S + row + r) * D, (x + ACROSS * j) * 4,
+                          make_float4(sums.x * inverse, sums.y * inverse, sums.z * inverse, sums.w * inverse));
         }
     }
 }

@@ -5,23 +5,16 @@ use super::{KEEPS_LSE, cost_of_one_stage, group, stage};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{Allowed, Caps, DType, Dialect, Problem, Program, Stage, Tunable, spread};
 
-/// Largest head_dim for `flash`: 16 column threads times two vectors of four, twice.
+/// Largest head_dim for `flash`: eight threads a row, of which each has eight vectors of four of the output.
 pub(super) const MAX_FLASH_DIM: u64 = 256;
-/// Query rows and keys of one flash tile: each of 16 × 16 threads computes 4 × 2 scores.
-const FLASH_ROWS: u32 = 64;
-const FLASH_KEYS: u32 = 32;
-/// What `flash` leaves open; `flash_mma` has a pace of its own, and goes by neither.
+/// Query rows of a tile of `flash_mma`.
+const MMA_ROWS: u32 = 64;
+/// What `flash` leaves open; `flash_mma` has a pace of its own.
 pub(super) const DEPTH: Tunable = Tunable {
     name: "DEPTH",
     about: "columns of Q and K that are staged at a time",
     allowed: Allowed::OneOf(&[4, 8, 16, 32]),
     default: 16,
-};
-pub(super) const VALUES: Tunable = Tunable {
-    name: "VALUES",
-    about: "keys of V that are staged at a time, in CUDA; half of it where head_dim is above 192",
-    allowed: Allowed::OneOf(&[8, 16, 32]),
-    default: 8,
 };
 
 /// Whether a row of the output fits into registers.
@@ -42,54 +35,26 @@ pub(super) fn mma_available(p: &Problem, caps: &Caps) -> Result<(), String> {
 
 pub(super) fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
     let stage = stage(p, "attention/flash_mma", "attention_flash_mma")
-        .consts(&[("ROWS", FLASH_ROWS)])
+        .consts(&[("ROWS", MMA_ROWS)])
         .consts(&[(KEEPS_LSE, false)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .threads([16, 16, 1])
-        .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(FLASH_ROWS))))
+        .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(MMA_ROWS))))
         .costing(cost_of_one_stage(p));
     looking(p, Looks::AtBoth, stage).into()
 }
 
 pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
-    let stage = match caps.dialect {
-        Dialect::Wgsl => Share::of(p, caps).stage(p),
-        _ => flash_in_cuda(p, caps),
-    };
-    let stage = stage
+    let stage = Share::of(p, caps)
+        .stage(p, caps.dialect)
         .consts(&[(KEEPS_LSE, false)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .costing(cost_of_one_stage(p));
     looking(p, Looks::AtBoth, stage).into()
 }
 
-fn flash_in_cuda(p: &Problem, caps: &Caps) -> Stage {
-    let (depth, values) = (caps.tuned(p, "flash", &DEPTH), caps.tuned(p, "flash", &VALUES));
-    // Output columns per thread, in vectors of four: sixteen threads share a row.
-    let columns = p["d"].div_ceil(64) as u32;
-    let values = if columns > 3 { values / 2 } else { values };
-    // The stage for Q and K is free when V comes, and holds it too.
-    let staged = ((FLASH_ROWS + FLASH_KEYS) * depth).max(values * columns * 64);
-    let consts = [
-        ("ROWS", FLASH_ROWS),
-        ("KEYS", FLASH_KEYS),
-        ("DEPTH", depth),
-        ("VALUES", values),
-        ("COLUMNS", columns),
-        ("STAGED", staged / 4),
-    ];
-    // Scores (rows padded by one against bank conflicts), the stage, a number per thread for reductions, and one per
-    // row for rescaling: with the defaults below the portable 16 KiB.
-    let shared = 4 * (FLASH_ROWS * (FLASH_KEYS + 1) + staged + 256 + FLASH_ROWS);
-    stage(p, "attention/flash", "attention_flash")
-        .consts(&consts)
-        .threads([16, 16, 1])
-        .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(FLASH_ROWS))))
-        .shared(shared)
-}
-
-/// How the threads of a workgroup share a tile of scores, and of the output, in WGSL: each has four rows, four keys and some
-/// vectors of four columns.
+/// How the threads of a workgroup share a tile of scores, and of the output: each has four rows, four keys and some vectors of four
+/// columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Share {
     /// Threads that share rows, and threads that share keys.
@@ -126,7 +91,10 @@ impl Share {
         let threads = if workgroups < caps.units.map_or(UNITS, u64::from) { SHORT } else { LONG };
         let choices = [new(threads, 2, 1), new(threads, 1, 1)];
         // With the default depth the last one is within the portable 16 KiB.
-        choices.into_iter().find(|share| share.bytes() <= caps.shared_bytes).unwrap_or_else(|| new(LONG, 1, 0))
+        choices
+            .into_iter()
+            .find(|share| share.bytes(caps.dialect) <= caps.shared_bytes)
+            .unwrap_or_else(|| new(LONG, 1, 0))
     }
 
     /// Vectors of Q and K that are staged at a time.
@@ -134,14 +102,15 @@ impl Share {
         self.depth * (self.down + self.across + 2 * self.pad)
     }
 
-    /// Workgroup memory: weights, the stage, and what threads tell each other of their rows.
-    fn bytes(&self) -> u32 {
+    /// Workgroup memory: weights, the stage, and what threads tell each other of their rows, for which CUDA has other ways.
+    fn bytes(&self, dialect: Dialect) -> u32 {
         let weights = 4 * self.across * (self.down + 2 * self.pad);
         let stage = self.of_scores().max(self.values * self.across * self.columns);
-        16 * (weights + self.buffers * stage + self.across * self.down)
+        let told = if dialect == Dialect::Cuda { 0 } else { self.across * self.down };
+        16 * (weights + self.buffers * stage + told)
     }
 
-    fn stage(&self, p: &Problem) -> Stage {
+    fn stage(&self, p: &Problem, dialect: Dialect) -> Stage {
         let consts = [
             ("ACROSS", self.across),
             ("DOWN", self.down),
@@ -155,7 +124,7 @@ impl Share {
             .consts(&consts)
             .threads([self.across * self.down, 1, 1])
             .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(4 * u64::from(self.down))))
-            .shared(self.bytes())
+            .shared(self.bytes(dialect))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::suite::{
     Program, Rate, Reference, RowsFn, Stage, Tolerance, Variant, Work, Workload, cube_available, dense, normal, spread,
 };
 
-use flash::{DEPTH, VALUES, flash, flash_mma, mma_available, short_rows};
+use flash::{DEPTH, flash, flash_mma, mma_available, short_rows};
 use masks::{Looks, Masks, looking};
 
 mod backward;
@@ -118,7 +118,7 @@ fn forward() -> Form {
                 flash,
             )
             .available(|p, _| short_rows(p))
-            .tunables(&[DEPTH, VALUES]),
+            .tunables(&[DEPTH]),
             Variant::kernel(
                 "flash_mma",
                 "the same on tensor cores by warp-wide instructions, tiles copied asynchronously",
