@@ -12,7 +12,6 @@
 //   the same for any share of threads, and rows of C by vectors                          31.0, its loop no longer unrolled
 //   depths by pairs                                                                      40.0
 //   sums stored one by one again, where many products are summed                         45.6
-//   the last step apart, on an H100 46.0 before                                          46.3
 // and for 1024³: 22, and 35.7 by tiles of 64 × 64, 128 threads and depth 16.
 
 #import lib/product
@@ -38,9 +37,6 @@ const B_VECTORS: u32 = DEPTH * B_FOURS;
 const A_EACH: u32 = (A_VECTORS + THREADS - 1u) / THREADS;
 const B_EACH: u32 = (B_VECTORS + THREADS - 1u) / THREADS;
 const STEPS: u32 = (K + DEPTH - 1u) / DEPTH;
-// Where much is summed, the last step is apart, and no other asks whether there is a next. Winograd's products, of which little is summed,
-// take 1.13 times as long so.
-const TOGETHER: u32 = STEPS - select(1u, 0u, FOURS);
 
 var<workgroup> a_tile: array<vec4<f32>, BUFFERS * A_SIZE>;
 var<workgroup> b_tile: array<vec4<f32>, BUFFERS * B_SIZE>;
@@ -138,32 +134,6 @@ fn put(batch: u32, row: u32, col: u32, sum: vec4<f32>) {
 #when MUCH     put(batch, row + 3u, col, (*sums)[s * 4u + 3u]);
 #when MUCH }
 
-// Add the products of a step's tiles.
-fn add_step(sums: ptr<function, array<vec4<f32>, 4u * TALL * WIDE>>, t: u32, x: u32, y: u32) {
-    let from_a = t % BUFFERS * A_SIZE + y;
-    let from_b = t % BUFFERS * B_SIZE + x;
-    // Compilers leave the loop over depths of large squares as it is, and wait for memory in each turn: two turns are one here.
-    for (var pair = 0u; pair < DEPTH / TALL; pair++) {
-        for (var half = 0u; half < TALL; half++) {
-            let d = pair * TALL + half;
-            var right = array<vec4<f32>, WIDE>();
-            for (var j = 0u; j < WIDE; j++) {
-                right[j] = b_tile[from_b + d * B_STRIDE + j * ACROSS];
-            }
-            for (var i = 0u; i < TALL; i++) {
-                let left = a_tile[from_a + d * A_STRIDE + i * DOWN];
-                for (var j = 0u; j < WIDE; j++) {
-                    let s = (i * WIDE + j) * 4u;
-                    (*sums)[s] = fma(vec4<f32>(left.x), right[j], (*sums)[s]);
-                    (*sums)[s + 1u] = fma(vec4<f32>(left.y), right[j], (*sums)[s + 1u]);
-                    (*sums)[s + 2u] = fma(vec4<f32>(left.z), right[j], (*sums)[s + 2u]);
-                    (*sums)[s + 3u] = fma(vec4<f32>(left.w), right[j], (*sums)[s + 3u]);
-                }
-            }
-        }
-    }
-}
-
 // The index-th tile of all products. Threads past the end leave together.
 fn product_tiled(index: u32, lane: u32) {
     let across = (N + TILE_COLUMNS - 1u) / TILE_COLUMNS;
@@ -193,9 +163,9 @@ fn product_tiled(index: u32, lane: u32) {
         }
     }
     workgroupBarrier();
-    for (var t = 0u; t < TOGETHER; t++) {
+    for (var t = 0u; t < STEPS; t++) {
         let depth = (t + 1u) * DEPTH;
-        if !FOURS || t + 1u < STEPS {
+        if t + 1u < STEPS {
             for (var i = 0u; i < A_EACH; i++) {
                 next_a[i] = vector_of_a(batch, first.y, depth, lane + i * THREADS);
             }
@@ -203,8 +173,29 @@ fn product_tiled(index: u32, lane: u32) {
                 next_b[i] = vector_of_b(batch, depth, first.x, lane + i * THREADS);
             }
         }
-        add_step(&sums, t, x, y);
-        if !FOURS || t + 1u < STEPS {
+        let from_a = t % BUFFERS * A_SIZE + y;
+        let from_b = t % BUFFERS * B_SIZE + x;
+        // Compilers leave the loop over depths of large squares as it is, and wait for memory in each turn: two turns are one here.
+        for (var pair = 0u; pair < DEPTH / TALL; pair++) {
+            for (var half = 0u; half < TALL; half++) {
+                let d = pair * TALL + half;
+                var right = array<vec4<f32>, WIDE>();
+                for (var j = 0u; j < WIDE; j++) {
+                    right[j] = b_tile[from_b + d * B_STRIDE + j * ACROSS];
+                }
+                for (var i = 0u; i < TALL; i++) {
+                    let left = a_tile[from_a + d * A_STRIDE + i * DOWN];
+                    for (var j = 0u; j < WIDE; j++) {
+                        let s = (i * WIDE + j) * 4u;
+                        sums[s] = fma(vec4<f32>(left.x), right[j], sums[s]);
+                        sums[s + 1u] = fma(vec4<f32>(left.y), right[j], sums[s + 1u]);
+                        sums[s + 2u] = fma(vec4<f32>(left.z), right[j], sums[s + 2u]);
+                        sums[s + 3u] = fma(vec4<f32>(left.w), right[j], sums[s + 3u]);
+                    }
+                }
+            }
+        }
+        if t + 1u < STEPS {
             if BUFFERS == 1u {
                 workgroupBarrier();
             }
@@ -222,9 +213,6 @@ fn product_tiled(index: u32, lane: u32) {
             }
         }
         workgroupBarrier();
-    }
-    if !FOURS {
-        add_step(&sums, STEPS - 1u, x, y);
     }
 
     // In a loop where little is done to a sum: written out, a compiler mixes that with the work, which takes 1.15 times as long, with a bias
