@@ -108,7 +108,7 @@ const AWKWARD: &[&str] = &[
     "n1,c4,m33,h128,k1,nhwc",
     "n1,c7,m66,h5,w29,k2,s2,p1,nchw",
     // More than a turn of tiles of 128 positions, and a turn of larger ones; more channels than a tile of 128 has.
-    "n1,c8,m8,h136,k1,nhwc",
+    "n1,c8,h136,k1,nhwc",
     "n1,c24,m136,h5,w7,k3,p1,nhwc",
     "n3,c16,m72,h5,w6,k3,p1,nhwc,bias,relu",
     // Backward by warpgroups: two parts of the positions, three warpgroups, groups with more channels than a tile of 128 has.

@@ -176,7 +176,7 @@ mod tests {
         // 196 blocks of 128 positions are two turns of 132, 131 of 192 are one; one block is as long as its rows.
         for (shape, warpgroups, columns) in [
             ("n8,c256,h56,k3,p1,nhwc", 3, 256),
-            ("n1,c8,m8,h136,k1,nhwc", 3, 64),
+            ("n1,c8,h136,k1,nhwc", 3, 64),
             ("n1,c8,m70,h12,w11,k1,nhwc", 2, 128),
         ] {
             let conv = conv(shape).1;
