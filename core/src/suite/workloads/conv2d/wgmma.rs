@@ -174,11 +174,9 @@ mod tests {
     fn tiles_leave_few_multiprocessors_without_work() {
         let caps = Caps { units: Some(132), ..hopper() };
         // 196 blocks of 128 positions are two turns of 132, 131 of 192 are one; one block is as long as its rows.
-        for (shape, warpgroups, columns) in [
-            ("n8,c256,h56,k3,p1,nhwc", 3, 256),
-            ("n1,c8,h136,k1,nhwc", 3, 64),
-            ("n1,c8,m70,h12,w11,k1,nhwc", 2, 128),
-        ] {
+        for (shape, warpgroups, columns) in
+            [("n8,c256,h56,k3,p1,nhwc", 3, 256), ("n1,c8,h136,k1,nhwc", 3, 64), ("n1,c8,m70,h12,w11,k1,nhwc", 2, 128)]
+        {
             let conv = conv(shape).1;
             let extents = [conv.of_group()[1], conv.pixels()[1], conv.groups];
             assert_eq!(Tile::of_result(extents, &caps), Tile { warpgroups, columns }, "{shape}");
