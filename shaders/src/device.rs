@@ -13,7 +13,7 @@ use crate::gpu::Gpu;
 #[cfg(target_arch = "wasm32")]
 use crate::page;
 use crate::profiler::Wgpu;
-use crate::text::embedded;
+use crate::text::{Compiler, embedded};
 use crate::timing::{Timestamps, examine};
 
 /// How to open a device.
@@ -252,7 +252,7 @@ fn describe(info: &wgpu::AdapterInfo, device: &wgpu::Device, matrices: Vec<Matri
         memory: None,
         compute_capability: None,
         units: None,
-        in_a_browser: cfg!(target_arch = "wasm32"),
+        in_a_browser: Compiler::HERE == Compiler::Browser,
         // What else a driver may have, Vulkan and WebGPU do not tell.
         matrix_units: matrices.iter().any(|shape| shape.factors == MatrixElement::F16),
         matrices,

@@ -161,7 +161,7 @@ const LEAST_PARTS: u64 = 4;
 /// The stage that sums so many parts, each a row of so many columns.
 pub fn sum_of_parts(parts: u64, columns: u64, caps: &Caps, text: &'static str, entry: &'static str) -> Stage {
     let most = if caps.max_invocations >= 1024 { 32 } else { 8 };
-    let down = (parts / LEAST_PARTS).max(1).next_power_of_two().min(most);
+    let down = (parts / LEAST_PARTS).next_power_of_two().min(most);
     let consts = [("PARTS", parts), ("PART_COLUMNS", columns), ("DOWN", down)];
     Stage::kernel(entry, text, entry)
         .consts(&consts.map(|(name, value)| (name, value as u32)))

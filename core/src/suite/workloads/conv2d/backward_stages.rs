@@ -144,9 +144,8 @@ impl Backward<'_> {
 
     /// By tiles, in parts of the positions.
     fn weights(&self, g: &'static str) -> [Stage; 2] {
-        let (conv, [x, _, out]) = (&self.conv, self.bytes());
+        let conv = &self.conv;
         let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
-        let weights: u64 = conv.w_dims().iter().product();
         let tile = Tile::largest(m);
         let tiles = tile.count([m, conv.terms(), conv.groups]);
         let wanted = (self.caps.units.map_or(UNITS, u64::from) * GROUPS_PER_UNIT).div_ceil(tiles);
@@ -155,17 +154,14 @@ impl Backward<'_> {
         let part = positions.div_ceil(parts).next_multiple_of(DEPTH);
         let stage = Stage::kernel("dw_parts", "conv2d/weights", "conv2d_weights")
             .consts(&[("PARTS", parts as u32), ("PART", part as u32)])
-            .grid(spread(tiles * parts))
-            .args([("source", "x", Read), ("gradient", g, Read), ("parts", "parts", Write)])
-            .costing(Cost::new(conv.flops(), x + out, 4 * parts * weights));
-        [self.forward().sides(tile.told(stage)), self.added_up([parts, weights], ["parts", "dw"])]
+            .grid(spread(tiles * parts));
+        self.in_parts(tile.told(stage), parts, g)
     }
 
     /// On tensor cores, in parts of the positions, as many as run at a time.
     fn weights_mma(&self, g: &'static str) -> [Stage; 2] {
-        let (conv, [x, _, out]) = (&self.conv, self.bytes());
+        let conv = &self.conv;
         let ([_, m], positions) = (conv.of_group(), conv.pixels()[1]);
-        let weights: u64 = conv.w_dims().iter().product();
         let stored = if conv.last { Stored::Tn } else { Stored::Nt };
         let whole = Product::new(m, conv.terms(), positions).batch(conv.groups).stored(stored);
         let at_a_time = self.caps.units.map_or(UNITS, u64::from) * MMA_GROUPS_PER_UNIT;
@@ -174,18 +170,25 @@ impl Backward<'_> {
         let stage = Product { k: part, ..whole }
             .batch(conv.groups * parts)
             .mma("conv2d/weights_mma", "conv2d_weights_mma")
-            .called("dw_parts")
-            .args([("source", "x", Read), ("gradient", g, Read), ("parts", "parts", Write)])
-            .costing(Cost::new(conv.flops(), x + out, 4 * parts * weights));
-        [self.forward().sides(stage), self.added_up([parts, weights], ["parts", "dw"])]
+            .called("dw_parts");
+        self.in_parts(stage, parts, g)
     }
 
     /// By warpgroups, in parts of the positions.
     fn weights_wgmma(&self, g: &'static str) -> [Stage; 2] {
-        let (conv, [x, _, out]) = (&self.conv, self.bytes());
-        let weights: u64 = conv.w_dims().iter().product();
-        let (stage, parts) = wgmma::weights(self.forward(), self.caps, most_parts_of_weights(conv), g);
-        let stage = stage.costing(Cost::new(conv.flops(), x + out, 4 * parts * weights));
+        let (stage, parts) = wgmma::weights(&self.conv, self.caps, most_parts_of_weights(&self.conv));
+        self.in_parts(stage, parts, g)
+    }
+
+    /// What makes the gradient of the kernels in so many parts, and the stage that adds them up.
+    fn in_parts(&self, stage: Stage, parts: u64, g: &'static str) -> [Stage; 2] {
+        let [x, _, out] = self.bytes();
+        let weights: u64 = self.conv.w_dims().iter().product();
+        let stage = self
+            .forward()
+            .sides(stage)
+            .args([("source", "x", Read), ("gradient", g, Read), ("parts", "parts", Write)])
+            .costing(Cost::new(self.conv.flops(), x + out, 4 * parts * weights));
         [stage, self.added_up([parts, weights], ["parts", "dw"])]
     }
 

@@ -2,7 +2,6 @@
 //! input is a convolution as the forward pass is; that of the kernels is made in parts of the positions.
 
 use super::stages::Gather;
-use crate::suite::Access::{Read, Write};
 use crate::suite::conv::Conv;
 use crate::suite::{Caps, CudaLaunch, Problem, Product, Stage, spread};
 
@@ -90,10 +89,7 @@ pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
         _ if !conv.last => {
             Err("wgmma takes neighbouring channels for neighbouring terms: they must come last".to_owned())
         }
-        c if !c.is_multiple_of(8) => {
-            Err(format!("wgmma copies 16 bytes at a time: {c} input channels of a group are not a multiple of 8"))
-        }
-        _ => Ok(()),
+        c => in_pieces(c, "input"),
     }
 }
 
@@ -103,11 +99,16 @@ pub(super) fn available(p: &Problem, caps: &Caps) -> Result<(), String> {
 /// With the reason.
 pub(super) fn available_backward(p: &Problem, caps: &Caps) -> Result<(), String> {
     available(p, caps)?;
-    match Conv::of(&p.shape).of_group()[1] {
-        m if !m.is_multiple_of(8) => {
-            Err(format!("wgmma copies 16 bytes at a time: {m} output channels of a group are not a multiple of 8"))
+    in_pieces(Conv::of(&p.shape).of_group()[1], "output")
+}
+
+/// Whether so many channels of a group are whole pieces.
+fn in_pieces(channels: u64, of: &str) -> Result<(), String> {
+    match channels.is_multiple_of(8) {
+        true => Ok(()),
+        false => {
+            Err(format!("wgmma copies 16 bytes at a time: {channels} {of} channels of a group are not a multiple of 8"))
         }
-        _ => Ok(()),
     }
 }
 
@@ -150,12 +151,11 @@ impl Shared {
 }
 
 /// The stage that makes the gradient of the kernels in parts, at most so many, and how many they are.
-pub(super) fn weights(gather: Gather, caps: &Caps, most: u64, g: &'static str) -> (Stage, u64) {
-    let shared = Shared::of(&gather.conv, caps, most);
+pub(super) fn weights(conv: &Conv, caps: &Caps, most: u64) -> (Stage, u64) {
+    let shared = Shared::of(conv, caps, most);
     let stage = Stage::kernel("dw_parts", "conv2d/weights_wgmma", "conv2d_weights_wgmma")
-        .consts(&[("PARTS", shared.parts as u32), ("PART", shared.part as u32)])
-        .args([("source", "x", Read), ("gradient", g, Read), ("parts", "parts", Write)]);
-    (gather.sides(shared.tile.told(stage, shared.blocks(&gather.conv))), shared.parts)
+        .consts(&[("PARTS", shared.parts as u32), ("PART", shared.part as u32)]);
+    (shared.tile.told(stage, shared.blocks(conv)), shared.parts)
 }
 
 #[cfg(test)]
