@@ -2,27 +2,13 @@
 // memory. A row is a weight of an output channel, a column such a channel, a term an image and a position. Blocks take parts of PART
 // terms, and leave their sums to be added up. The definition is in core/src/suite/workloads/conv2d/backward.rs.
 //
-// A block computes ROWS weights, 64 for each warpgroup, of COLUMNS channels. Both tiles have a row of 128 bytes for each term, where
-// its channels are neighbours, swizzled as the instruction takes them. Two products are under way at a time, and copies run two steps
-// ahead of the latest.
+// Both tiles have a row for each term, where its channels are neighbours.
 
-#include "conv2d/common.cuh"
-#include "lib/async_copy.cuh"
-#include "lib/launch.cuh"
-#include "lib/mma.cuh"
-#include "lib/tma.cuh"
-#include "lib/wgmma.cuh"
+#include "conv2d/warpgroups.cuh"
 
-constexpr unsigned WEIGHTS = FROM_C * TAPS, POSITIONS = IMAGES * TO, ROWS = THREADS / 128 * 64;
-constexpr unsigned step_elems = (ROWS + COLUMNS) * DEPTH;
-static_assert(LAST && !BACK && FROM_C % 8 == 0 && TO_C % 8 == 0, "eight neighbouring channels are copied at once");
-static_assert(DEPTH == 64 && COLUMNS % 64 == 0 && STEPS > 3 && PART % DEPTH == 0, "rows of 128 bytes, in whole steps");
-
-// Where piece `piece` of a term's row lies in a tile: 64 channels of all terms lie together. The swizzle: of eight rows each has its
-// pieces in another order.
-__device__ __forceinline__ unsigned place_of(unsigned row, unsigned piece) {
-    return piece / 8 * (64 * DEPTH) + row * 64 + (piece % 8 ^ row % 8) * 8;
-}
+constexpr unsigned WEIGHTS = FROM_C * TAPS, POSITIONS = IMAGES * TO;
+static_assert(!BACK && FROM_C % 8 == 0 && TO_C % 8 == 0, "eight neighbouring channels are copied at once");
+static_assert(COLUMNS % 64 == 0 && PART % DEPTH == 0, "rows of 128 bytes, in whole steps");
 
 // A thread copies pieces of the same eight weights all along, of terms so far from each other.
 constexpr unsigned across = ROWS / 8, APART = THREADS / across;
@@ -53,15 +39,9 @@ struct Copies {
             copy_async(to + i * 64, source + (inside ? at : 0), inside);
             walk.advance();
         }
-        constexpr unsigned wide = COLUMNS / 8;
-#pragma unroll
-        for (unsigned i = 0; i < DEPTH * wide; i += THREADS) {
-            if (DEPTH * wide % THREADS != 0 && i + threadIdx.x >= DEPTH * wide) break;
-            const unsigned row = (i + threadIdx.x) / wide, piece = (i + threadIdx.x) % wide;
-            const bool inside = term + row < end && channel + piece * 8 < TO_C;
-            const unsigned at = (term + row) * (GROUPS * TO_C) + channel + piece * 8;
-            copy_async(pixels + ROWS * DEPTH + place_of(row, piece), gradient + (inside ? at : 0), inside);
-        }
+        stage_columns(pixels + ROWS * DEPTH, gradient, channel, [&](unsigned row) {
+            return Row{(term + row) * (GROUPS * TO_C), term + row < end};
+        });
         close_copies();
         term += DEPTH;
     }
@@ -78,38 +58,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const unsigned begin = min(part * PART, POSITIONS), end = min(begin + PART, POSITIONS);
     const unsigned steps = (end - begin + DEPTH - 1) / DEPTH;
     extern __shared__ uint4 shared[];
-    // Tiles begin on multiples of 1024 bytes, for which there is room.
-    elem* const tiles = reinterpret_cast<elem*>(shared) + (1024 - shared_address(shared) % 1024) % 1024 / 2;
-    const unsigned warpgroup = threadIdx.x / 128;
 
     Copies copies(source, gradient, group, first, first_channel, begin, end);
     float sums[COLUMNS / 2] = {};
-#pragma unroll
-    for (unsigned step = 0; step < STEPS - 2; step++) copies.stage(tiles, step);
-    for (unsigned step = 0; step < steps; step++) {
-        wait_for_copies<STEPS - 3>();
-        tma_fence();
-        // Every warpgroup has waited for the product of two steps before, whose place the next copies take.
-        __syncthreads();
-        const elem* const pixels = tiles + step % STEPS * step_elems;
-        const u64 left = wgmma_across_k(pixels + warpgroup * (64 * DEPTH), DEPTH);
-        const u64 right = wgmma_across_k(pixels + ROWS * DEPTH, DEPTH);
-        wgmma_fence();
-#pragma unroll
-        for (unsigned turn = 0; turn < DEPTH / 16; turn++) {
-            wgmma<true, true>(sums, left + turn * WGMMA_NEXT_ACROSS_K, right + turn * WGMMA_NEXT_ACROSS_K, true);
-        }
-        wgmma_commit();
-        copies.stage(tiles, step + STEPS - 2);
-        wgmma_wait<1>();
-    }
-    wgmma_wait<0>(sums);
+    multiply<true, true>(sums, tiles_in(shared), copies, steps);
 
     // Groups lie one behind the other in each part.
     parts += counted * ((u64)TO_C * WEIGHTS);
 #pragma unroll
     for (unsigned i = 0; i < COLUMNS / 2; i++) {
-        const unsigned row = first + warpgroup * 64 + wgmma_row(i), column = first_channel + wgmma_column(i);
+        const unsigned row = first + threadIdx.x / 128 * 64 + wgmma_row(i), column = first_channel + wgmma_column(i);
         if (row < WEIGHTS && column < TO_C) parts[(u64)column * WEIGHTS + row] = sums[i];
     }
 }
