@@ -2,16 +2,17 @@
 // read from device memory once, in pieces, and there are no barriers.
 //
 // Each slice of the image is added to the results that it has a part in, IN_FLIGHT of them: what a thread keeps is results in
-// the making. The oldest is complete after each step and is written. With FLIP taps are taken in reverse, as the gradient of
-// the image asks for.
+// the making. The oldest is complete after each step and is written: with LATE once the next slice's numbers are asked for, which a
+// driver cannot do by itself in the memory model of browsers, where what is written may be what is read. With FLIP taps are taken in
+// reverse, as the gradient of the image asks for.
 //
 // Where taps of four channels are many, they lie in workgroup memory (TAPS_SHARED). All numbers of a slice that lie under the
 // thread's results are read before the first is added, and a tap is fetched once for all of them. On an H200, natively,
 // 2×32×32×128², three taps along each axis, f32: 137 and 161 µs with channels first and last; rows at once 100; a row of results a
 // thread with channels first 92; taps in memory with channels last 293, and with the taps along the slowest axis written out 89. With
-// checks of bounds that took 333 again, and with the rows of taps written out, too, 91. In Chromium 94 and 121 µs; with what is said of
-// browsers below 91 and 109, but natively 101 and 103. In browsers a thread has one channel since, in f32, and its taps in registers: on an
-// H100 116 µs with channels last, and 136 by four channels.
+// checks of bounds that took 333 again, and with the rows of taps written out, too, 91. In Chromium 94 and 121 µs; in browsers, in f32, a
+// thread has one channel with channels last, and its taps in registers: 107, and with LATE 104, but natively 119. Channels first take 91,
+// and 100 with LATE.
 
 #import depthwise_conv3d/walk
 #import lib/launch
@@ -50,18 +51,15 @@ fn depthwise_marching(
 #when !TAPS_SHARED     let taps = &own_taps;
     var sums = array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>();
     let end = min(walk.z + STRIP, OD);
-#when !IN_A_BROWSER     for (var step = walk.z; step < end + IN_FLIGHT - 1u; step++) {
-    // Browsers count the turns of a loop whose end they cannot prove.
-#when IN_A_BROWSER     for (var turn = 0u; turn < STRIP + IN_FLIGHT - 1u; turn++) {
-#when IN_A_BROWSER         let step = walk.z + turn;
-#when IN_A_BROWSER         if step >= end + IN_FLIGHT - 1u {
-#when IN_A_BROWSER             break;
-#when IN_A_BROWSER         }
+    for (var step = walk.z; step < end + IN_FLIGHT - 1u; step++) {
         for (var r = 0u; r < SD; r++) {
             let z = step * SD + r - PD;
             var windows = array<array<value, WINDOW>, WINDOW_ROWS>();
             for (var row = 0u; row < WINDOW_ROWS; row++) {
                 windows[row] = window_of(walk, z, row);
+            }
+            if LATE && r == 0u {
+                finish(walk, step - IN_FLIGHT, step >= walk.z + IN_FLIGHT, &sums);
             }
             // Three written out: a compiler leaves a loop that has so much in it as it is, and what a loop counts through is not in
             // registers.
@@ -70,19 +68,28 @@ fn depthwise_marching(
             if KD > 2u { add(&sums, &windows, taps, r, 2u); }
             for (var i = 3u; i < KD; i++) { add(&sums, &windows, taps, r, i); }
         }
-        let z = step - (IN_FLIGHT - 1u);
-        if step >= walk.z + IN_FLIGHT - 1u {
-            for (var down = 0u; down < DOWN; down++) {
-                if walk.y + down < OH {
-                    write_row(walk, z, walk.y + down, sums[IN_FLIGHT - 1u][down]);
-                }
+        if !LATE {
+            finish(walk, step - (IN_FLIGHT - 1u), step >= walk.z + IN_FLIGHT - 1u, &sums);
+        }
+    }
+    if LATE {
+        finish(walk, end - 1u, true, &sums);
+    }
+}
+
+// Write the oldest results, if they are complete, and begin the next.
+fn finish(walk: Walk, z: u32, complete: bool, sums: ptr<function, array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>>) {
+    if complete {
+        for (var down = 0u; down < DOWN; down++) {
+            if walk.y + down < OH {
+                write_row(walk, z, walk.y + down, (*sums)[IN_FLIGHT - 1u][down]);
             }
         }
-        for (var ago = IN_FLIGHT - 1u; ago > 0u; ago--) {
-            sums[ago] = sums[ago - 1u];
-        }
-        sums[0] = array<array<value, ALONG>, DOWN>();
     }
+    for (var ago = IN_FLIGHT - 1u; ago > 0u; ago--) {
+        (*sums)[ago] = (*sums)[ago - 1u];
+    }
+    (*sums)[0] = array<array<value, ALONG>, DOWN>();
 }
 
 // Add tap i along the slowest axis of a slice of the image, the r-th of its step, to the result that began so many steps ago.
@@ -129,14 +136,8 @@ fn add_row(
     i: u32,
     j: u32,
 ) {
-    // All of them before the first is needed: in browsers' memory model, drivers do not bring them together themselves.
-#when IN_A_BROWSER     var weights = array<value, KW>();
-#when IN_A_BROWSER     for (var k = 0u; k < KW; k++) {
-#when IN_A_BROWSER         weights[k] = weight_of(taps, i, j, k);
-#when IN_A_BROWSER     }
     for (var k = 0u; k < KW; k++) {
-#when IN_A_BROWSER         let weight = weights[k];
-#when !IN_A_BROWSER         let weight = weight_of(taps, i, j, k);
+        let weight = weight_of(taps, i, j, k);
         for (var down = 0u; down < DOWN; down++) {
             for (var along = 0u; along < ALONG; along++) {
                 (*sums)[ago][down][along] += (*windows)[down * SH + j * LH][along * SW + k * LW] * weight;

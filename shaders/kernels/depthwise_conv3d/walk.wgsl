@@ -28,25 +28,25 @@ fn walk_of(number: u32, c: u32) -> Walk {
 fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
     var window = array<value, WINDOW>();
     let y = walk.y * SH + row - PH;
-    // Drivers do best with a return here, but not with what browsers make of one.
-#when IN_A_BROWSER     let there = z < ID && y < IH;
-#when !IN_A_BROWSER     if z >= ID || y >= IH {
-#when !IN_A_BROWSER         return window;
-#when !IN_A_BROWSER     }
+    let there = z < ID && y < IH;
+    // Drivers do best with a return here, but not with what browsers make of one in volumes whose channels are last: 121 µs in place of 110
+    // for 2×32×32×128² in Chromium on an H200. In images it is 294 in place of 310 for 8×64×512².
+#when IN_A_BROWSER     if !(CHANNELS_LAST && WINDOW_ROWS > 1u) && !there {
+#when !IN_A_BROWSER     if !there {
+        return window;
+    }
     let first = walk.unit * STEP - LEAD;
     if CHANNELS_LAST {
         let base = ((walk.n * ID + z) * IH + y) * IW;
         for (var load = 0u; load < LOADS; load++) {
-#when IN_A_BROWSER             if there && first + load < IW {
-#when !IN_A_BROWSER             if first + load < IW {
+            if there && first + load < IW {
                 put(&window, load, x[(base + first + load) * CHANNELS + walk.c]);
             }
         }
     } else {
         let base = (((walk.n * C + walk.c) * ID + z) * IH + y) * (IW / WIDTH);
         for (var load = 0u; load < LOADS; load++) {
-#when IN_A_BROWSER             if there && first + load < IW / WIDTH {
-#when !IN_A_BROWSER             if first + load < IW / WIDTH {
+            if there && first + load < IW / WIDTH {
                 put(&window, load, x[base + first + load]);
             }
         }
