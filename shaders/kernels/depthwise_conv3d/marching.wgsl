@@ -11,7 +11,7 @@
 // 2×32×32×128², three taps along each axis, f32: 137 and 161 µs with channels first and last; rows at once 100; a row of results a
 // thread with channels first 92; taps in memory with channels last 293, and with the taps along the slowest axis written out 89. With
 // checks of bounds that took 333 again, and with the rows of taps written out, too, 91. In Chromium 94 and 121 µs; in browsers, in f32, a
-// thread has one channel with channels last, and its taps in registers: 107, and with LATE 104, but natively 119. Channels first take 91,
+// thread has one channel with channels last, and its taps in registers: 110, and with LATE 104, but natively 119. Channels first take 91,
 // and 100 with LATE.
 
 #import depthwise_conv3d/walk
@@ -50,6 +50,7 @@ fn depthwise_marching(
 #when !TAPS_SHARED     }
 #when !TAPS_SHARED     let taps = &own_taps;
     var sums = array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>();
+#when LATE     var done = array<array<value, ALONG>, DOWN>();
     let end = min(walk.z + STRIP, OD);
     for (var step = walk.z; step < end + IN_FLIGHT - 1u; step++) {
         for (var r = 0u; r < SD; r++) {
@@ -58,9 +59,9 @@ fn depthwise_marching(
             for (var row = 0u; row < WINDOW_ROWS; row++) {
                 windows[row] = window_of(walk, z, row);
             }
-            if LATE && r == 0u {
-                finish(walk, step - IN_FLIGHT, step >= walk.z + IN_FLIGHT, &sums);
-            }
+#when LATE             if r == 0u && step >= walk.z + IN_FLIGHT {
+#when LATE                 write(walk, step - IN_FLIGHT, done);
+#when LATE             }
             // Three written out: a compiler leaves a loop that has so much in it as it is, and what a loop counts through is not in
             // registers.
             add(&sums, &windows, taps, r, 0u);
@@ -68,29 +69,31 @@ fn depthwise_marching(
             if KD > 2u { add(&sums, &windows, taps, r, 2u); }
             for (var i = 3u; i < KD; i++) { add(&sums, &windows, taps, r, i); }
         }
-        if !LATE {
-            finish(walk, step - (IN_FLIGHT - 1u), step >= walk.z + IN_FLIGHT - 1u, &sums);
+#when LATE         done = sums[IN_FLIGHT - 1u];
+#when !LATE         let z = step - (IN_FLIGHT - 1u);
+#when !LATE         if step >= walk.z + IN_FLIGHT - 1u {
+#when !LATE             for (var down = 0u; down < DOWN; down++) {
+#when !LATE                 if walk.y + down < OH {
+#when !LATE                     write_row(walk, z, walk.y + down, sums[IN_FLIGHT - 1u][down]);
+#when !LATE                 }
+#when !LATE             }
+#when !LATE         }
+        for (var ago = IN_FLIGHT - 1u; ago > 0u; ago--) {
+            sums[ago] = sums[ago - 1u];
         }
+        sums[0] = array<array<value, ALONG>, DOWN>();
     }
-    if LATE {
-        finish(walk, end - 1u, true, &sums);
-    }
+#when LATE     write(walk, end - 1u, done);
 }
 
-// Write the oldest results, if they are complete, and begin the next.
-fn finish(walk: Walk, z: u32, complete: bool, sums: ptr<function, array<array<array<value, ALONG>, DOWN>, IN_FLIGHT>>) {
-    if complete {
-        for (var down = 0u; down < DOWN; down++) {
-            if walk.y + down < OH {
-                write_row(walk, z, walk.y + down, (*sums)[IN_FLIGHT - 1u][down]);
-            }
-        }
-    }
-    for (var ago = IN_FLIGHT - 1u; ago > 0u; ago--) {
-        (*sums)[ago] = (*sums)[ago - 1u];
-    }
-    (*sums)[0] = array<array<value, ALONG>, DOWN>();
-}
+// A slice of the thread's results.
+#when LATE fn write(walk: Walk, z: u32, results: array<array<value, ALONG>, DOWN>) {
+#when LATE     for (var down = 0u; down < DOWN; down++) {
+#when LATE         if walk.y + down < OH {
+#when LATE             write_row(walk, z, walk.y + down, results[down]);
+#when LATE         }
+#when LATE     }
+#when LATE }
 
 // Add tap i along the slowest axis of a slice of the image, the r-th of its step, to the result that began so many steps ago.
 fn add(
