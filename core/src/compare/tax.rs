@@ -188,6 +188,7 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
     let mut notes = renamed(all, strings.iter().map(String::as_str));
     notes.extend(by_name_only(all));
     notes.extend(all.iter().filter_map(about_calls));
+    notes.extend(names.iter().enumerate().filter_map(|(i, name)| early(name, &cases, i)));
     Ok(Tax { base, runs: heads, cases, pairing, notes })
 }
 
@@ -234,6 +235,16 @@ fn words(names: &[&str], base: usize, calls: &[Option<Call>]) -> String {
         false => format!("; not measured: {}", unknown.join(", ")),
     };
     format!("{} against {}: {what} {}: {parts}{missing}", names[far], names[base], more(total))
+}
+
+/// Why a run has parts of negative length, where it has.
+fn early(name: &str, cases: &[TaxCase], run: usize) -> Option<String> {
+    let readbacks = cases.iter().filter_map(|case| case.calls[run]?.readback);
+    let many = readbacks.filter(|readback| readback.0 < 0.0).count();
+    (many > 0).then(|| {
+        let cases = if many == 1 { "in 1 case".to_owned() } else { format!("in {many} cases") };
+        format!("{name}: {cases} the bytes were there before the device was said to be done: readback is negative")
+    })
 }
 
 /// What is to be said of a run's calls: that there are none, or where waiting takes a step.
@@ -294,6 +305,18 @@ mod tests {
         let by_wgpu = tax(&runs, Some(2), false, Pairing::Same).expect("one GPU");
         assert_eq!(by_wgpu.runs[by_wgpu.base].target, "wgpu");
         assert!(by_wgpu.cases[0].words.starts_with("browser against wgpu"));
+    }
+
+    #[test]
+    fn bytes_that_are_there_before_the_device_is_done_are_told() {
+        let early = known("browser", "NVIDIA H200", 20_000.0, 3_000.0, 90_000.0, -40_000.0);
+        let near = known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 10_000.0);
+        let found = tax(&[near, early], None, false, Pairing::Same).expect("one GPU");
+        let want =
+            "browser: in 1 case the bytes were there before the device was said to be done: readback is negative";
+        let told: Vec<&String> = found.notes.iter().filter(|note| note.contains("readback")).collect();
+        assert_eq!(told, [want]);
+        assert_eq!(found.cases[0].calls[1].expect("measured").whole(), Some(Nanos(70_000.0)));
     }
 
     #[test]
