@@ -59,7 +59,7 @@ fn every_text_of_cubecl_compiles_for_cuda() {
         let assembled = parallax_cuda::text::assemble_all(&texts, &program, case.problem.dtype);
         let (texts, _) = assembled.unwrap_or_else(|e| panic!("{case}: {e}"));
         for text in texts {
-            let result = parallax_cuda::compile_text(&text, parallax_cuda::Arch::new(9, 0));
+            let result = parallax_cuda::check_text(&text, parallax_cuda::Arch::new(9, 0));
             assert!(result.is_ok(), "{case}: {:?}\n{}", result.err(), text.source);
             let parameters =
                 format!("void __launch_bounds__({})", program.stages[0].kernel_launch().map_or(0, threads));

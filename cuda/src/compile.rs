@@ -83,6 +83,22 @@ pub fn compile_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), Backen
     compile(nvrtc, text, &options_for(nvrtc, arch, text))
 }
 
+/// Whether a text compiles: as [`compile_text`], but nearly no time is spent on making the binary fast, where the compiler can do so.
+/// Texts for warpgroups are compiled as ever: what is said of them comes of that.
+///
+/// # Errors
+/// As there.
+pub fn check_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
+    let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
+    let quickly = nvrtc.version() >= FIRST_QUICK && !text.source.contains("wgmma");
+    let options = options_for(nvrtc, known(nvrtc, arch)?, text);
+    let options: Vec<String> = options.into_iter().chain(quickly.then(|| "--Ofast-compile=max".to_owned())).collect();
+    compile(nvrtc, text, &options)
+}
+
+/// The first compiler that is sure to have that option.
+const FIRST_QUICK: (u32, u32) = (13, 0);
+
 /// A kernel's binary, and how it came to be.
 pub(crate) type Binary = (Vec<u8>, Compiled);
 

@@ -48,7 +48,7 @@ pub mod text;
 mod trace;
 mod transfer;
 
-pub use compile::{Arch, compile_text};
+pub use compile::{Arch, check_text, compile_text};
 pub use device::{Unavailable, devices};
 pub use profiler::{Cuda, Options};
 

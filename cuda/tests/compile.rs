@@ -12,7 +12,7 @@ use parallax_core::suite::{
 };
 use parallax_core::testing::mock::hopper;
 use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
-use parallax_cuda::{Arch, compile_text, nvrtc};
+use parallax_cuda::{Arch, check_text, compile_text, nvrtc};
 
 /// The first is compiled for most thoroughly: it has all that kernels ask for.
 const ARCHS: [Arch; 3] = [Arch::new(9, 0), Arch::new(8, 0), Arch::new(10, 0)];
@@ -127,7 +127,7 @@ fn every_value_of_what_is_left_open_compiles() {
                     let (texts, _) = assemble_all(&embedded(), &program, case.problem.dtype).expect("texts");
                     // Most values that are no edge of anything at these shapes leave a text as it is.
                     for text in texts.into_iter().filter(|text| known.insert(text.source.clone())) {
-                        let compiled = compile_text(&text, arch);
+                        let compiled = check_text(&text, arch);
                         assert!(compiled.is_ok(), "{case}, {}={value}: {:?}", tunable.name, compiled.err());
                     }
                     tried += 1;
@@ -162,7 +162,7 @@ fn every_kernel_compiles_for_every_architecture() {
         let worker = || {
             let mut failures = Vec::new();
             while let Some((job, arch)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match compile_text(&job.text, *arch) {
+                match check_text(&job.text, *arch) {
                     Err(error) => failures.push(format!("{} for {arch}: {error}", job.case)),
                     Ok((cubin, said)) => {
                         failures.extend(missing(job, &cubin).map(|e| format!("{}: no entry {e}", job.case)));
