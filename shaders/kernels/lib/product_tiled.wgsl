@@ -14,7 +14,7 @@
 //   sums stored one by one again, where many products are summed                         45.6
 //   the last step apart there, so that no other asks whether there is a next             46.3, and 46.1 in Chromium, where it was 45.5
 // and for 1024³: 22, and 35.7 by tiles of 64 × 64, 128 threads and depth 16. The last step is written out a second time: called as a function,
-// whether it is given its sums or finds them in private memory, a step takes 1.13 times as long in Chromium, and 1.4 times in Winograd's
+// whether it is given its sums or finds them in private memory, a step takes 1.13 times as long in Chromium, and 1.5 times in Winograd's
 // products. Reading the last tile twice in place of that gives 45.9 and 45.8. Winograd's products, of which little is summed, take 1.13 times
 // as long with the last step apart.
 
