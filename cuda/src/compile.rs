@@ -78,9 +78,7 @@ fn options_for(nvrtc: &Nvrtc, arch: Arch, text: &Text) -> Vec<String> {
 /// # Errors
 /// When the compiler is missing, does not know the architecture, or rejects the text.
 pub fn compile_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
-    let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
-    let arch = known(nvrtc, arch)?;
-    compile(nvrtc, text, &options_for(nvrtc, arch, text))
+    uncached(text, arch, false)
 }
 
 /// Whether a text compiles: as [`compile_text`], but nearly no time is spent on making the binary fast, where the compiler can do so.
@@ -89,8 +87,12 @@ pub fn compile_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), Backen
 /// # Errors
 /// As there.
 pub fn check_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
+    uncached(text, arch, !text.source.contains("wgmma"))
+}
+
+fn uncached(text: &Text, arch: Arch, quickly: bool) -> Result<(Vec<u8>, String), BackendError> {
     let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
-    let quickly = nvrtc.version() >= FIRST_QUICK && !text.source.contains("wgmma");
+    let quickly = quickly && nvrtc.version() >= FIRST_QUICK;
     let options = options_for(nvrtc, known(nvrtc, arch)?, text);
     let options: Vec<String> = options.into_iter().chain(quickly.then(|| "--Ofast-compile=max".to_owned())).collect();
     compile(nvrtc, text, &options)
