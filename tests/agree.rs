@@ -51,7 +51,7 @@ fn agree_on(profiler: &mut dyn Profiler, cases: Vec<Planned>) {
 
 // Compiling takes most of the time, so each kernel is compiled once: for f32 as it is timed, for f16 with the checks of browsers.
 // Bytes out of bounds show without checks, results that lean on them show with checks, and the text is the same but for its type.
-// Two tests of f32, so that two processors share them.
+// Two tests of each, so that two processors share them.
 
 #[test]
 fn wgsl_agrees_in_f32_for_attention_and_convolutions() {
@@ -63,10 +63,19 @@ fn wgsl_agrees_in_f32_for_all_else() {
     wgsl(Checks::NONE, |case| case.problem.dtype == DType::F32 && !takes_long(case));
 }
 
-/// Every second shape, and those that hard inputs are tried at: f32 has them all.
 #[test]
-fn wgsl_with_checks_agrees_in_f16() {
-    wgsl(Checks::ALL, |case| case.problem.dtype != DType::F32 && (place(case).is_multiple_of(2) || is_hard(case)));
+fn wgsl_with_checks_agrees_in_f16_for_attention_and_convolutions() {
+    wgsl(Checks::ALL, |case| of_f16(case) && takes_long(case));
+}
+
+#[test]
+fn wgsl_with_checks_agrees_in_f16_for_all_else() {
+    wgsl(Checks::ALL, |case| of_f16(case) && !takes_long(case));
+}
+
+/// Every second shape of f16, and those that hard inputs are tried at: f32 has them all.
+fn of_f16(case: &Case) -> bool {
+    case.problem.dtype != DType::F32 && (place(case).is_multiple_of(2) || is_hard(case))
 }
 
 /// Long kernels, whose loops the compiler writes out.
