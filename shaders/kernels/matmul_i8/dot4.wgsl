@@ -2,12 +2,13 @@ requires packed_4x8_integer_dot_product;
 // Product of int8 matrices by one instruction for four products: against `naive`, a workgroup stages tiles of A and B in workgroup
 // memory, and a thread keeps 16 or 64 sums in registers. The definition is in core/src/suite/workloads/matmul_i8.rs.
 //
-// 256 threads. Thread (x, y) of 16 by 16 computes rows y + 16i and columns x + 16j, so that neighbours read neighbouring rows of a tile of
-// B, and all sixteen the same row of A. Sums and vectors are named one by one, since arrays could not be kept in registers everywhere.
+// 256 threads. Thread (x, y) of 16 by 16 computes rows y + 16i and columns x + 16j. 32 that run together are 8 by 4: they read eight rows of
+// a tile of B, and four of A. Sums and vectors are named one by one, since arrays could not be kept in registers everywhere.
 //
 // What is next is not read ahead: that takes registers, and on an H200 the driver adds products to sums by an instruction of its own, which
 // takes more of them. With 149, one workgroup fits where two do with 119. 4096³ took 1.83 ms reading ahead, 1.54 ms without, and 1.49 ms
-// word by word.
+// word by word; 1.46 when 32 threads were 16 by 2, and 1.41 by twos, with nothing asked where tiles are whole. Words by twos in place of
+// fours take 1.48, and 1.56 reading ahead; half of B's rows at a time 1.48 and 1.55; twice as long steps 1.63.
 
 #import lib/product_order
 #import matmul_i8/fours
@@ -21,17 +22,15 @@ const STEPS: u32 = (WORDS + 4u * PIECES - 1u) / (4u * PIECES);
 var<workgroup> a_tile: array<vec4<u32>, TILE * ROW>;
 var<workgroup> b_tile: array<vec4<u32>, TILE * ROW>;
 
-// Four sums of a row, with a word of it and the same of four rows of B.
-fn word(sum: vec4<i32>, x: u32, y0: u32, y1: u32, y2: u32, y3: u32) -> vec4<i32> {
-    return sum + vec4<i32>(dot4I8Packed(x, y0), dot4I8Packed(x, y1), dot4I8Packed(x, y2), dot4I8Packed(x, y3));
+// Products of a word of a row with the same of four rows of B.
+fn word(x: u32, y0: u32, y1: u32, y2: u32, y3: u32) -> vec4<i32> {
+    return vec4<i32>(dot4I8Packed(x, y0), dot4I8Packed(x, y1), dot4I8Packed(x, y2), dot4I8Packed(x, y3));
 }
 
-// The same with four words, one behind the other: no product waits for the one before.
+// Four sums of a row, and four words more of it: two products at a time, as an addition has room for two.
 fn dots(sum: vec4<i32>, x: vec4<u32>, y0: vec4<u32>, y1: vec4<u32>, y2: vec4<u32>, y3: vec4<u32>) -> vec4<i32> {
-    var s = word(sum, x.x, y0.x, y1.x, y2.x, y3.x);
-    s = word(s, x.y, y0.y, y1.y, y2.y, y3.y);
-    s = word(s, x.z, y0.z, y1.z, y2.z, y3.z);
-    return word(s, x.w, y0.w, y1.w, y2.w, y3.w);
+    let half = sum + (word(x.x, y0.x, y1.x, y2.x, y3.x) + word(x.y, y0.y, y1.y, y2.y, y3.y));
+    return half + (word(x.z, y0.z, y1.z, y2.z, y3.z) + word(x.w, y0.w, y1.w, y2.w, y3.w));
 }
 
 // Four results of a row, sixteen columns apart.
@@ -60,8 +59,8 @@ fn matmul_i8_dot4(
         return;
     }
     let first = tile_at(index, across, down) * TILE;
-    let x = thread % 16u;
-    let y = thread / 16u;
+    let x = thread % 64u / 32u * 8u + thread % 16u / 2u;
+    let y = thread / 64u * 4u + thread % 32u / 16u * 2u + thread % 2u;
     // The row and the vector of it that the thread stages.
     let down_here = thread / PIECES;
     let along = thread % PIECES;

@@ -264,9 +264,11 @@ fn dot4(p: &Problem, caps: &Caps) -> Program {
     let from = u64::from(caps.tuned(p, "dot4", &LARGE_FROM));
     let large = tiles(p, 128, 128) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
     let tile = if large { 128 } else { 64 };
+    let whole = [("m", tile), ("n", tile), ("k", PIECES * PIECE)];
+    let whole = whole.into_iter().all(|(axis, edge)| p[axis].is_multiple_of(u64::from(edge)));
     let stage = stage(p, "matmul_i8/dot4", "matmul_i8_dot4")
         .consts(&[("TILE", tile), ("PIECES", PIECES)])
-        .consts(&[("LARGE", large), ("WHOLE", false)])
+        .consts(&[("LARGE", large), ("WHOLE", whole)])
         .threads([256, 1, 1])
         .grid(spread(tiles(p, u64::from(tile), u64::from(tile))))
         .shared(2 * tile * (PIECES + 1) * PIECE);
