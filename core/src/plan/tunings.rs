@@ -176,9 +176,9 @@ mod tests {
         }
         let h200 = TuningFile::shipped("nvidia-h200").expect("shipped");
         // A default is one for all dimensions and both dialects.
-        let its_own = |dialect: Dialect, key: &str| {
-            dialect == Dialect::Cuda
-                && matches!(key.split_once(".marching."), Some((conv, _)) if !conv.ends_with(".bwd"))
+        let its_own = |dialect: Dialect, key: &str| match dialect {
+            Dialect::Cuda => matches!(key.split_once(".marching."), Some((conv, _)) if !conv.ends_with(".bwd")),
+            _ => key == "hash_embedding.shared.MOST_WORDS",
         };
         for dialect in [Dialect::Cuda, Dialect::Wgsl] {
             let all = h200.of(dialect);
