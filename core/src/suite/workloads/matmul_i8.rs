@@ -258,17 +258,20 @@ const UNITS: u64 = 128;
 /// Bytes that are moved at a time.
 const PIECE: u32 = 16;
 
+/// Whether all of it is tiles of so many rows, columns and bytes of depth, and no element of a tile has to be asked for.
+fn whole(p: &Problem, edges: [u32; 3]) -> bool {
+    ["m", "n", "k"].into_iter().zip(edges).all(|(axis, edge)| p[axis].is_multiple_of(u64::from(edge)))
+}
+
 fn dot4(p: &Problem, caps: &Caps) -> Program {
     // Pieces of a staged row, which one more pads, so that neighbouring rows start in different memory banks.
     const PIECES: u32 = 4;
     let from = u64::from(caps.tuned(p, "dot4", &LARGE_FROM));
     let large = tiles(p, 128, 128) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
     let tile = if large { 128 } else { 64 };
-    let whole = [("m", tile), ("n", tile), ("k", PIECES * PIECE)];
-    let whole = whole.into_iter().all(|(axis, edge)| p[axis].is_multiple_of(u64::from(edge)));
     let stage = stage(p, "matmul_i8/dot4", "matmul_i8_dot4")
         .consts(&[("TILE", tile), ("PIECES", PIECES)])
-        .consts(&[("LARGE", large), ("WHOLE", whole)])
+        .consts(&[("LARGE", large), ("WHOLE", whole(p, [tile, tile, PIECES * PIECE]))])
         .threads([256, 1, 1])
         .grid(spread(tiles(p, u64::from(tile), u64::from(tile))))
         .shared(2 * tile * (PIECES + 1) * PIECE);
@@ -292,13 +295,10 @@ fn coopmat(p: &Problem, _caps: &Caps) -> Program {
     const COLUMNS: u32 = 256;
     const PIECES: u32 = 4;
     const SUBGROUPS: u32 = 8;
-    let step = u64::from(PIECES * PIECE);
-    let whole =
-        [(p["m"], ROWS), (p["n"], COLUMNS)].iter().all(|(extent, edge)| extent.is_multiple_of(u64::from(*edge)));
     // Beside the tiles a strip of 16 rows of two squares of sums for each subgroup, padded by a vector.
     let stage = stage(p, "matmul_i8/coopmat", "matmul_i8_coopmat")
         .consts(&[("ROWS", ROWS), ("COLUMNS", COLUMNS), ("PIECES", PIECES)])
-        .consts(&[("FOURS", p["n"].is_multiple_of(4)), ("WHOLE", whole && p["k"].is_multiple_of(step))])
+        .consts(&[("FOURS", p["n"].is_multiple_of(4)), ("WHOLE", whole(p, [ROWS, COLUMNS, PIECES * PIECE]))])
         .threads([SUBGROUPS * 32, 1, 1])
         .grid(spread(tiles(p, u64::from(ROWS), u64::from(COLUMNS))))
         .shared(((ROWS + COLUMNS) * (PIECES + 1) + SUBGROUPS * 16 * (8 + 1)) * PIECE);
