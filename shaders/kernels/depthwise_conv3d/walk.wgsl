@@ -23,6 +23,19 @@ fn walk_of(number: u32, c: u32) -> Walk {
     return Walk(strip / STRIPS, c, number % UNITS, number / UNITS % TILES * DOWN, strip % STRIPS * STRIP);
 }
 
+// Where results are as many as elements along an axis, and whole groups, elements right under a thread's own results are there in any case:
+// those of DOWN rows from PH on, and of pieces from LEAD on.
+fn own_row(row: u32) -> bool {
+    return SH == 1u && OH == IH && OH % DOWN == 0u && row - PH < DOWN;
+}
+
+fn own_load(load: u32) -> bool {
+    if CHANNELS_LAST {
+        return SW == 1u && OW == IW && OW % ALONG == 0u && load - LEAD < ALONG;
+    }
+    return SW == 1u && OW == IW && OW % WIDTH == 0u && load == LEAD;
+}
+
 // A row of the image under the thread's columns, zero where there is none. In pieces, unsigned: what is in front of the row
 // wraps around and is beyond its end.
 fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
@@ -31,7 +44,7 @@ fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
     // Drivers do best with a return here, and with nothing more asked below: that takes 113 µs natively with channels first, where it is 90.
     // With what browsers make of a return they do only in images whose channels are last: in Chromium on an H200 294 µs in place of 310 for
     // 8×64×512², but 121 in place of 110 for 2×32×32×128², and gradients of filters with channels first take 1.08 times as long.
-#when IN_A_BROWSER     let there = z < ID && y < IH;
+#when IN_A_BROWSER     let there = z < ID && (own_row(row) || y < IH);
 #when IN_A_BROWSER     if CHANNELS_LAST && WINDOW_ROWS == 1u && !there {
 #when !IN_A_BROWSER     if z >= ID || y >= IH {
         return window;
@@ -40,7 +53,7 @@ fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
     if CHANNELS_LAST {
         let base = ((walk.n * ID + z) * IH + y) * IW;
         for (var load = 0u; load < LOADS; load++) {
-#when IN_A_BROWSER             if there && first + load < IW {
+#when IN_A_BROWSER             if there && (own_load(load) || first + load < IW) {
 #when !IN_A_BROWSER             if first + load < IW {
                 put(&window, load, x[(base + first + load) * CHANNELS + walk.c]);
             }
@@ -48,7 +61,7 @@ fn window_of(walk: Walk, z: u32, row: u32) -> array<value, WINDOW> {
     } else {
         let base = (((walk.n * C + walk.c) * ID + z) * IH + y) * (IW / WIDTH);
         for (var load = 0u; load < LOADS; load++) {
-#when IN_A_BROWSER             if there && first + load < IW / WIDTH {
+#when IN_A_BROWSER             if there && (own_load(load) || first + load < IW / WIDTH) {
 #when !IN_A_BROWSER             if first + load < IW / WIDTH {
                 put(&window, load, x[base + first + load]);
             }
