@@ -372,10 +372,10 @@ fn filters(p: &Problem, v: &Volume, caps: &Caps, dout: &'static str) -> [Stage; 
     [sums, total]
 }
 
-/// As for `marching` itself.
+/// As for `marching` itself. In WGSL a thread has the sums of one channel.
 const TEXTS: [&str; 4] = [
     "depthwise_conv3d/filter",
     "depthwise_conv3d/filter_single",
-    "depthwise_conv3d/filter_channels",
+    "depthwise_conv3d/filter_single",
     "depthwise_conv3d/filter_columns",
 ];
