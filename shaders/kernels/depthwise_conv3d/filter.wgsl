@@ -2,9 +2,8 @@
 // once for all taps, in pieces.
 //
 // A thread goes over strips as in `marching`, with the gradients of the results that a slice has a part in, IN_FLIGHT of them,
-// and with a sum for each tap. A workgroup has BESIDE channels side by side, and PARTS workgroups share the
-// strips of the same channels; each adds up what its threads have and leaves a part. With BIASED the gradients themselves are
-// added up too.
+// and with a sum for each tap. A workgroup has BESIDE channels side by side, and PARTS workgroups share the strips of the same
+// channels; each adds up what its threads have and leaves a part. With BIASED the gradients themselves are added up too.
 
 #import depthwise_conv3d/walk
 #import lib/launch

@@ -6,8 +6,8 @@
 //                                 adds each row to sums in its own memory (by compare-and-exchange on the bits, as WGSL has no
 //                                 floating-point atomics), and writes every column once. On an H200, 10⁶ rows, 64 columns: 15.6 µs,
 //                                 13.8 since it writes by fours, 12.6 with half as many sums, and 11.4 by two rows at once where it had
-//                                 four, none read behind the workgroup's last; in Chromium on an H100 that and zeroing once take 14.0
-//                                 µs where it was 19.5 (one row at once 16.9)
+//                                 four, none read behind the workgroup's last; in Chromium on an H100 the last two and zeroing once
+//                                 take 14.0 µs where it was 19.5 in the same call (one row at once 16.9)
 
 #import lib/launch
 #import lib/murmur
