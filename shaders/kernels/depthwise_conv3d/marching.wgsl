@@ -74,7 +74,7 @@ fn depthwise_marching(
 #when !LATE         let z = step - (IN_FLIGHT - 1u);
 #when !LATE         if step >= walk.z + IN_FLIGHT - 1u {
 #when !LATE             for (var down = 0u; down < DOWN; down++) {
-#when !LATE                 if OH % DOWN == 0u || walk.y + down < OH {
+#when !LATE                 if WHOLE_ROWS || walk.y + down < OH {
 #when !LATE                     write_row(walk, z, walk.y + down, sums[IN_FLIGHT - 1u][down]);
 #when !LATE                 }
 #when !LATE             }
@@ -90,7 +90,7 @@ fn depthwise_marching(
 // A slice of the thread's results.
 #when LATE fn write(walk: Walk, z: u32, results: array<array<value, ALONG>, DOWN>) {
 #when LATE     for (var down = 0u; down < DOWN; down++) {
-#when LATE         if OH % DOWN == 0u || walk.y + down < OH {
+#when LATE         if WHOLE_ROWS || walk.y + down < OH {
 #when LATE             write_row(walk, z, walk.y + down, results[down]);
 #when LATE         }
 #when LATE     }

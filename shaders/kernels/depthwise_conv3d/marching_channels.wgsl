@@ -18,7 +18,7 @@ fn tap_value(c: u32, tap: u32) -> value {
 fn write_row(walk: Walk, z: u32, y: u32, sums: array<value, ALONG>) {
     for (var along = 0u; along < ALONG; along++) {
         let at = walk.unit * ALONG + along;
-        if OW % ALONG == 0u || at < OW {
+        if WHOLE_COLUMNS || at < OW {
             out[(((walk.n * OD + z) * OH + y) * OW + at) * CHANNELS + walk.c] = stored(finished(sums[along], walk.c));
         }
     }

@@ -23,17 +23,18 @@ fn walk_of(number: u32, c: u32) -> Walk {
     return Walk(strip / STRIPS, c, number % UNITS, number / UNITS % TILES * DOWN, strip % STRIPS * STRIP);
 }
 
-// Where results are as many as elements along an axis, and whole groups, elements right under a thread's own results are there in any case:
-// those of DOWN rows from PH on, and of pieces from LEAD on.
+// Whether threads' rows and columns of results are all there.
+const WHOLE_ROWS: bool = OH % DOWN == 0u;
+const WHOLE_COLUMNS: bool = OW % ALONG == 0u;
+
+// Where results are as many as elements along an axis, and whole, elements right under a thread's own results are there in any case: those of
+// DOWN rows from PH on, and of pieces from LEAD on, which are as many as columns, or one of several columns.
 fn own_row(row: u32) -> bool {
-    return SH == 1u && OH == IH && OH % DOWN == 0u && row - PH < DOWN;
+    return WHOLE_ROWS && SH == 1u && OH == IH && row - PH < DOWN;
 }
 
 fn own_load(load: u32) -> bool {
-    if CHANNELS_LAST {
-        return SW == 1u && OW == IW && OW % ALONG == 0u && load - LEAD < ALONG;
-    }
-    return SW == 1u && OW == IW && OW % WIDTH == 0u && load == LEAD;
+    return WHOLE_COLUMNS && SW == 1u && OW == IW && load - LEAD < select(1u, ALONG, CHANNELS_LAST);
 }
 
 // A row of the image under the thread's columns, zero where there is none. In pieces, unsigned: what is in front of the row
