@@ -73,6 +73,7 @@ fn right_cases_get_figures_checks_and_a_trace() {
         assert_eq!(phases, [&["prepare", "check"], batch, &["trace", "recheck"]].concat());
         assert_eq!(measured.check.repeatable, Some(Repeatable::Bitwise));
         assert_eq!(measured.compiled.steps.last().map(|s| s.name.as_str()), Some("first launch"));
+        assert_eq!(measured.compiled.repeat.map(|time| time.0), Some(100.0));
     }
     let baseline = run.baseline.expect("tested");
     assert_eq!(baseline.timer.demoted, None);
@@ -87,6 +88,8 @@ fn verifying_takes_no_time() {
     let (ended, run) = run_with(&spec(&CASES), Mode::Verify, World::default(), |_| Flow::Continue);
     assert_eq!((ended, run.baseline), (RunEnd::Complete, None));
     assert!(run.records.iter().all(|r| r.verdict() == "pass" && r.timing().is_none()));
+    let twice = run.records.iter().filter(|r| r.measured().is_some_and(|measured| measured.compiled.repeat.is_some()));
+    assert_eq!(twice.count(), 0, "nothing is compiled a second time");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use parallax_core::device::{BackendError, Compiled, Step};
-use parallax_core::suite::{Program, Stage};
 use parallax_core::units::Nanos;
 
 use crate::checks::Checks;
@@ -14,74 +13,89 @@ use crate::text::{Text, hash_of};
 /// One for each stage that is a kernel.
 pub type Pipelines = Vec<Option<wgpu::ComputePipeline>>;
 
-/// Compile every stage, twice: first as a first visit does, then as a repeat visit finds it, with whatever the driver
-/// and the browser have kept of the first. The pipelines are those of the first, one for each kernel; stages with the same
-/// text share its module, and those with the same entry point their pipeline too. Where `layout` gives none, pipelines
-/// have the layout that follows from the text.
-///
-/// `texts` are the program's, and which of them each stage's kernel comes from.
-///
-/// # Errors
-/// [`BackendError::Compile`] with what the compiler said.
-pub async fn compile(
-    gpu: &Gpu,
-    texts: (&[Text], &[Option<usize>]),
-    program: &Program,
-    layout: impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
-    checks: Checks,
-) -> Result<(Pipelines, Compiled), BackendError> {
-    let (pipelines, steps) = once(gpu, texts, program, &layout, checks).await?;
-    let (_, again) = once(gpu, texts, program, &layout, checks).await?;
-    let compiled = Compiled {
-        time: total(&steps),
-        cached: false,
-        text_hash: hash_of(texts.0),
-        options: checks.lines(),
-        repeat: Some(total(&again)),
-        steps,
-    };
-    Ok((pipelines, compiled))
+/// What the pipelines of a program are compiled from.
+pub struct Source {
+    /// The program's texts.
+    pub texts: Vec<Text>,
+    /// Of each stage: its entry point in which of them, and the layout of its pipeline, or none for the one that follows from the text.
+    /// Nothing for a stage that is no kernel.
+    pub stages: Vec<Option<Entry>>,
+    /// What is put into kernels for safety's sake.
+    pub checks: Checks,
+}
+
+/// Where a stage's kernel begins.
+pub struct Entry {
+    /// In which text.
+    pub text: usize,
+    /// Its name.
+    pub name: &'static str,
+    /// What its pipeline binds.
+    pub layout: Option<wgpu::PipelineLayout>,
+}
+
+impl Source {
+    /// The pipelines, one for each kernel, and what it took. Stages with the same text share its module, and those with the same entry
+    /// point their pipeline too.
+    ///
+    /// # Errors
+    /// [`BackendError::Compile`] with what the compiler said.
+    pub async fn compile(&self, gpu: &Gpu) -> Result<(Pipelines, Compiled), BackendError> {
+        let (pipelines, steps) = self.once(gpu).await?;
+        let compiled = Compiled {
+            time: total(&steps),
+            cached: false,
+            text_hash: hash_of(&self.texts),
+            options: self.checks.lines(),
+            repeat: None,
+            steps,
+        };
+        Ok((pipelines, compiled))
+    }
+
+    /// What it takes with whatever the driver and the browser have kept of the first time.
+    ///
+    /// # Errors
+    /// As [`Source::compile`].
+    pub async fn compile_again(&self, gpu: &Gpu) -> Result<Nanos, BackendError> {
+        Ok(total(&self.once(gpu).await?.1))
+    }
+
+    /// A step lasts until the device has answered whether it went well: browsers compile in another process, and a call
+    /// that returns at once has not compiled anything yet.
+    async fn once(&self, gpu: &Gpu) -> Result<(Pipelines, Vec<Step>), BackendError> {
+        let Source { texts, stages, checks } = self;
+        let began = gpu.now();
+        let mut modules = Vec::new();
+        for text in texts {
+            modules.push(judged(gpu, text, || module(&gpu.device, text, *checks)).await?);
+        }
+        let parsed = gpu.now();
+        let mut made = HashMap::new();
+        for (i, text) in texts.iter().enumerate() {
+            let mut entries = BTreeMap::new();
+            for entry in stages.iter().flatten().filter(|entry| entry.text == i) {
+                entries.entry(entry.name).or_insert(entry);
+            }
+            let one = |entry: &Entry| {
+                ((i, entry.name), pipeline(&gpu.device, &modules[i], entry.name, entry.layout.as_ref(), *checks))
+            };
+            // All of a text at once: a browser then compiles them side by side.
+            made.extend(judged(gpu, text, || entries.into_values().map(one).collect::<Vec<_>>()).await?);
+        }
+        let of_stage = |entry: &Option<Entry>| entry.as_ref().map(|entry| made[&(entry.text, entry.name)].clone());
+        let pipelines = stages.iter().map(of_stage).collect();
+        let done = gpu.now();
+        let step = |name: &str, time| Step { name: name.to_owned(), time };
+        // Texts that are made of something else are made anew at every visit.
+        let mut steps = Step::summed(texts.iter().flat_map(|text| &text.made));
+        steps.extend([step("WGSL module", parsed - began), step("pipeline", done - parsed)]);
+        Ok((pipelines, steps))
+    }
 }
 
 fn total(steps: &[Step]) -> Nanos {
     Nanos(steps.iter().map(|step| step.time.0).sum())
-}
-
-/// A step lasts until the device has answered whether it went well: browsers compile in another process, and a call
-/// that returns at once has not compiled anything yet.
-async fn once(
-    gpu: &Gpu,
-    (texts, places): (&[Text], &[Option<usize>]),
-    program: &Program,
-    layout: &impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
-    checks: Checks,
-) -> Result<(Pipelines, Vec<Step>), BackendError> {
-    let began = gpu.now();
-    let mut modules = Vec::new();
-    for text in texts {
-        modules.push(judged(gpu, text, || module(&gpu.device, text, checks)).await?);
-    }
-    let parsed = gpu.now();
-    let mut made = HashMap::new();
-    for (i, text) in texts.iter().enumerate() {
-        let mut entries = BTreeMap::new();
-        for (stage, _) in program.stages.iter().zip(places).filter(|(_, place)| **place == Some(i)) {
-            entries.entry(stage.entry()).or_insert(stage);
-        }
-        let one = |(entry, stage): (&'static str, &Stage)| {
-            ((i, entry), pipeline(&gpu.device, &modules[i], entry, layout(stage).as_ref(), checks))
-        };
-        // All of a text at once: a browser then compiles them side by side.
-        made.extend(judged(gpu, text, || entries.into_iter().map(one).collect::<Vec<_>>()).await?);
-    }
-    let of_stage = |(stage, place): (&Stage, &Option<usize>)| place.map(|text| made[&(text, stage.entry())].clone());
-    let pipelines = program.stages.iter().zip(places).map(of_stage).collect();
-    let done = gpu.now();
-    let step = |name: &str, time| Step { name: name.to_owned(), time };
-    // Texts that are made of something else are made anew at every visit.
-    let mut steps = Step::summed(texts.iter().flat_map(|text| &text.made));
-    steps.extend([step("WGSL module", parsed - began), step("pipeline", done - parsed)]);
-    Ok((pipelines, steps))
 }
 
 /// The errors of texts and pipelines are caught here and nowhere else.
@@ -139,7 +153,7 @@ mod tests {
     use super::*;
     use crate::text::{Compiler, assemble_all, embedded};
     use crate::{Options, open};
-    use parallax_core::suite::Case;
+    use parallax_core::suite::{Case, Stage};
     use pollster::block_on;
 
     #[test]
@@ -151,7 +165,12 @@ mod tests {
             let lookup = |file: &str| Ok((file == "attention/flash.wgsl").then(|| wgsl.to_owned()));
             let (texts, places) =
                 assemble_all(&embedded().behind(lookup), &program, case.problem.dtype, Compiler::HERE).expect("a text");
-            let result = block_on(compile(wgpu.gpu(), (&texts, &places), &program, |_| None, Checks::ALL)).map(|_| ());
+            let entry = |(stage, place): (&Stage, &Option<usize>)| {
+                place.map(|text| Entry { text, name: stage.entry(), layout: None })
+            };
+            let stages = program.stages.iter().zip(&places).map(entry).collect();
+            let source = Source { texts, stages, checks: Checks::ALL };
+            let result = block_on(source.compile(wgpu.gpu())).map(|_| ());
             let Err(BackendError::Compile { file, log }) = result else { panic!("{wgsl}: {result:?}") };
             assert_eq!(file, "attention/flash.wgsl");
             assert!(log.contains(said), "{log}");

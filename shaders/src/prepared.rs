@@ -12,6 +12,7 @@ use parallax_core::units::{Bytes, Nanos};
 use web_time::Instant;
 
 use crate::buffers::Buffers;
+use crate::compile::Source;
 use crate::gpu::Gpu;
 use crate::launch::{Pass, Step, batch};
 use crate::mapped;
@@ -28,6 +29,7 @@ pub struct WgpuCase {
     pub gpu: Rc<Gpu>,
     pub timestamps: Option<Rc<Timestamps>>,
     pub compiled: Compiled,
+    pub source: Source,
     pub ledger: Rc<Ledger>,
     pub buffers: Buffers,
     pub steps: Vec<Step>,
@@ -88,6 +90,11 @@ impl WgpuCase {
 impl Prepared for WgpuCase {
     fn compiled(&self) -> &Compiled {
         &self.compiled
+    }
+
+    async fn compile_again(&mut self) -> Result<(), BackendError> {
+        self.compiled.repeat = Some(self.source.compile_again(&self.gpu).await?);
+        Ok(())
     }
 
     fn launches(&self) -> Vec<Launch> {

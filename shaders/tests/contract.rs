@@ -246,7 +246,9 @@ fn launches_say_what_the_plan_asked_for() {
 fn the_compile_ledger_adds_up() {
     let mut wgpu = wgpu();
     let (case, inputs) = case(CASES[0]);
-    let prepared = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");
+    let mut prepared = block_on(wgpu.prepare(&case, &inputs, 1)).expect("a small case");
+    assert_eq!(prepared.compiled().repeat, None, "only those who measure ask for it");
+    block_on(prepared.compile_again()).expect("as the first time");
     let compiled = prepared.compiled();
     let names: Vec<&str> = compiled.steps.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["WGSL module", "pipeline"]);

@@ -116,7 +116,7 @@ pub struct Compiled {
     /// Where the time went: WGSL module and pipeline, or NVRTC and module load; then the first launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
-    /// The same text compiled a second time, as a repeat visit would find it.
+    /// The same text compiled a second time, as a repeat visit would find it: where a case was timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat: Option<Nanos>,
 }
@@ -267,6 +267,12 @@ pub const OTHER_POISON: u32 = 0x5A5A_5A5A;
 pub trait Prepared {
     /// What compiling it took.
     fn compiled(&self) -> &Compiled;
+
+    /// Compile the same text once more, as a repeat visit would find it, for [`Compiled::repeat`]. Nothing where preparing did so,
+    /// because it takes next to no time, or where nothing is compiled.
+    async fn compile_again(&mut self) -> Result<(), BackendError> {
+        Ok(())
+    }
 
     /// Its kernel launches, in order.
     fn launches(&self) -> Vec<Launch>;

@@ -155,8 +155,9 @@ impl<'p> CaseRun<'p> {
         CaseEnd::Outcome(self.outcome(None, None, None, &Ceilings::default(), None))
     }
 
-    /// Size the batch.
+    /// What only those that are timed need: what compiling takes a second time, and the size of the batch.
     pub async fn size(&mut self, limits: Limits, clock: &TrustedClock, cache: Cache) -> Result<(), CaseEnd> {
+        self.prepared.compile_again().await?;
         match Sampler::size(&mut *self.prepared, clock, limits, cache, self.sets).await {
             Ok(sampler) => self.sampler = Some(sampler),
             Err(Unsized::Backend(error)) => return Err(error.into()),

@@ -114,6 +114,10 @@ impl Prepared for MeteredCase {
         self.inner.compiled()
     }
 
+    async fn compile_again(&mut self) -> Result<(), BackendError> {
+        self.inner.compile_again().await
+    }
+
     fn launches(&self) -> Vec<Launch> {
         self.inner.launches()
     }

@@ -357,6 +357,11 @@ impl Prepared for MockCase {
         &self.compiled
     }
 
+    async fn compile_again(&mut self) -> Result<(), BackendError> {
+        self.compiled.repeat = Some(Nanos(100.0));
+        Ok(())
+    }
+
     fn launching(&self) -> Option<Launching> {
         self.launching
     }
