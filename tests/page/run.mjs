@@ -99,7 +99,7 @@ async function standsAlone(page, svg, png, name) {
   assert.equal(await alone.evaluate(() => document.documentElement.tagName), "svg", "it is XML");
   assert.ok((await alone.locator("circle.point").count()) > 0);
   assert.deepEqual(asked, []);
-  await alone.screenshot({ path: join(artefacts, `${picture.name.replace(/.*?-(?=roofline|browser)/, "")}.png`) });
+  await photograph(alone, picture.name.replace(/.*?-(?=roofline|browser)/, ""));
   await alone.close();
   const [file] = await Promise.all([page.waitForEvent("download"), page.click(png)]);
   const bytes = await readFile(await file.path());
@@ -130,6 +130,16 @@ function hearProgress(page) {
   });
 }
 
+/// A picture as a file. A browser whose processors are all busy measuring, as they are here, now and then never finishes one, and takes
+/// the next in a second.
+async function photograph(page, name, told = {}) {
+  const path = join(artefacts, `${name}.png`);
+  await page.screenshot({ path, ...told, timeout: 30_000 }).catch((error) => {
+    console.log(`      a second try at ${name}.png: ${String(error).split("\n")[0]}`);
+    return page.screenshot({ path, ...told });
+  });
+}
+
 async function pictures(page, name) {
   for (const [size, width, height] of [["desktop", 1280, 900], ["phone", 390, 844]]) {
     for (const colorScheme of ["light", "dark"]) {
@@ -137,7 +147,7 @@ async function pictures(page, name) {
       await page.emulateMedia({ colorScheme });
       const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(overflow <= 0, `${name} on a ${size} is ${overflow} px too wide`);
-      await page.screenshot({ path: join(artefacts, `${name}-${size}-${colorScheme}.png`), fullPage: true });
+      await photograph(page, `${name}-${size}-${colorScheme}`, { fullPage: true });
     }
   }
   await page.setViewportSize({ width: 1280, height: 900 });
@@ -150,7 +160,7 @@ async function narrowAndWide(page, name) {
     const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(overflow <= 0, `${name} at ${width} is ${overflow} px too wide`);
     await readable(page);
-    await page.screenshot({ path: join(artefacts, `${name}-${width}.png`), fullPage: true });
+    await photograph(page, `${name}-${width}`, { fullPage: true });
   }
 }
 
@@ -227,7 +237,7 @@ const tests = {
     const said = (await spot.locator(".said tspan").allTextContents()).join("");
     assert.ok(CASES.some((name) => said.startsWith(name)) && /FLOP\/s, .* FLOP\/B/.test(said), said);
     assert.equal(await spot.locator(".said:visible").count(), 1);
-    await page.screenshot({ path: join(artefacts, "spot.png") });
+    await photograph(page, "spot");
     await page.click("#roofline .twin summary");
     assert.equal(await page.locator("#roofline .twin tbody tr").count(), 3);
     await page.locator("#roofline .past").focus();
@@ -352,7 +362,7 @@ const tests = {
   },
 
   async "compares the variants of a problem while it runs"() {
-    const page = await open("?filter=hash_embedding&dtype=f32&budget=12&precision=0.000001");
+    const page = await open("?filter=hash_embedding&shape=r10000xg833&dtype=f32&budget=4&precision=0.000001");
     await enabledRun(page);
     await page.click("#run");
     await page.getByText("Testing clocks and measuring ceilings").waitFor();
@@ -363,7 +373,7 @@ const tests = {
     await page.locator("tr[data-case]").nth(1).waitFor({ timeout: RUN_TIMEOUT });
     await finished(page);
     assert.ok((await page.locator(".meter.best").count()) > 0);
-    // The headline shape in its five variants, of each of which one thing at most is to be said.
+    // A shape in its five variants, of each of which one thing at most is to be said.
     assert.equal(await page.locator("tr[data-case]").count(), 5);
     const notes = await page.locator("tr.note").allInnerTexts();
     assert.ok(notes.length <= 5, notes.join("\n"));
@@ -473,7 +483,7 @@ const tests = {
   async "keeps within the memory that a browser offers"() {
     const small = "copy/fwd/n1000/f32/vec4";
     const large = "copy/fwd/n67108864/f32/vec4";
-    const page = await open(`?case=${small}&case=${large}&budget=1`, () => {
+    const page = await open(`?case=${small}&case=${large}&budget=1&ceilings=off`, () => {
       const limits = Object.getOwnPropertyDescriptor(GPUAdapter.prototype, "limits").get;
       Object.defineProperty(GPUAdapter.prototype, "limits", {
         get() {
@@ -583,7 +593,7 @@ const tests = {
   },
 
   async "computes on one thread where there are no more, and says why"() {
-    const wasm = `?target=wasm&case=${CASES[0].replace("flash", "host")}&budget=2`;
+    const wasm = `?target=wasm&case=${CASES[0].replace("flash", "host")}&budget=2&ceilings=off`;
     const plain = await serve(dist, { isolated: false });
     const missing = async (context) => context.route("**/threads/*", (route) => route.fulfill({ status: 404 }));
     for (const [address, spoil, why, by] of [
@@ -817,7 +827,7 @@ const tests = {
   },
 
   async "shares results in a link, and holds a run here against them"() {
-    const page = await openOn(`${server.address}${TINY}`, undefined, {
+    const page = await openOn(`${server.address}${BARE}`, undefined, {
       serviceWorkers: "block",
       permissions: ["clipboard-read", "clipboard-write"],
     });
@@ -1127,7 +1137,7 @@ const tests = {
       await page.goto(server.address);
       await page.getByText("The page's program did not start.").waitFor();
       assert.match(await page.innerText("#notices"), new RegExp(said));
-      await page.screenshot({ path: join(artefacts, "dead.png") });
+      await photograph(page, "dead");
       await context.close();
     }
     // The page is there, and what measures is not.
