@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use parallax_core::device::{BackendError, Compiled, Step};
+use parallax_core::suite::{Program, Stage};
 use parallax_core::units::Nanos;
 
 use crate::checks::Checks;
@@ -19,22 +20,36 @@ pub struct Source {
     pub texts: Vec<Text>,
     /// Of each stage: its entry point in which of them, and the layout of its pipeline, or none for the one that follows from the text.
     /// Nothing for a stage that is no kernel.
-    pub stages: Vec<Option<Entry>>,
+    stages: Vec<Option<Entry>>,
     /// What is put into kernels for safety's sake.
-    pub checks: Checks,
+    checks: Checks,
 }
 
 /// Where a stage's kernel begins.
-pub struct Entry {
+struct Entry {
     /// In which text.
-    pub text: usize,
+    text: usize,
     /// Its name.
-    pub name: &'static str,
+    name: &'static str,
     /// What its pipeline binds.
-    pub layout: Option<wgpu::PipelineLayout>,
+    layout: Option<wgpu::PipelineLayout>,
 }
 
 impl Source {
+    /// That of a program: `places` says which of the texts each stage's kernel comes from.
+    pub fn of(
+        program: &Program,
+        (texts, places): (Vec<Text>, &[Option<usize>]),
+        layout: impl Fn(&Stage) -> Option<wgpu::PipelineLayout>,
+        checks: Checks,
+    ) -> Source {
+        let entry = |(stage, place): (&Stage, &Option<usize>)| {
+            place.map(|text| Entry { text, name: stage.entry(), layout: layout(stage) })
+        };
+        let stages = program.stages.iter().zip(places).map(entry).collect();
+        Source { texts, stages, checks }
+    }
+
     /// The pipelines, one for each kernel, and what it took. Stages with the same text share its module, and those with the same entry
     /// point their pipeline too.
     ///
@@ -153,7 +168,7 @@ mod tests {
     use super::*;
     use crate::text::{Compiler, assemble_all, embedded};
     use crate::{Options, open};
-    use parallax_core::suite::{Case, Stage};
+    use parallax_core::suite::Case;
     use pollster::block_on;
 
     #[test]
@@ -165,11 +180,7 @@ mod tests {
             let lookup = |file: &str| Ok((file == "attention/flash.wgsl").then(|| wgsl.to_owned()));
             let (texts, places) =
                 assemble_all(&embedded().behind(lookup), &program, case.problem.dtype, Compiler::HERE).expect("a text");
-            let entry = |(stage, place): (&Stage, &Option<usize>)| {
-                place.map(|text| Entry { text, name: stage.entry(), layout: None })
-            };
-            let stages = program.stages.iter().zip(&places).map(entry).collect();
-            let source = Source { texts, stages, checks: Checks::ALL };
+            let source = Source::of(&program, (texts, &places), |_| None, Checks::ALL);
             let result = block_on(source.compile(wgpu.gpu())).map(|_| ());
             let Err(BackendError::Compile { file, log }) = result else { panic!("{wgsl}: {result:?}") };
             assert_eq!(file, "attention/flash.wgsl");

@@ -13,7 +13,7 @@ use web_time::Instant;
 
 use crate::buffers::Buffers;
 use crate::checks::Checks;
-use crate::compile::{Entry, Source};
+use crate::compile::Source;
 use crate::device::Options;
 use crate::fence::Fence;
 use crate::gpu::Gpu;
@@ -88,9 +88,7 @@ impl Wgpu {
         let (program, blueprints) = settle(&self.texts, program, case.problem.dtype, Dialect::Wgsl)?;
         let program = lower(program, &case.problem)?;
         let (texts, places) = assemble_all(&self.texts, &program, case.problem.dtype, self.compiler)?;
-        let imitations: Vec<_> = texts.iter().map(|text| text.imitation).collect();
-        let imitated = |place: &Option<usize>| place.and_then(|text| imitations[text]);
-        if sets > 1 && places.iter().any(|place| imitated(place).is_some()) {
+        if sets > 1 && texts.iter().any(|text| text.imitation.is_some()) {
             return Err(BackendError::Unsupported("several buffer sets, as what imitates matrices has one".to_owned()));
         }
         // One set needs no order of its own: each execution writes what the one before wrote.
@@ -98,12 +96,9 @@ impl Wgpu {
         if order.is_some() && !program.stages.iter().all(|stage| Order::fits(gpu, stage)) {
             return Err(BackendError::Unsupported("several buffer sets, as kernels bind no further buffer".to_owned()));
         }
-        let entry = |(stage, place): (&Stage, &Option<usize>)| {
-            let layout = || order.map(|order| order.layout(gpu, stage));
-            place.map(|text| Entry { text, name: stage.entry(), layout: layout() })
-        };
-        let stages = program.stages.iter().zip(&places).map(entry).collect();
-        let source = Source { texts, stages, checks: self.checks };
+        let layout = |stage: &Stage| order.map(|order| order.layout(gpu, stage));
+        let source = Source::of(&program, (texts, &places), layout, self.checks);
+        let imitated = |place: &Option<usize>| place.and_then(|text| source.texts[text].imitation);
         let (pipelines, mut compiled) = source.compile(gpu).await?;
         compiled.options.extend(blueprints);
         let queues = Queues::behind(first, &program.stages).map_err(BackendError::Unsupported)?.queues;
