@@ -50,7 +50,7 @@ pub fn workload() -> Workload {
                 "m200,n72,k336",
                 // More than eight rows of tiles, so that the order of tiles has a second band, and a last one that is short.
                 "m1160,n264,k16",
-                // Enough for tiles of 128 without knowing the number of multiprocessors; ragged, and in whole vectors.
+                // Enough tiles for 64 sums a thread without knowing the number of multiprocessors; ragged, and in whole vectors.
                 "m1409,n1283,k12",
                 "m1412,n1284,k16",
                 // Tiles are whole.
@@ -248,7 +248,7 @@ fn naive(p: &Problem, _caps: &Caps) -> Program {
 /// What `dot4` leaves open.
 const LARGE_FROM: Tunable = Tunable {
     name: "LARGE_FROM",
-    about: "tiles are 128 elements wide, not 64, where there are so many of them, in per cent of the multiprocessors",
+    about: "a thread has 64 sums, not 16, where there are so many tiles of them, in per cent of the multiprocessors",
     allowed: Allowed::OneOf(&[0, 25, 50, 100, 200, 400, 100_000_000]),
     default: 100,
 };
@@ -263,18 +263,40 @@ fn whole(p: &Problem, edges: [u32; 3]) -> bool {
     ["m", "n", "k"].into_iter().zip(edges).all(|(axis, edge)| p[axis].is_multiple_of(u64::from(edge)))
 }
 
+/// How `dot4` shares a product: square tiles, so many threads along each of their sides, and pieces of a staged row, which one more pads, so
+/// that neighbouring rows start in different memory banks.
+struct Squares {
+    tile: u32,
+    across: u32,
+    pieces: u32,
+}
+
+impl Squares {
+    /// With 16 sums a thread, and with 64: in WGSL by 64 threads, of which more groups fit on a multiprocessor and wait for each other less.
+    fn of(large: bool, dialect: Dialect) -> Squares {
+        match (large, dialect) {
+            (false, _) => Squares { tile: 64, across: 16, pieces: 4 },
+            (true, Dialect::Wgsl) => Squares { tile: 64, across: 8, pieces: 2 },
+            (true, _) => Squares { tile: 128, across: 16, pieces: 4 },
+        }
+    }
+
+    fn count(&self, p: &Problem) -> u64 {
+        tiles(p, u64::from(self.tile), u64::from(self.tile))
+    }
+}
+
 fn dot4(p: &Problem, caps: &Caps) -> Program {
-    // Pieces of a staged row, which one more pads, so that neighbouring rows start in different memory banks.
-    const PIECES: u32 = 4;
     let from = u64::from(caps.tuned(p, "dot4", &LARGE_FROM));
-    let large = tiles(p, 128, 128) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
-    let tile = if large { 128 } else { 64 };
+    let enough = Squares::of(true, caps.dialect).count(p) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
+    let squares = Squares::of(enough, caps.dialect);
+    let Squares { tile, across, pieces } = squares;
     let stage = stage(p, "matmul_i8/dot4", "matmul_i8_dot4")
-        .consts(&[("TILE", tile), ("PIECES", PIECES)])
-        .consts(&[("LARGE", large), ("WHOLE", whole(p, [tile, tile, PIECES * PIECE]))])
-        .threads([256, 1, 1])
-        .grid(spread(tiles(p, u64::from(tile), u64::from(tile))))
-        .shared(2 * tile * (PIECES + 1) * PIECE);
+        .consts(&[("TILE", tile), ("ACROSS", across), ("PIECES", pieces)])
+        .consts(&[("LARGE", enough), ("WHOLE", whole(p, [tile, tile, pieces * PIECE]))])
+        .threads([across * across, 1, 1])
+        .grid(spread(squares.count(p)))
+        .shared(2 * tile * (pieces + 1) * PIECE);
     program(p, stage)
 }
 
