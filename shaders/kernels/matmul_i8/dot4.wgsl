@@ -41,15 +41,15 @@ fn dots(sum: vec4<i32>, x: vec4<u32>, y0: vec4<u32>, y1: vec4<u32>, y2: vec4<u32
 
 // Four results of a row, ACROSS columns apart.
 fn put(row: u32, col: u32, sum: vec4<i32>) {
-    if row >= M {
+    if !WHOLE && row >= M {
         return;
     }
     let at = row * N + col;
     let scale = a_scale[row];
-    if col < N { c[at] = elem(scale * b_scale[col] * f32(sum.x)); }
-    if col + ACROSS < N { c[at + ACROSS] = elem(scale * b_scale[col + ACROSS] * f32(sum.y)); }
-    if col + 2u * ACROSS < N { c[at + 2u * ACROSS] = elem(scale * b_scale[col + 2u * ACROSS] * f32(sum.z)); }
-    if col + 3u * ACROSS < N { c[at + 3u * ACROSS] = elem(scale * b_scale[col + 3u * ACROSS] * f32(sum.w)); }
+    if WHOLE || col < N { c[at] = elem(scale * b_scale[col] * f32(sum.x)); }
+    if WHOLE || col + ACROSS < N { c[at + ACROSS] = elem(scale * b_scale[col + ACROSS] * f32(sum.y)); }
+    if WHOLE || col + 2u * ACROSS < N { c[at + 2u * ACROSS] = elem(scale * b_scale[col + 2u * ACROSS] * f32(sum.z)); }
+    if WHOLE || col + 3u * ACROSS < N { c[at + 3u * ACROSS] = elem(scale * b_scale[col + 3u * ACROSS] * f32(sum.w)); }
 }
 
 @compute @workgroup_size(THREADS)
