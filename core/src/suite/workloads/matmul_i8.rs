@@ -288,12 +288,12 @@ impl Squares {
 
 fn dot4(p: &Problem, caps: &Caps) -> Program {
     let from = u64::from(caps.tuned(p, "dot4", &LARGE_FROM));
-    let enough = Squares::of(true, caps.dialect).count(p) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
-    let squares = Squares::of(enough, caps.dialect);
+    let large = Squares::of(true, caps.dialect).count(p) * 100 >= caps.units.map_or(UNITS, u64::from) * from;
+    let squares = Squares::of(large, caps.dialect);
     let Squares { tile, across, pieces } = squares;
     let stage = stage(p, "matmul_i8/dot4", "matmul_i8_dot4")
         .consts(&[("TILE", tile), ("ACROSS", across), ("PIECES", pieces)])
-        .consts(&[("LARGE", enough), ("WHOLE", whole(p, [tile, tile, pieces * PIECE]))])
+        .consts(&[("LARGE", large), ("WHOLE", whole(p, [tile, tile, pieces * PIECE]))])
         .threads([across * across, 1, 1])
         .grid(spread(squares.count(p)))
         .shared(2 * tile * (pieces + 1) * PIECE);
