@@ -1,52 +1,110 @@
 //! Every variant of every workload agrees with the reference at awkward shapes, on each target this machine has.
 
-use parallax_core::device::{Batch, DeviceKind, POISON, Profiler};
-use parallax_core::measure::check::check_once;
+use parallax_core::device::{BackendError, Batch, DeviceKind, POISON, Prepared, Profiler};
+use parallax_core::measure::check::{Expected, check};
 use parallax_core::plan::Planned;
-use parallax_core::suite::{CPU_VARIANT, Caps, Case, DType};
-use parallax_shaders::Checks;
-use parallax_tests::{awkward_problems, kernel_cases, tuned_cases, wgsl_texts};
+use parallax_core::record::CheckResult;
+use parallax_core::suite::{CPU_VARIANT, Caps, Case, DType, Inputs};
+use parallax_host::Cpu;
+use parallax_shaders::{Checks, Options};
+use parallax_tests::replay::{NOT_KEPT, Replaying};
+use parallax_tests::{awkward_problems, everything, kernel_cases, tuned_cases, wgsl_texts};
 
 /// Multiply-adds of reference work: enough to compare every element.
 const EVERYTHING: u64 = 1 << 40;
 
+/// A device that cases are prepared on, with kept results where these are wanted.
+trait Bench {
+    fn profiler(&self) -> &dyn Profiler;
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, kept: bool) -> Result<Box<dyn Prepared>, BackendError>;
+}
+
+impl Bench for Replaying {
+    fn profiler(&self) -> &dyn Profiler {
+        &self.device
+    }
+
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, kept: bool) -> Result<Box<dyn Prepared>, BackendError> {
+        Replaying::prepare(self, case, inputs, kept).await
+    }
+}
+
+/// Host code is computed at every run.
+impl Bench for Cpu {
+    fn profiler(&self) -> &dyn Profiler {
+        self
+    }
+
+    async fn prepare(&mut self, case: &Case, inputs: &Inputs, _kept: bool) -> Result<Box<dyn Prepared>, BackendError> {
+        Profiler::prepare(self, case, inputs, 1).await
+    }
+}
+
 /// Every case on seeded inputs.
-fn agree(profiler: &mut dyn Profiler, cases: Vec<Case>) {
-    agree_on(profiler, cases.into_iter().map(|case| Planned { case, actual: None, hard: None }).collect());
+fn agree(bench: &mut impl Bench, cases: Vec<Case>) {
+    agree_on(bench, cases.into_iter().map(|case| Planned { case, actual: None, hard: None }).collect());
 }
 
 /// A few shapes of every problem on each of its hard sets.
-fn agree_on_hard_inputs(profiler: &mut dyn Profiler, cases: Vec<Case>) {
+fn agree_on_hard_inputs(bench: &mut impl Bench, cases: Vec<Case>) {
     let on_each = |case: Case| {
         let sets = case.problem.form().hard.iter().filter(|hard| (hard.applies)(&case.problem));
         sets.map(|hard| Planned { case: case.clone(), actual: None, hard: Some(hard) }).collect::<Vec<_>>()
     };
-    agree_on(profiler, cases.into_iter().filter(is_hard).flat_map(on_each).collect());
+    agree_on(bench, cases.into_iter().filter(is_hard).flat_map(on_each).collect());
 }
 
-/// Prepare, poison, run twice (a second run must not build on the first), check; collect what is wrong.
-fn agree_on(profiler: &mut dyn Profiler, cases: Vec<Planned>) {
-    assert!(!cases.is_empty(), "nothing to check on {}", profiler.device().name);
+/// Check all cases and collect the wrong ones. Variants of a problem share its inputs and its reference.
+fn agree_on(bench: &mut impl Bench, mut cases: Vec<Planned>) {
+    assert!(!cases.is_empty(), "nothing to check on {}", bench.profiler().device().name);
+    let of_problem = |planned: &Planned| (planned.case.problem.to_string(), planned.hard.map(|hard| hard.name));
+    cases.sort_by_cached_key(of_problem);
     let mut wrong = Vec::new();
-    for planned in &cases {
-        let case = &planned.case;
-        let result = pollster::block_on(async {
-            let inputs = planned.inputs(42);
-            let mut prepared = profiler.prepare(case, &inputs, 1).await?;
-            prepared.poison(POISON).await?;
-            // Where an execution changes its inputs, the second one rightly builds on the first.
-            let changes = case.problem.buffers().iter().any(|b| b.role.restored());
-            prepared.measure(Batch::of(if changes { 1 } else { 2 })).await?;
-            check_once(profiler, &mut *prepared, &case.problem, &inputs, EVERYTHING).await
-        });
-        match result {
-            Ok(result) if result.passed && result.compared == result.elements => {}
-            Ok(result) => wrong.push(format!("{}: {}", planned.name(), result.sentence())),
-            Err(error) => wrong.push(format!("{}: {error}", planned.name())),
+    for variants in cases.chunk_by(|a, b| of_problem(a) == of_problem(b)) {
+        let inputs = variants[0].inputs(42);
+        let problem = &variants[0].case.problem;
+        let expected = pollster::block_on(Expected::of(bench.profiler(), problem, &inputs, EVERYTHING));
+        for planned in variants {
+            match pollster::block_on(checked(bench, &planned.case, &inputs, &expected)) {
+                Ok(result) if result.passed && result.compared == result.elements => {}
+                Ok(result) => wrong.push(format!("{}: {}", planned.name(), result.sentence())),
+                Err(error) => wrong.push(format!("{}: {error}", planned.name())),
+            }
         }
     }
     assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
-    println!("{} cases agree on {}", cases.len(), profiler.device().name);
+    println!("{} cases agree on {}", cases.len(), bench.profiler().device().name);
+}
+
+/// The verdict on a case: of its kept result, or else of the device's.
+async fn checked(
+    bench: &mut impl Bench,
+    case: &Case,
+    inputs: &Inputs,
+    expected: &Expected,
+) -> Result<CheckResult, BackendError> {
+    let mut prepared = bench.prepare(case, inputs, true).await?;
+    match executed(bench.profiler(), &mut *prepared, case, expected).await {
+        Err(BackendError::Device(why)) if why == NOT_KEPT => {
+            let mut prepared = bench.prepare(case, inputs, false).await?;
+            executed(bench.profiler(), &mut *prepared, case, expected).await
+        }
+        result => result,
+    }
+}
+
+/// Poison, run twice (a second run must not build on the first), check.
+async fn executed(
+    profiler: &dyn Profiler,
+    prepared: &mut dyn Prepared,
+    case: &Case,
+    expected: &Expected,
+) -> Result<CheckResult, BackendError> {
+    prepared.poison(POISON).await?;
+    // Where an execution changes its inputs, the second one rightly builds on the first.
+    let changes = case.problem.buffers().iter().any(|b| b.role.restored());
+    prepared.measure(Batch::of(if changes { 1 } else { 2 })).await?;
+    check(profiler, prepared, &case.problem, expected).await
 }
 
 // Compiling takes most of the time, so each kernel is compiled once: for f32 as it is timed, for f16 with the checks of browsers.
@@ -97,47 +155,45 @@ fn is_hard(case: &Case) -> bool {
 /// On seeded inputs, then on hard ones, which need no further kernels.
 fn wgsl(checks: Checks, takes: impl Fn(&Case) -> bool) {
     let texts = wgsl_texts();
-    let options = parallax_shaders::Options { checks, texts, ..Default::default() };
-    let mut profiler = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
-    let caps = profiler.device().caps.clone();
-    if profiler.device().kind == DeviceKind::Software {
+    let mut bench = Replaying::open(Options { checks, texts, ..Options::default() });
+    let caps = bench.device.device().caps.clone();
+    if bench.device.device().kind == DeviceKind::Software {
         assert_eq!(caps.dtypes.len(), 2, "llvmpipe computes with f32 and f16");
     }
     let mut cases = kernel_cases(awkward_problems(&caps), &caps);
     cases.retain(takes);
-    agree(&mut profiler, cases.clone());
-    agree_on_hard_inputs(&mut profiler, cases);
+    agree(&mut bench, cases.clone());
+    agree_on_hard_inputs(&mut bench, cases);
 }
 
-/// Kernels on matrix units, where there are none. Compiling takes the time: every fifth shape.
+/// Kernels on matrix units, where there are none. Compiling takes the time: every fifth shape, and all of them where everything is tested.
 #[test]
 fn wgsl_on_imitated_matrix_units_agrees() {
-    let options = parallax_shaders::Options { imitate_matrices: true, ..Default::default() };
-    let mut profiler = pollster::block_on(parallax_shaders::open(options)).expect("an adapter (llvmpipe will do)");
-    let caps = profiler.device().caps.clone();
+    let mut bench = Replaying::open(Options { imitate_matrices: true, ..Options::default() });
+    let caps = bench.device.device().caps.clone();
     let f16 = Caps { dtypes: vec![DType::F16], ..caps };
     let mut cases = kernel_cases(awkward_problems(&f16), &f16);
-    cases.retain(|case| case.variant.ends_with("coopmat") && place(case) % 5 == 1);
-    agree(&mut profiler, cases);
+    cases.retain(|case| case.variant.ends_with("coopmat") && (everything() || place(case) % 5 == 1));
+    agree(&mut bench, cases);
     // The only kernel on them whose blocks are left open.
     for (tuned, case) in tuned_cases(&f16, DType::F16) {
         if case.variant == "flash_coopmat" && place(&case) == 6 {
-            profiler.set_tuning(tuned.tuning);
-            agree(&mut profiler, vec![case]);
+            bench.device.set_tuning(tuned.tuning);
+            agree(&mut bench, vec![case]);
         }
     }
 }
 
 #[test]
 fn wgsl_agrees_with_the_reference_whatever_is_chosen_for_what_it_leaves_open() {
-    let mut profiler = pollster::block_on(parallax_shaders::open(Default::default())).expect("an adapter");
-    let cases = tuned_cases(&profiler.device().caps.clone(), DType::F32);
+    let mut bench = Replaying::open(Options::default());
+    let cases = tuned_cases(&bench.device.device().caps.clone(), DType::F32);
     // A part of them, over all variants and values, for the sake of time.
-    let some: Vec<_> = cases.into_iter().step_by(7).collect();
+    let some: Vec<_> = cases.into_iter().step_by(if everything() { 1 } else { 7 }).collect();
     assert!(some.len() > 20, "{}", some.len());
     for (caps, case) in some {
-        profiler.set_tuning(caps.tuning);
-        agree(&mut profiler, vec![case]);
+        bench.device.set_tuning(caps.tuning);
+        agree(&mut bench, vec![case]);
     }
 }
 
@@ -152,8 +208,8 @@ fn the_host_implementation_agrees_on_hard_inputs() {
 }
 
 /// Every problem as the host computes it.
-fn host(agree: fn(&mut dyn Profiler, Vec<Case>)) {
-    let mut profiler = parallax::cpu::open();
-    let problems = awkward_problems(&profiler.device().caps.clone());
-    agree(&mut profiler, problems.into_iter().map(|problem| Case { problem, variant: CPU_VARIANT }).collect());
+fn host(agree: fn(&mut Cpu, Vec<Case>)) {
+    let mut host = parallax::cpu::open();
+    let problems = awkward_problems(&host.device().caps.clone());
+    agree(&mut host, problems.into_iter().map(|problem| Case { problem, variant: CPU_VARIANT }).collect());
 }

@@ -1,9 +1,18 @@
-//! The lists that the tests walk.
+//! The lists that the tests walk, and results that they keep between runs.
+#![forbid(unsafe_code)]
+
+pub mod memo;
+pub mod replay;
 
 use parallax_core::plan::places::places;
 use parallax_core::plan::runs_as_asked;
 use parallax_core::suite;
 use parallax_core::suite::{Caps, Case, DType, How, Problem, Texts, Tuning};
+
+/// Whether all cases are tested, and not only those that a change needs: `./x test --all`.
+pub fn everything() -> bool {
+    std::env::var_os("PARALLAX_TESTS").is_some_and(|tier| tier == "all")
+}
 
 /// Where WGSL comes from: the program's own texts, with CubeCL's compilers beside them where they are there.
 pub fn wgsl_texts() -> Texts {

@@ -17,9 +17,9 @@ use parallax_core::report::{a_a_table, compared_runs, comparison_table, coverage
 use parallax_core::testing::mock::{Fault, Mock, Script, caps};
 use serde_json::Value;
 
-#[path = "../core/tests/published/mod.rs"]
+#[path = "../core/tests/suite/published/mod.rs"]
 mod published;
-#[path = "../core/tests/rules/mod.rs"]
+#[path = "../core/tests/suite/rules/mod.rs"]
 mod rules;
 
 /// A run of a few cases on the mock: right, selected, skipped; everything in it is the same every time.

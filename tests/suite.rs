@@ -1,6 +1,7 @@
 //! One test binary over all crates, so that they are linked once.
 
 mod agree;
+mod nvrtc;
 mod output;
 mod pairing;
 mod tidy;

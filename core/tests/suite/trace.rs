@@ -2,10 +2,6 @@
 //!
 //! `./x bless` rewrites the example files in `tests/trace/`.
 
-mod published;
-mod rules;
-mod synthetic_runs;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -14,7 +10,9 @@ use parallax_core::record::{Outcome, Run};
 use parallax_core::trace::text;
 use parallax_core::units::{Bytes, Nanos};
 use serde_json::{Value, json};
-use synthetic_runs::{KEPT, browser_run, cuda_run, overlapped_run};
+
+use crate::synthetic_runs::{KEPT, browser_run, cuda_run, overlapped_run};
+use crate::{published, rules};
 
 fn parsed(run: &Run) -> Value {
     serde_json::from_str(&text(run)).expect("JSON")

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parallax_core::device::BackendError;
 use parallax_core::suite::{
     Access, Arg, Caps, Case, CudaCaps, DType, Dialect, Elem, Form, How, Problem, Program, Stage, Storage, Workload,
     all, decided,
@@ -13,6 +14,7 @@ use parallax_core::suite::{
 use parallax_core::testing::mock::hopper;
 use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
 use parallax_cuda::{Arch, check_text, compile_text, nvrtc};
+use parallax_tests::memo::{Key, Memo};
 
 /// The first is compiled for most thoroughly: it has all that kernels ask for.
 const ARCHS: [Arch; 3] = [Arch::new(9, 0), Arch::new(8, 0), Arch::new(10, 0)];
@@ -33,6 +35,27 @@ fn caps(arch: Arch) -> Caps {
         }),
         ..hopper()
     }
+}
+
+/// The binary of a text and the compiler's remarks, kept between runs: they depend on the text, the architecture, the compiler's version
+/// and the code that chooses its options. Errors are not kept.
+fn compiled(memo: &Memo, text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
+    let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
+    let key = Key::default()
+        .with(include_str!("../cuda/src/compile.rs"))
+        .with(format!("{:?} {arch} {:?}", nvrtc.version(), nvrtc.headers().is_some()))
+        .with(&text.file)
+        .with(&text.source);
+    let kept = memo.get(&key).and_then(|bytes| {
+        let (remarks, cubin) = bytes.split_at(bytes.iter().position(|byte| *byte == 0)?);
+        Some((cubin[1..].to_vec(), String::from_utf8(remarks.to_vec()).ok()?))
+    });
+    if let Some(kept) = kept {
+        return Ok(kept);
+    }
+    let (cubin, remarks) = check_text(text, arch)?;
+    memo.put(&key, &[remarks.as_bytes(), &[0], &cubin].concat());
+    Ok((cubin, remarks))
 }
 
 /// A text of a case, with the entries that its stages launch.
@@ -110,6 +133,7 @@ fn every_value_of_what_is_left_open_compiles() {
     let arch = Arch::new(9, 0);
     let mut tried = 0;
     let mut known = HashSet::new();
+    let memo = Memo::new("nvrtc");
     for form in all().iter().flat_map(|w| &w.forms) {
         for variant in form.variants.iter().filter(|v| matches!(v.how, How::Kernel { .. })) {
             for (i, tunable) in variant.tunables.iter().enumerate() {
@@ -132,8 +156,8 @@ fn every_value_of_what_is_left_open_compiles() {
                     let (texts, _) = assemble_all(&embedded(), &program, case.problem.dtype).expect("texts");
                     // Most values that are no edge of anything at these shapes leave a text as it is.
                     for text in texts.into_iter().filter(|text| known.insert(text.source.clone())) {
-                        let compiled = check_text(&text, arch);
-                        assert!(compiled.is_ok(), "{case}, {}={value}: {:?}", tunable.name, compiled.err());
+                        let binary = compiled(&memo, &text, arch);
+                        assert!(binary.is_ok(), "{case}, {}={value}: {:?}", tunable.name, binary.err());
                     }
                     tried += 1;
                 }
@@ -159,13 +183,14 @@ fn every_kernel_compiles_for_every_architecture() {
             }
         }
     }
+    let memo = Memo::new("nvrtc");
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let failures: Vec<String> = std::thread::scope(|scope| {
         let worker = || {
             let mut failures = Vec::new();
             while let Some((job, arch)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match check_text(&job.text, *arch) {
+                match compiled(&memo, &job.text, *arch) {
                     Err(error) => failures.push(format!("{} for {arch}: {error}", job.case)),
                     Ok((cubin, said)) => {
                         failures.extend(missing(job, &cubin).map(|e| format!("{}: no entry {e}", job.case)));

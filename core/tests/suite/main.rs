@@ -1,0 +1,10 @@
+//! One test binary over the crate, so that it is linked once.
+
+mod engine;
+mod forms;
+mod links;
+mod properties;
+mod published;
+mod rules;
+mod synthetic_runs;
+mod trace;

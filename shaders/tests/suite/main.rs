@@ -1,0 +1,4 @@
+//! One test binary over the backend, so that it is linked once.
+
+mod contract;
+mod forms;
