@@ -13,7 +13,7 @@ use web_sys::{ErrorEvent, MessageEvent, MessagePort, Worker, WorkerOptions, Work
 
 use super::Orders;
 use super::awaited::Awaited;
-use super::programs::{Program, for_one, for_threads};
+use super::programs::{ONE_THREAD, Program, for_threads};
 use crate::environment::within;
 
 #[wasm_bindgen(module = "/src/measuring/here.js")]
@@ -67,9 +67,9 @@ pub async fn start(way: Way) -> Result<Started, String> {
             Some((beside, words)) => return Ok(Started { beside, words, remark: None }),
         },
     };
-    let (beside, words) = match Beside::in_a_worker(way, for_one()).await {
+    let (beside, words) = match Beside::in_a_worker(way, ONE_THREAD).await {
         Some(started) => started,
-        None => Beside::in_the_page(for_one())
+        None => Beside::in_the_page(ONE_THREAD)
             .await
             .map_err(|why| format!("What measures did not start: {}", said(&why)))?,
     };
