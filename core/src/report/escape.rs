@@ -1,15 +1,16 @@
 //! Text from elsewhere, such as the name that a driver or a run file gives a device, made safe to show.
 //!
 //! Control characters command terminals, and characters that turn the direction of writing make a line look like
-//! another. Both are shown as their code, as in `\u{1b}`.
+//! another. Both are shown as their code, as in `\u{1b}`: in text, Markdown and CSV, and in HTML and SVG, whose markup is
+//! escaped as a whole. XML has no way of writing most of them.
 
 use std::borrow::Cow;
 
-/// Whether a character does something other than being seen: controls, ends of lines and paragraphs, and whatever
-/// Unicode calls `Bidi_Control`.
+/// Whether a character does something other than being seen: controls, ends of lines and paragraphs, the marks that Unicode
+/// calls `Bidi_Control`, the deprecated ones beside them, and the two that are no characters, which XML refuses.
 fn acts(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{206f}');
+    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// Text that stays on its line.
@@ -50,6 +51,7 @@ mod tests {
             ("\u{9b}31m\u{7f}\0", r"\u{9b}31m\u{7f}\u{0}"),
             ("a\u{202e}b\u{2066}c\u{200f}d\u{61c}", r"a\u{202e}b\u{2066}c\u{200f}d\u{61c}"),
             ("a\nb\r\tc\u{2028}", r"a\nb\r\tc\u{2028}"),
+            ("\u{206a}\u{fffe}\u{ffff}", r"\u{206a}\u{fffe}\u{ffff}"),
         ] {
             assert_eq!(escape(text), want);
         }

@@ -55,8 +55,7 @@ fn of_case(record: &Record) -> Vec<String> {
 fn frame(name: &str) -> String {
     let shown = |c: char| match c {
         ' ' => '\u{a0}'.to_string(),
-        // XML has no way of writing the last two.
-        ';' | '\u{fffe}' | '\u{ffff}' => c.escape_unicode().to_string(),
+        ';' => c.escape_unicode().to_string(),
         other => other.to_string(),
     };
     escape(name).chars().map(shown).collect()

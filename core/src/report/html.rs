@@ -1,6 +1,6 @@
 //! Runs as one self-contained page: tables and plots, without scripts and without anything from elsewhere.
 //!
-//! Everything that comes from a run is escaped by the markup library. Plots are inline SVG, as wide as their column, so
+//! Everything that comes from a run is escaped by the markup library, and what acts on its reader is shown as a code. Plots are inline SVG, as wide as their column, so
 //! the page reads on a phone; colours follow the reader's light or dark scheme.
 
 mod cost;
@@ -14,10 +14,10 @@ mod ratios;
 mod roofline;
 mod strip;
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 pub(super) use self::cost::{figure as cost_figure, short};
-pub(super) use self::document::document;
+pub(super) use self::document::{document, shown};
 pub(super) use self::embedded::one_call;
 pub use self::embedded::*;
 pub(super) use self::picture::{cost_picture, roofline_picture};
@@ -45,10 +45,6 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
     let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
     let title = format!("Parallax: {}", names.join(", "));
     let palette = &Palette::of(runs.iter().map(|(_, run)| run));
-    let of_page = html! {
-        title { (title) }
-        style { (PreEscaped(STYLE)) }
-    };
     let body = html! {
         header {
             h1 { (title) }
@@ -67,7 +63,7 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
         }
         footer { p.soft { "All samples are in the run files; this page can be made again from them." } }
     };
-    document(&of_page, &body)
+    document(html! { title { (title) } }, Some(STYLE), body)
 }
 
 /// One run: where and when, what its clocks are worth, and what its device can do.
@@ -237,6 +233,7 @@ mod tests {
     use crate::compare::{Options, compare};
     use crate::record::roofline::{Arithmetic, Bandwidth, Ceilings};
     use crate::record::{Discarded, TimerTest};
+    use crate::report::escape;
     use crate::suite::DType;
     use crate::testing::fixtures;
     use crate::testing::fixtures::{drift, measured, spread};
@@ -268,6 +265,44 @@ mod tests {
             assert!(text.contains("&lt;script&gt;") && text.contains("&lt;img"));
             assert!(text.contains("prefers-color-scheme: dark") && text.contains("name=\"viewport\""));
         }
+    }
+
+    /// Everything that a terminal, a browser or an XML reader would obey, and how it is shown.
+    const ACTING: &str = "a\u{1b}\u{9b}\u{7f}\0\r\n\tb\u{61c}\u{200e}\u{202e}\u{2069}\u{206a}\u{2028}\u{ffff}c";
+    const SHOWN: &str = r"a\u{1b}\u{9b}\u{7f}\u{0}\r\n\tb\u{61c}\u{200e}\u{202e}\u{2069}\u{206a}\u{2028}\u{ffff}c";
+
+    #[test]
+    fn acting_characters_are_codes_in_pages_parts_and_pictures() {
+        let case = format!("matmul/fwd/m8,n8,k8/f32/{ACTING}");
+        let named = |target: &str, time: f64| {
+            let mut run = fixtures::run(target, ACTING, &[(&case, spread(time, 0.01, 50))]);
+            run.environment.insert(ACTING.to_owned(), ACTING.to_owned());
+            run.interrupted = Some(ACTING.to_owned());
+            (ACTING.to_owned(), run)
+        };
+        let runs = [named(ACTING, 100.0), named("cuda", 150.0)];
+        let (made, costs) = (compare(&runs, &Options::default()).expect("pairs"), crate::compare::costs(&runs));
+        let (run, record) = (&runs[0].1, &runs[0].1.records[0]);
+        let summary = crate::record::RunSummary::of(run);
+        let mut all = vec![
+            page(&runs, Some(&made), None),
+            page(&runs, None, None),
+            comparison(&runs, &made, &costs),
+            linked(&summary, Some((ACTING, &summary))),
+            roofline_alone(run).expect("matmul does arithmetic"),
+            roofline(run),
+            samples_so_far(record, run),
+        ];
+        all.extend(cost_pictures(&runs, &costs).into_iter().map(|(_, picture)| picture));
+        let site = report::site::files(&runs, report::site::Site::default());
+        all.extend(site.into_iter().filter(|file| !file.path.ends_with(".json")).map(|file| file.text));
+        let acts = |c: char| escape(&c.to_string()) != c.to_string().as_str();
+        let stray: Vec<char> = all.iter().flat_map(|text| text.chars()).filter(|c| *c != '\n' && acts(*c)).collect();
+        assert_eq!(stray, []);
+        assert!(all.iter().filter(|text| text.contains(SHOWN)).count() >= 6);
+        let plain = page(&super::tests::runs(), None, None);
+        let body = plain.split_once("<body>").expect("a body").1;
+        assert!(!body.contains("\\n"), "markup has no lines of its own");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, row, svg, twi
 use super::table;
 use crate::compare::verdict::Ratio;
 use crate::compare::{Against, Cost, ProblemCost};
-use crate::report::{Cell, Column, Rank, Table, cost_by_workload, escape};
+use crate::report::{Cell, Column, Rank, Table, cost_by_workload};
 
 /// Height of one row.
 const ROW: f64 = 16.0;
@@ -120,7 +120,7 @@ pub(super) fn drawing(cost: &Cost, palette: &Palette<'_>) -> (f64, Markup) {
             @let y = i as f64 * ROW;
             @let text = px(y + 11.5);
             g class=(palette.of_case(&problem.problem)) { circle.swatch cx="4" cy=(px(y + 8.0)) r="3" {} }
-            text x="12" y=(text) { (escape(&problem.problem)) }
+            text x="12" y=(text) { (problem.problem) }
             text.near.end x=(px(FIGURES - 48.0)) y=(text) { (figure(&problem.same)) }
             text.far.end x=(px(FIGURES)) y=(text) { (figure(&problem.best)) }
             g transform=(format!("translate({} {})", px(left), px(y))) { (dots(&axis, &ticks, problem)) }

@@ -1,10 +1,10 @@
 //! Parts of a report as markup for another page, which has the style sheets `parts.css` and `plot.css`. Everything that comes
-//! from a run or a link is escaped.
+//! from a run or a link is escaped, and what acts on its reader is shown as a code.
 
 use maud::{Markup, html};
 
 use super::drift::drift as drift_of;
-use super::{Palette, compared, cost_figure, cost_picture, roofline_of, roofline_picture, strip, table};
+use super::{Palette, compared, cost_figure, cost_picture, roofline_of, roofline_picture, shown, strip, table};
 use crate::compare::identity::same_device;
 use crate::compare::tax::{Pairing, tax};
 use crate::compare::{Comparison, Cost};
@@ -18,24 +18,24 @@ const SHOWN: usize = 14;
 
 /// The roofline of a run alone; empty where no case does arithmetic.
 pub fn roofline(run: &Run) -> String {
-    roofline_of(run, &Palette::of([run])).into_string()
+    shown(roofline_of(run, &Palette::of([run]))).into_string()
 }
 
 /// The reference kernel over a run alone; empty where there was no reference kernel.
 pub fn drift(run: &Run) -> String {
-    drift_of(run).into_string()
+    shown(drift_of(run)).into_string()
 }
 
 /// The samples of a case on its way, in the colour of its workload among those of a run; empty where it has none.
 pub fn samples_so_far(record: &Record, run: &Run) -> String {
     let Some(timing) = record.timing() else { return String::new() };
     let Some(summary) = Summary::of(&timing.samples) else { return String::new() };
-    strip::small(&timing.samples, summary.median.0, Palette::of([run]).of_case(&record.case)).into_string()
+    shown(strip::small(&timing.samples, summary.median.0, Palette::of([run]).of_case(&record.case))).into_string()
 }
 
 /// The summary in a link as a table, beside a run by name.
 pub fn linked(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String {
-    table(&report::linked_table(linked, ours)).into_string()
+    shown(table(&report::linked_table(linked, ours))).into_string()
 }
 
 /// The roofline of a run alone, as a picture that stands alone; `None` where no case does arithmetic.
@@ -71,7 +71,7 @@ pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost
         @if let Some(calls) = one_call(runs) { section.calls { h2 { "Where one call goes" } (calls) } }
         (compared(comparison, palette))
     };
-    markup.into_string()
+    shown(markup).into_string()
 }
 
 /// Runs beside each other by workload, and the cases of each for who asks; nothing where none counts.

@@ -3,7 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::plot::{Palette, WIDTH, px};
-use super::{cost, roofline};
+use super::{cost, roofline, shown};
 use crate::compare::Cost;
 use crate::record::Run;
 use crate::report::escape;
@@ -24,17 +24,17 @@ pub(super) type Part = (f64, Markup);
 pub(crate) fn roofline_picture(run: &Run, palette: &Palette<'_>) -> Option<String> {
     let (height, drawing) = roofline::drawing(run, palette)?;
     let (legend_height, legend) = legend(&roofline::workloads(run), palette);
-    let title = format!("Roofline of {}, {}", escape(&run.called()), escape(&run.way()));
+    let title = format!("Roofline of {}, {}", run.called(), run.way());
     let inside = html! {
         g transform=(format!("translate(0 {})", px(LINE))) { (drawing) }
         g transform=(format!("translate(0 {})", px(LINE + height + 4.0))) { (legend) }
     };
-    Some(alone(WIDTH, LINE + height + legend_height, &title, &inside))
+    Some(alone(WIDTH, LINE + height + legend_height, &title, inside))
 }
 
 /// What a target costs, problem by problem, under what the base and the other are called.
 pub(crate) fn cost_picture(cost: &Cost, (base, other): (&str, &str), palette: &Palette<'_>) -> String {
-    let title = format!("Time in {} over time in {}", escape(other), escape(base));
+    let title = format!("Time in {other} over time in {base}");
     let (height, drawing) = cost::drawing(cost, palette);
     let mean = |(value, problems): (f64, usize)| format!("{} (geometric mean of {problems})", cost::short(value));
     let keys = [("hollow", "the same kernel", cost.same()), ("point", "the best of each", cost.best())];
@@ -46,7 +46,7 @@ pub(crate) fn cost_picture(cost: &Cost, (base, other): (&str, &str), palette: &P
         }
         g transform=(format!("translate(0 {})", px(LINE * 4.0))) { (drawing) }
     };
-    alone(cost::WHOLE, LINE * 4.0 + height, &title, &html! { g.costs { (inside) } })
+    alone(cost::WHOLE, LINE * 4.0 + height, &title, html! { g.costs { (inside) } })
 }
 
 /// Workloads in their colours, in as many lines as they take.
@@ -65,15 +65,16 @@ fn legend(workloads: &[&str], palette: &Palette<'_>) -> Part {
         @for (x, y, workload) in places {
             g class=(palette.class(workload)) {
                 circle.swatch cx=(px(x + 4.0)) cy=(px(y - 3.5)) r="3.5" {}
-                text x=(px(x + 11.0)) y=(px(y)) { (escape(workload)) }
+                text x=(px(x + 11.0)) y=(px(y)) { (workload) }
             }
         }
     };
     (y + 8.0, markup)
 }
 
-/// A document of its own, so wide and so high inside its margin.
-fn alone(width: f64, height: f64, title: &str, inside: &Markup) -> String {
+/// A document of its own, so wide and so high inside its margin. What acts in names is shown as a code: XML has no way of writing it.
+fn alone(width: f64, height: f64, title: &str, inside: Markup) -> String {
+    let (title, inside) = (escape(title), shown(inside));
     let (outer, high) = (px(width + 2.0 * MARGIN), px(height + 2.0 * MARGIN));
     let markup = html! {
         svg.plot xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {outer} {high}")) width=(outer) height=(high) {

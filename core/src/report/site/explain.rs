@@ -83,7 +83,7 @@ pub(super) fn pages(devices: &Devices<'_>, site: Site) -> Vec<(String, String)> 
         let head = &Head { depth: 2, title: topic.title, about: topic.about };
         let main = html! {
             h1 { (topic.title) }
-            div.prose { (PreEscaped(topic.text)) }
+            div.prose { (PreEscaped(topic.text.replace('\n', " "))) }
             ((topic.figures)(devices))
             p { a href=(head.to("explain/")) { "Everything that is explained" } }
         };

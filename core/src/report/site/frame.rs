@@ -78,7 +78,7 @@ pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
             }
         }
     };
-    document(&of_page, &body)
+    document(of_page, None, body)
 }
 
 /// What a target is called among people, and how far a browser let it where that is known.
