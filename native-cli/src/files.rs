@@ -70,6 +70,32 @@ pub fn not_an_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>)
     Ok(())
 }
 
+/// Why there is no folder for temporary files.
+#[derive(Debug, thiserror::Error)]
+#[error("no temporary files can be kept in {}: {why}; name another folder with {VARIABLE}", .folder.display())]
+pub struct NoTemporary {
+    folder: PathBuf,
+    why: String,
+}
+
+/// The variable that names the folder for temporary files.
+const VARIABLE: &str = if cfg!(windows) { "TMP" } else { "TMPDIR" };
+
+/// An error about a temporary file, which names the folder for all of them.
+pub fn no_temporary(error: &std::io::Error) -> NoTemporary {
+    // The name that was tried in it says nothing to a user.
+    let system = error.get_ref().and_then(|tried| tried.source()).map(ToString::to_string);
+    NoTemporary { folder: std::env::temp_dir(), why: system.unwrap_or_else(|| error.to_string()) }
+}
+
+/// A new folder for temporary files, which goes when it is dropped.
+///
+/// # Errors
+/// When the system's folder for temporary files takes none.
+pub fn temporary_folder(prefix: &str) -> Result<tempfile::TempDir, NoTemporary> {
+    tempfile::Builder::new().prefix(prefix).tempdir().map_err(|error| no_temporary(&error))
+}
+
 /// What a path leads to.
 enum Target {
     /// This program's own output, whose place and mode of writing a second descriptor would not share.

@@ -9,6 +9,7 @@ use parallax_core::device::Reach;
 use tempfile::TempDir;
 
 use super::{BROWSER, BrowserError, BrowserOptions};
+use crate::files;
 
 /// Names to look for on the search path. Only browsers of the Chromium family take these flags.
 const NAMES: [&str; 8] = [
@@ -107,9 +108,8 @@ const LAST_LINES: usize = 8;
 impl Browser {
     /// Start a browser at a page.
     pub fn start(executable: &Path, options: &BrowserOptions, url: &str) -> Result<Browser, BrowserError> {
-        let failed = |source| BrowserError::Start { browser: executable.to_owned(), source };
-        let profile = tempfile::Builder::new().prefix("parallax-browser-").tempdir().map_err(failed)?;
-        let log = File::create(profile.path().join(LOG)).map_err(failed)?;
+        let profile = files::temporary_folder("parallax-browser-")?;
+        let log = File::create(profile.path().join(LOG)).map_err(|error| files::no_temporary(&error))?;
         let mut command = Command::new(executable);
         command.envs(options.environment.iter().cloned());
         command.args(FLAGS).arg(format!("--user-data-dir={}", profile.path().display()));
@@ -118,7 +118,7 @@ impl Browser {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         log::debug!("starting {command:?}");
-        let child = command.spawn().map_err(failed)?;
+        let child = command.spawn().map_err(|why| BrowserError::Start { browser: executable.to_owned(), why })?;
         Ok(Browser { child, profile })
     }
 

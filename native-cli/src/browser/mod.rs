@@ -21,6 +21,8 @@ use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Spec, query};
 use parallax_core::record::Event;
 
+use crate::files::NoTemporary;
+
 /// How to run the page.
 #[derive(Debug, Clone, Default)]
 pub struct BrowserOptions {
@@ -99,13 +101,16 @@ pub enum BrowserError {
     )]
     StockSoftware,
     /// The browser could not be started.
-    #[error("{browser} does not start: {source}")]
+    #[error("{browser} does not start: {why}")]
     Start {
         /// Its path.
         browser: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        why: std::io::Error,
     },
+    /// There is no place for the browser's profile.
+    #[error(transparent)]
+    NoTemporary(#[from] NoTemporary),
     /// The browser ended before the run did.
     #[error("the browser ended early ({status}){said}")]
     Died {

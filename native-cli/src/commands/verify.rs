@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 use parallax_core::measure::runner::Mode;
 
@@ -11,7 +10,7 @@ use crate::commands::measuring::{each_target, finish, show};
 use crate::console::width;
 use crate::output::Output;
 use crate::settings::{CHECKING, Settings};
-use crate::table;
+use crate::{files, table};
 
 /// `verify`: what `run` has, without what only times and files need.
 #[derive(Debug, Args)]
@@ -33,7 +32,7 @@ pub struct Verify {
 /// Check, and show the verdicts.
 pub fn verify(args: &Verify) -> anyhow::Result<ExitCode> {
     // Verdicts are for the eye; the files that a session keeps are not part of the bargain here.
-    let scratch = tempfile::tempdir().context("no folder for temporary files")?;
+    let scratch = files::temporary_folder("parallax-verify-")?;
     let common = &Common {
         target: args.target.clone(),
         settings: args.settings.widened(),
