@@ -1,7 +1,6 @@
-//! Progress: a bar on a terminal, a plain line every few seconds elsewhere.
+//! Progress: a bar on a terminal that can move its cursor, a plain line every few seconds elsewhere.
 
 use std::cell::{Cell, RefCell};
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
@@ -22,16 +21,16 @@ pub struct Progress {
     bar: ProgressBar,
     case: RefCell<String>,
     left: Cell<Option<Nanos>>,
-    /// When the last plain line was written, for readers that are no terminal.
+    /// When the last plain line was written, where there is no bar.
     plain: Option<Cell<Instant>>,
 }
 
 impl Progress {
     /// Nothing done yet. Whoever asked for quiet sees none of it.
     pub fn new(target: &str) -> Progress {
-        // Lines of a log would break a bar.
-        let terminal = std::io::stderr().is_terminal() && !logging::is_on();
-        let bar = if terminal && !console::is_quiet() { ProgressBar::new(PARTS) } else { ProgressBar::hidden() };
+        // Lines of a log would break a bar. What is no terminal, and one that is called dumb, hides it.
+        let drawn = !logging::is_on() && !console::is_quiet();
+        let bar = if drawn { ProgressBar::new(PARTS) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("{prefix:>8} {bar:28} {percent:>3} %{wide_msg}")
             .expect("the template is a constant");
         bar.set_style(style.progress_chars("█▌░"));
@@ -39,10 +38,10 @@ impl Progress {
         bar.enable_steady_tick(Duration::from_millis(250));
         Progress {
             target: target.to_owned(),
+            plain: bar.is_hidden().then(|| Cell::new(Instant::now())),
             bar,
             case: RefCell::default(),
             left: Cell::default(),
-            plain: (!terminal).then(|| Cell::new(Instant::now())),
         }
     }
 

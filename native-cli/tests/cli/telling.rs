@@ -46,3 +46,32 @@ fn what_is_misplaced_or_means_nothing_is_refused() {
         assert!(output.status.code() == Some(2) && text.contains(said), "{args:?}: {text}");
     }
 }
+
+/// A terminal whose cursor cannot be moved shows no bar: it gets lines, as a file does.
+#[cfg(unix)]
+#[test]
+fn a_dumb_terminal_gets_plain_lines() {
+    use std::io::Read;
+    use std::os::fd::{FromRawFd, OwnedFd};
+    use std::ptr::null_mut;
+    let dir = folder();
+    let (mut ours, mut theirs) = (0, 0);
+    // SAFETY: both numbers may be written to, and the other three pointers may be null.
+    let opened = unsafe { libc::openpty(&mut ours, &mut theirs, null_mut(), null_mut(), null_mut()) };
+    assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: both descriptors were just opened, and nothing else has them.
+    let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
+    let args = ["--budget=8", "--precision=0.0001", "--ceilings=off", "--out=out"];
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_parallax"));
+    command.args(["run", "--target", "cpu", "--case", "copy/fwd/n65536/f32/host"]).args(args).env("TERM", "dumb");
+    command.env_remove("PARALLAX_LOG").current_dir(dir.path()).stdout(std::process::Stdio::null()).stderr(theirs);
+    let mut child = command.spawn().expect("the program starts");
+    // It has the other end now, and no one else: reading fails once it is gone.
+    drop(command);
+    let mut said = Vec::new();
+    let _ = std::fs::File::from(ours).read_to_end(&mut said);
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert!(child.wait().expect("it ends").success(), "{said}");
+    assert!(said.contains(" left: copy/fwd/n65536/f32/host") && said.contains("cpu "), "{said}");
+    assert!(!said.contains(['\u{1b}', '█']), "{said}");
+}
