@@ -6,13 +6,31 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use parallax_core::suite::{BufferSpec, Storage};
 
-/// NumPy's type string of a storage type. NumPy has no bfloat16; its bits travel as uint16.
-fn type_string(storage: Storage) -> &'static str {
+/// NumPy's type strings of a storage type, the one that is written first. NumPy has no bfloat16: its bits travel as uint16, and
+/// arrays of the package ml_dtypes are saved as two bytes of no type.
+fn type_strings(storage: Storage) -> &'static [&'static str] {
     match storage {
-        Storage::F32 => "<f4",
-        Storage::F16 => "<f2",
-        Storage::BF16 => "<u2",
-        Storage::U32 => "<u4",
+        Storage::F32 => &["<f4"],
+        Storage::F16 => &["<f2"],
+        Storage::BF16 => &["<u2", "|V2", "<V2"],
+        Storage::U32 => &["<u4"],
+    }
+}
+
+/// How an array of one type becomes one that an input takes, in NumPy's words. Bits are never taken for numbers, nor numbers for
+/// bits: `x.astype('uint16')` of float32 would do both.
+fn remedy(got: &str, storage: Storage) -> String {
+    let bits = |got: &str| matches!(got.trim_start_matches(['<', '|', '=']), "V2" | "i2");
+    match storage {
+        Storage::BF16 if bits(got) => "where these are the bits of bfloat16, save x.view('<u2')".to_owned(),
+        Storage::BF16 => "which are the bits of bfloat16 as uint16: import ml_dtypes, and save \
+            numpy.asarray(x, ml_dtypes.bfloat16).view('uint16')"
+            .to_owned(),
+        Storage::F32 | Storage::F16 if got.ends_with("V2") => {
+            let want = type_strings(storage)[0];
+            format!("where these are the bits of bfloat16, save x.view(ml_dtypes.bfloat16).astype('{want}')")
+        }
+        other => format!("save x.astype('{}')", type_strings(other)[0]),
     }
 }
 
@@ -22,12 +40,12 @@ pub fn read(mut from: impl Read, path: &Path, spec: &BufferSpec, storage: Storag
         .and_then(|header| Ok(npyz::NpyFile::new(std::io::Cursor::new(header).chain(from))?))
         .with_context(|| format!("{} is not a NumPy array file (numpy.save writes them)", path.display()))?;
     let got = npy.dtype().descr().trim_matches('\'').to_owned();
-    let want = type_string(storage);
-    // The byte order of single bytes and of this machine is written `|` or `=`.
-    if got != want {
-        let hint = if storage == Storage::BF16 { " (the bits of bfloat16 as uint16)" } else { "" };
-        bail!("{}: dtype is {got}, input `{}` needs {want}{hint}; use .astype", path.display(), spec.name);
+    let want = type_strings(storage);
+    if !want.contains(&got.as_str()) {
+        let (path, name, want, remedy) = (path.display(), spec.name, want[0], remedy(&got, storage));
+        bail!("{path}: dtype is {got}, input `{name}` needs {want}; {remedy}");
     }
+    let untyped = got.ends_with("V2");
     if npy.shape() != spec.dims {
         bail!("{}: shape is {:?}, input `{}` needs {:?}", path.display(), npy.shape(), spec.name, spec.dims);
     }
@@ -37,6 +55,7 @@ pub fn read(mut from: impl Read, path: &Path, spec: &BufferSpec, storage: Storag
     match storage {
         Storage::F32 => elements(npy, f32::to_le_bytes),
         Storage::F16 => elements(npy, half::f16::to_le_bytes),
+        Storage::BF16 if untyped => elements(npy, |bits: npyz::FixedSizeBytes<2>| bits.0),
         Storage::BF16 => elements(npy, u16::to_le_bytes),
         Storage::U32 => elements(npy, u32::to_le_bytes),
     }
@@ -113,6 +132,45 @@ mod tests {
     fn input() -> BufferSpec {
         let case: Case = "attention/fwd/b1,h1,s2,d2/f32/flash".parse().expect("a case");
         case.problem.buffers()[0].clone()
+    }
+
+    /// A file of 2 x 2 elements in a type that our writer has not.
+    fn saved(descr: &str, bytes: &[u8]) -> Vec<u8> {
+        let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1, 1, 2, 2), }}");
+        [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), bytes].concat()
+    }
+
+    #[test]
+    fn bfloat16_is_taken_as_ml_dtypes_saves_it() {
+        let bits: Vec<u8> = [0x3f80u16, 0xc000, 0x7fc0, 0x8000].iter().flat_map(|bits| bits.to_le_bytes()).collect();
+        for descr in ["<u2", "|V2", "<V2"] {
+            let read = read(&saved(descr, &bits)[..], Path::new("x.npy"), &input(), Storage::BF16).expect(descr);
+            assert_eq!(read, bits, "{descr}");
+        }
+    }
+
+    #[test]
+    fn advice_never_takes_numbers_for_bits() {
+        const VALUES: &str = "numpy.asarray(x, ml_dtypes.bfloat16).view('uint16')";
+        for (descr, storage, advice) in [
+            ("<f4", Storage::BF16, VALUES),
+            ("<f8", Storage::BF16, VALUES),
+            ("<f2", Storage::BF16, VALUES),
+            ("<i4", Storage::BF16, VALUES),
+            (">u2", Storage::BF16, VALUES),
+            ("<i2", Storage::BF16, "x.view('<u2')"),
+            (">V2", Storage::BF16, VALUES),
+            ("|V2", Storage::F32, "x.view(ml_dtypes.bfloat16).astype('<f4')"),
+            ("<V2", Storage::F16, "x.view(ml_dtypes.bfloat16).astype('<f2')"),
+            ("<f8", Storage::F32, "save x.astype('<f4')"),
+            (">f4", Storage::F32, "save x.astype('<f4')"),
+            ("<i8", Storage::U32, "save x.astype('<u4')"),
+        ] {
+            let said = read(&saved(descr, &[0; 32])[..], Path::new("x.npy"), &input(), storage).expect_err(descr);
+            let said = said.to_string();
+            assert!(said.contains(&format!("dtype is {descr}")) && said.ends_with(advice), "{descr}: {said}");
+            assert!(storage != Storage::BF16 || !said.contains("astype"), "{descr}: {said}");
+        }
     }
 
     const STORAGES: [Storage; 4] = [Storage::F32, Storage::F16, Storage::BF16, Storage::U32];
