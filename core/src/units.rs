@@ -2,6 +2,7 @@
 //!
 //! Prefixes are decimal everywhere: a gigabyte is 10⁹ bytes. Storage stays exact; only `Display` rounds.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -21,6 +22,17 @@ pub struct Bytes(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Flops(pub u64);
+
+/// A text for a message: whole up to `most` characters, of a longer one the beginning and the end, as many of each.
+pub fn brief(text: &str, most: usize) -> Cow<'_, str> {
+    let places = |from: usize| text.char_indices().nth(from).map(|(at, _)| at);
+    if places(most).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let half = most / 2;
+    let end = text.char_indices().rev().nth(half.saturating_sub(1)).map_or(text.len(), |(at, _)| at);
+    Cow::Owned(format!("{} … {}", &text[..places(half).unwrap_or(0)], &text[end..]))
+}
 
 /// The greatest common divisor; of zero and a number, that number.
 pub(crate) fn gcd(a: u64, b: u64) -> u64 {
@@ -143,6 +155,19 @@ pub fn percent(fraction: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_are_quoted_by_their_ends() {
+        for (text, most, want) in [
+            ("", 4, ""),
+            ("abcd", 4, "abcd"),
+            ("abcde", 4, "ab … de"),
+            ("ä显🂡éz", 4, "ä显 … éz"),
+            ("abcdef", 5, "ab … ef"),
+        ] {
+            assert_eq!(brief(text, most), want);
+        }
+    }
 
     #[test]
     fn quantities_print_with_three_digits_and_a_unit() {

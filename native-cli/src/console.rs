@@ -15,6 +15,7 @@ use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
 use anyhow::anyhow;
 use parallax_core::report::escape_lines;
+use parallax_core::units::brief;
 
 /// The first failure of standard output. Nothing is written to it afterwards.
 static FAILED: OnceLock<std::io::Error> = OnceLock::new();
@@ -130,6 +131,26 @@ pub fn tell(line: Arguments<'_>) {
     let _ = std::io::stderr().write_all(format!("{}\n", escape_lines(&line.to_string())).as_bytes());
 }
 
+/// Characters of the longest name that a mistake quotes.
+const LONGEST_QUOTE: usize = 80;
+
+/// A mistake in words: what happened, and then each cause that the words before do not have already. Of long names in backticks only
+/// the ends are quoted.
+pub fn mistake(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !said.contains(&cause) {
+            said = if said.is_empty() { cause } else { format!("{said}: {cause}") };
+        }
+    }
+    // Messages of compilers have lines, and backticks of their own.
+    let part = |(i, part): (usize, &str)| match i % 2 == 1 && !part.contains('\n') {
+        true => brief(part, LONGEST_QUOTE).into_owned(),
+        false => part.to_owned(),
+    };
+    said.split('`').enumerate().map(part).collect::<Vec<_>>().join("`")
+}
+
 /// A line for people on standard error that can be done without.
 pub fn note(line: Arguments<'_>) {
     if !is_quiet() {
@@ -162,5 +183,27 @@ pub fn end() -> anyhow::Result<()> {
             Err(anyhow!("cannot write to standard output: {error}; send it elsewhere, or make room there"))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn a_mistake_says_each_cause_once_and_quotes_little() {
+        let said = |outer: &str, inner: &str| {
+            let error: anyhow::Result<()> = Err(anyhow!(inner.to_owned()));
+            mistake(&error.context(outer.to_owned()).expect_err("an error"))
+        };
+        assert_eq!(said("cannot read x", "no such file"), "cannot read x: no such file");
+        assert_eq!(said("x does not start: no such file", "no such file"), "x does not start: no such file");
+        let long = "é".repeat(16 << 10);
+        let half = "é".repeat(LONGEST_QUOTE / 2);
+        assert_eq!(said(&format!("unknown `{long}`"), "choose `a`"), format!("unknown `{half} … {half}`: choose `a`"));
+        let log = format!("it has ` here:\n{long}\n` there");
+        assert_eq!(said("no kernel", &log), format!("no kernel: {log}"));
     }
 }

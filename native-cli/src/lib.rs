@@ -20,6 +20,7 @@ pub mod logging;
 pub mod npy;
 pub mod output;
 pub mod progress;
+pub mod reading;
 pub mod search;
 pub mod sensors;
 pub mod session;

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     };
     let told = console::end();
     for error in [done.as_ref().err(), told.as_ref().err()].into_iter().flatten() {
-        console::tell(format_args!("parallax: {error:#}"));
+        console::tell(format_args!("parallax: {}", console::mistake(error)));
     }
     match (done, told) {
         (Ok(code), Ok(())) => code,

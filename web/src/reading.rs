@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 
 use js_sys::{Reflect, Uint8Array};
-use parallax_core::record::Run;
+use parallax_core::record::{HEAD, ReadError, Run, decoded, is_gzip, is_trace};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{File, ReadableStreamDefaultReader, RequestInit, RequestMode, Response, Url};
+use web_sys::{Blob, File, ReadableStreamDefaultReader, RequestInit, RequestMode, Response, Url};
 
 use crate::environment::{turn, window};
 
@@ -24,11 +24,27 @@ fn too_large() -> String {
 
 /// The text of a file that the user gave.
 pub async fn text_of(file: &File) -> Result<String, String> {
+    let unreadable = |_: JsValue| "the browser could not read it; choose it again".to_owned();
+    // A trace has gigabytes, and is known by its beginning.
+    let head = file.slice_with_f64_and_f64(0.0, HEAD as f64).map_err(unreadable)?;
+    text(&bytes_of(&head).await.map_err(unreadable)?)?;
     if file.size() > LIMIT as f64 {
         return Err(too_large());
     }
-    let text = JsFuture::from(file.text()).await.ok().and_then(|text| text.as_string());
-    text.ok_or_else(|| "the browser could not read it; choose it again".to_owned())
+    text(&bytes_of(file).await.map_err(unreadable)?)
+}
+
+async fn bytes_of(blob: &Blob) -> Result<Vec<u8>, JsValue> {
+    Ok(Uint8Array::new(&JsFuture::from(blob.array_buffer()).await?).to_vec())
+}
+
+/// The text of a file, in any of the forms that editors and shells write.
+fn text(bytes: &[u8]) -> Result<String, String> {
+    if is_gzip(bytes) {
+        return Err("it is compressed with gzip; unpack it first, as with `gunzip`".to_owned());
+    }
+    let text = decoded(bytes);
+    if is_trace(&text) { Err(ReadError::Trace.to_string()) } else { Ok(text.into_owned()) }
 }
 
 /// The text of a file of this page's own site.
@@ -62,7 +78,7 @@ pub async fn text_at(address: &str) -> Result<String, String> {
         }
         bytes.extend(value.to_vec());
     }
-    String::from_utf8(bytes).map_err(|_| "it is no text".to_owned())
+    text(&bytes)
 }
 
 /// A run from the text of a file, in a turn of the event loop of its own.
@@ -83,4 +99,19 @@ pub fn guarded<T>(name: &str, f: impl FnOnce() -> T) -> T {
 /// What was being worked on when a bug was hit.
 pub fn broke_at() -> Option<String> {
     AT.take()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+
+    #[test]
+    fn files_are_read_by_their_first_bytes() {
+        let utf16: Vec<u8> = "{\"ä\"}".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(text(&[&[0xff, 0xfe], &utf16[..]].concat()).as_deref(), Ok("{\"ä\"}"));
+        assert_eq!(text("\u{feff}{}".as_bytes()).as_deref(), Ok("{}"));
+        for (bytes, said) in [(&[0x1f, 0x8b, 8][..], "gzip"), (b"{\"traceEvents\":[", "a trace")] {
+            assert!(text(bytes).is_err_and(|why| why.contains(said)), "{said}");
+        }
+    }
 }

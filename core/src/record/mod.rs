@@ -2,6 +2,7 @@
 
 mod call;
 mod check;
+mod contents;
 mod event;
 mod items;
 mod name;
@@ -19,6 +20,7 @@ mod valid;
 
 pub use call::*;
 pub use check::*;
+pub use contents::*;
 pub use event::*;
 pub use items::*;
 pub use name::*;

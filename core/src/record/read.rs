@@ -6,17 +6,34 @@
 use serde_json::{Value, json};
 
 use super::valid::validate;
-use super::{Event, Invalid, Run, SCHEMA, VERSION, events};
+use super::{Event, Invalid, Run, SCHEMA, VERSION, is_trace};
+use crate::units::brief;
+
+/// Characters of a message about JSON, which quotes what it found.
+const LONGEST_MESSAGE: usize = 160;
+/// Characters of a name that is quoted.
+pub(super) const LONGEST_QUOTE: usize = 80;
 
 /// A file that is no run this program can read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// Not JSON, or not of the schema.
-    #[error("not a Parallax run: {0}")]
-    Malformed(#[from] serde_json::Error),
+    #[error("not a Parallax run: {}", brief(&.0.to_string(), LONGEST_MESSAGE))]
+    Malformed(serde_json::Error),
+    /// A part of it is not of the schema.
+    #[error("not a sound run: {place}: {}; measure again, or mend the file", brief(&.mistake.to_string(), LONGEST_MESSAGE))]
+    Part {
+        /// The record by its case, or the line of the file.
+        place: String,
+        /// What is wrong with it.
+        mistake: serde_json::Error,
+    },
+    /// The trace of a run.
+    #[error("this is a trace, which viewers show; the run is in the file beside it, whose name has no `.trace`")]
+    Trace,
     /// Some other JSON.
-    #[error("not a Parallax run: its schema is `{0}`, not `{SCHEMA}`")]
+    #[error("not a Parallax run: its schema is `{}`, not `{SCHEMA}`", brief(.0, LONGEST_QUOTE))]
     Schema(String),
     /// Written by a newer program.
     #[error("written by a newer version: its schema version is {0}, this program reads up to {VERSION}; update it")]
@@ -37,8 +54,11 @@ impl Run {
     pub fn parse(text: &str) -> Result<Run, ReadError> {
         // The mark that some editors put before a text says nothing.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        if is_trace(text) {
+            return Err(ReadError::Trace);
+        }
         let mut run = match serde_json::from_str::<Value>(text) {
-            Ok(value) if value.get("event").is_none() => from_value(value)?,
+            Ok(value) if value.get("event").is_none() => from_value(value).map_err(|mistake| placed(text, mistake))?,
             whole => {
                 let first = text.lines().next().unwrap_or_default();
                 match serde_json::from_str::<Value>(first) {
@@ -67,10 +87,32 @@ fn from_value(value: Value) -> Result<Run, ReadError> {
         _ => {}
     }
     // As the first line of a file of lines would be read: one reader for both is half of what a page would download.
-    match serde_json::from_value(json!({"event": "begin", "run": value}))? {
+    match serde_json::from_value(json!({"event": "begin", "run": value})).map_err(ReadError::Malformed)? {
         Event::Begin { run } => Ok(*run),
         _ => unreachable!("its event is `begin`"),
     }
+}
+
+/// The mistake with its place, if a record of the run in a text is it. The text is read once more: a sound file pays nothing.
+#[inline]
+fn placed(text: &str, mistake: ReadError) -> ReadError {
+    let ReadError::Malformed(_) = mistake else { return mistake };
+    let value = serde_json::from_str::<Value>(text).ok();
+    let records = value.and_then(|mut value| Some(value.get_mut("records")?.as_array_mut()?.split_off(0)));
+    let first = records.into_iter().flatten().enumerate().find_map(|(i, record)| {
+        let place = match record.get("case").and_then(Value::as_str) {
+            Some(case) => of_case(case),
+            None => format!("record {}", i + 1),
+        };
+        let mistake = serde_json::from_value::<Event>(json!({"event": "record", "record": record})).err()?;
+        Some(ReadError::Part { place, mistake })
+    });
+    first.unwrap_or(mistake)
+}
+
+/// A record as a place, by its case.
+pub(super) fn of_case(case: &str) -> String {
+    format!("the record of `{}`", brief(case, LONGEST_QUOTE))
 }
 
 /// Fold the lines of a file that was never closed. The last one may be cut off anywhere; then it did not happen.
@@ -79,14 +121,18 @@ fn unclosed(text: &str, mut header: Value) -> Result<Run, ReadError> {
     let mut run = from_value(header["run"].take())?;
     let mut ended = false;
     let (whole, cut) = text.rsplit_once('\n').unwrap_or((text, ""));
-    for event in events(whole).skip(1) {
-        let event = event?;
+    let mut apply = |event: Event| {
         ended |= matches!(event, Event::End { .. });
         run.apply(event);
+    };
+    for (number, line) in (1..).zip(whole.lines()).skip(1).filter(|(_, line)| !line.trim().is_empty()) {
+        apply(
+            serde_json::from_str(line)
+                .map_err(|mistake| ReadError::Part { place: format!("line {number}"), mistake })?,
+        );
     }
-    if let Some(Ok(event)) = events(cut).next() {
-        ended |= matches!(event, Event::End { .. });
-        run.apply(event);
+    if let Ok(event) = serde_json::from_str(cut) {
+        apply(event);
     }
     if !ended {
         run.keep_sampled();
@@ -142,10 +188,38 @@ mod tests {
     #[test]
     fn a_broken_line_in_the_middle_is_told() {
         let text = lines().replacen("\"event\":\"drift\"", "\"event\":\"dri", 1);
-        assert!(matches!(Run::parse(&text), Err(ReadError::Malformed(_))));
+        let mistake = Run::parse(&text).expect_err("a broken line");
+        assert!(matches!(&mistake, ReadError::Part { place, .. } if place == "line 3"), "{mistake}");
         let newer = lines().replacen("\"version\":3", "\"version\":99", 1);
         assert!(matches!(Run::parse(&newer), Err(ReadError::Newer(99))));
         assert!(matches!(Run::parse("{\"event\":\"started\",\"case\":\"x\"}"), Err(ReadError::Schema(_))));
+    }
+
+    #[test]
+    fn a_mistake_names_its_record_and_quotes_little_of_it() {
+        let good =
+            |case: &str| (case.to_owned(), serde_json::to_value(record(case, timing(&[100.0; 9]))).expect("JSON"));
+        let long = "x".repeat(1 << 14);
+        for (pointer, value) in
+            [("/outcome", json!(long)), ("/cost", json!(long)), ("/timing/samples", json!({ "a": 1 }))]
+        {
+            for case in ["a/b", long.as_str()] {
+                let mut file = serde_json::to_value(run("cuda", "X", &[])).expect("JSON");
+                let (_, mut broken) = good(case);
+                *broken.pointer_mut(pointer).expect(pointer) = value.clone();
+                file["records"] = json!([good("a/a").1, broken]);
+                let mistake = Run::parse(&file.to_string()).expect_err(pointer);
+                let said = mistake.to_string();
+                assert!(said.contains(&of_case(case)) && said.len() < 400, "{pointer}: {said}");
+                assert!(std::error::Error::source(&mistake).is_none(), "what is said already is not said again");
+            }
+        }
+        for text in
+            [format!("{{\"schema\":\"{long}\"}}"), format!("{{\"schema\":\"{SCHEMA}\",\"version\":\"{long}\"}}")]
+        {
+            let said = Run::parse(&text).expect_err("foreign").to_string();
+            assert!(said.len() < 300, "{said}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 
+use super::read::of_case;
 use super::roofline::{Analysis, Bandwidth, Ceilings};
 use super::stats::Summary;
 use super::{Baseline, CheckResult, Drift, OneCall, Outcome, Record, Run, Score, Spent, Timing};
@@ -51,7 +52,7 @@ pub(super) fn validate(run: &mut Run) -> Result<(), Invalid> {
     }
     let mut known = HashSet::new();
     for record in &mut run.records {
-        let case = format!("the record of `{}`", record.case);
+        let case = of_case(&record.case);
         let place = Place(&case);
         if record.device as usize >= run.devices.len() {
             let problem = format!("is {}, and the run has {} devices", record.device, run.devices.len());

@@ -234,7 +234,7 @@ impl<'a> Bench<'a> {
         let (texts, places) = match assembled(&program, case.problem.dtype, dialect, &self.native) {
             Ok(assembled) => assembled,
             Err(why) => {
-                outln!("{}\n  {why:#}", subject.case);
+                outln!("{}\n  {}", subject.case, console::mistake(&why));
                 subject.texts.clear();
                 return Ok(false);
             }

@@ -69,7 +69,7 @@ pub fn each_target(
                 done(&finished);
                 measured.take(finished);
             }
-            Err(error) if all => errln!("target {name} is left out: {error:#}"),
+            Err(error) if all => errln!("target {name} is left out: {}", console::mistake(&error)),
             Err(error) => return Err(error),
         }
         if interrupted() {

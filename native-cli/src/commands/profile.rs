@@ -83,7 +83,7 @@ pub fn profile(args: &Profile) -> anyhow::Result<ExitCode> {
         Err(error) if code == ExitCode::SUCCESS => Err(error),
         // What went wrong with the cases comes first, and often is why there is nothing to draw.
         Err(error) => {
-            errln!("{error:#}");
+            errln!("{}", console::mistake(&error));
             Ok(code)
         }
         Ok(()) => Ok(code),

@@ -16,7 +16,7 @@ use crate::commands::run_files::read;
 use crate::commands::scaling;
 use crate::console::{noteln, width};
 use crate::output::{Output, writable_folder};
-use crate::table;
+use crate::{reading, table};
 
 /// `run`.
 #[derive(Debug, Clone, Default, Args)]
@@ -60,6 +60,9 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     if common.settings.any_given() {
         bail!("--resume goes on with the settings of {}: leave the others out", file.display());
+    }
+    if reading::is_compressed(file) {
+        bail!("{} is compressed with gzip: unpack it, and resume that", file.display());
     }
     let (_, earlier) = read(&[file.to_owned()])?.remove(0);
     let earlier = earlier.reopened();

@@ -1,17 +1,14 @@
 //! Run files in, tables and pages out: what `compare` and `report` share.
 
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
 use clap::Args;
 use parallax_core::record::Run;
-use serde_json::Value;
 
 use crate::args::RESULTS;
 use crate::console::Painted;
-use crate::{console, files};
+use crate::{console, files, reading};
 
 /// How and where `compare` and `report` write.
 #[derive(Debug, Args)]
@@ -84,44 +81,14 @@ pub fn emit(written: &Written, read: &[PathBuf], made: &Made) -> anyhow::Result<
     Ok(())
 }
 
-/// Stands for standard input among files.
-const STDIN: &str = "-";
-
-fn contents(path: &Path) -> std::io::Result<Vec<u8>> {
-    if path != Path::new(STDIN) {
-        return std::fs::read(path);
-    }
-    let mut bytes = Vec::new();
-    std::io::stdin().read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-/// The runs of a text: one, or a list of them as `run --json` prints it.
-fn parse(text: &str) -> anyhow::Result<Vec<Run>> {
-    match serde_json::from_str::<Vec<Value>>(text.trim_start_matches('\u{feff}')) {
-        Ok(several) if !several.is_empty() => {
-            several.into_iter().map(|one| Ok(Run::parse(&one.to_string())?)).collect()
-        }
-        _ => Ok(vec![Run::parse(text)?]),
-    }
-}
-
 /// Read run files. Their names are the targets while those tell them apart, then the files' stems, then the paths.
 pub fn read(files: &[PathBuf]) -> anyhow::Result<Vec<(String, Run)>> {
-    if files.iter().filter(|path| *path == Path::new(STDIN)).count() > 1 {
-        bail!("standard input (`{STDIN}`) can be read only once");
-    }
-    let mut runs = Vec::new();
-    let mut origins = Vec::new();
-    for path in files {
-        // Lossy, because a file that was cut off may end within a letter.
-        let bytes = contents(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let parsed = parse(&String::from_utf8_lossy(&bytes)).with_context(|| path.display().to_string())?;
-        origins.extend(parsed.iter().map(|_| path));
-        runs.extend(parsed);
-    }
-    let stem =
-        |path: &Path| path.file_stem().map_or_else(|| path.display().to_string(), |s| s.to_string_lossy().into());
+    let (origins, runs): (Vec<&Path>, Vec<Run>) = reading::runs(files)?.into_iter().unzip();
+    // A compressed file has two endings.
+    let stem = |path: &Path| match path.file_stem() {
+        Some(stem) => stem.to_string_lossy().trim_end_matches(".json").to_owned(),
+        None => path.display().to_string(),
+    };
     let targets: Vec<String> = runs.iter().map(|run| run.target.clone()).collect();
     let stems: Vec<String> = origins.iter().map(|path| stem(path)).collect();
     let paths: Vec<String> = origins.iter().map(|path| path.display().to_string()).collect();

@@ -6,6 +6,7 @@ mod drawing;
 mod escaping;
 mod eval;
 mod exits;
+mod given;
 mod help;
 #[cfg(unix)]
 mod interrupting;

@@ -1,0 +1,242 @@
+//! Run files that the user names, whatever wrote or changed them: compressed with gzip, in UTF-16, or a trace beside its run.
+
+use std::io::{Cursor, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use flate2::read::MultiGzDecoder;
+use parallax_core::record::{HEAD, Run, decoded, is_gzip, is_trace};
+use parallax_core::units::Bytes;
+use serde_json::Value;
+
+use crate::console::noteln;
+
+/// Bytes of the longest text that is read as a run: that of every case of every preset is a twentieth of it.
+const LONGEST: u64 = 256 << 20;
+
+/// Stands for standard input among files.
+const STDIN: &str = "-";
+
+/// The runs of the files, each with its file. Among several files, what the program itself puts beside runs is passed over with a
+/// note: traces, tables of `run --a-a`, and folders.
+///
+/// # Errors
+/// When a file cannot be read or is no run, or all of them were passed over.
+pub fn runs(files: &[PathBuf]) -> anyhow::Result<Vec<(&Path, Run)>> {
+    if files.iter().filter(|path| *path == Path::new(STDIN)).count() > 1 {
+        bail!("standard input (`{STDIN}`) can be read only once");
+    }
+    let mut runs = Vec::new();
+    let mut others = Vec::new();
+    for path in files {
+        match contents(path)? {
+            Contents::Runs(these) => runs.extend(these.into_iter().map(|run| (path.as_path(), run))),
+            Contents::Other(what) => others.push((path, what)),
+        }
+    }
+    match &others[..] {
+        [(path, what), ..] if runs.is_empty() => bail!("{}: {}", path.display(), what.alone(path)),
+        [] => {}
+        _ => {
+            let names: Vec<String> = others.iter().map(|(path, what)| what.beside(path, files)).collect();
+            noteln!("passed over: {}", names.join(", "));
+        }
+    }
+    Ok(runs)
+}
+
+/// Whether a file is compressed, so that no line can be written behind its last one.
+pub fn is_compressed(path: &Path) -> bool {
+    let mut head = [0; 2];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && is_gzip(&head)
+}
+
+/// What a file has.
+enum Contents {
+    Runs(Vec<Run>),
+    Other(Other),
+}
+
+/// What is no run, and lies beside runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Other {
+    Trace,
+    Table,
+    Folder,
+}
+
+impl Other {
+    /// What to do where nothing else was named.
+    fn alone(self, path: &Path) -> String {
+        match (self, run_of(path)) {
+            (Other::Trace, Some(run)) if run.is_file() => {
+                format!("this is the trace of {}; name that file", run.display())
+            }
+            (Other::Trace, Some(run)) => format!("this is the trace of {}, which is not there", run.display()),
+            (Other::Trace, None) => "this is a trace and no run; name the file of its run".to_owned(),
+            (Other::Table, _) => "this is a table that `run --a-a` made of its runs; name their files".to_owned(),
+            (Other::Folder, _) => "this is a folder; name the run files in it".to_owned(),
+        }
+    }
+
+    /// A few words among others.
+    fn beside(self, path: &Path, files: &[PathBuf]) -> String {
+        let path_shown = path.display();
+        match (self, run_of(path)) {
+            (Other::Trace, Some(run)) if !files.contains(&run) => {
+                format!("{path_shown} (the trace of {}, which was not named)", run.display())
+            }
+            (Other::Trace, _) => format!("{path_shown} (a trace)"),
+            (Other::Table, _) => format!("{path_shown} (a table)"),
+            (Other::Folder, _) => format!("{path_shown} (a folder)"),
+        }
+    }
+}
+
+/// The file of the run whose trace this is, by the name that `run` gives traces; `None` where it has another.
+fn run_of(trace: &Path) -> Option<PathBuf> {
+    let name = trace.file_name()?.to_str()?;
+    let stem = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".trace.json")?;
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let resumed = stem.rsplit_once(".resumed-").filter(|(_, after)| number(after));
+    let stem = resumed.map_or(stem, |(before, _)| before);
+    Some(trace.with_file_name(format!("{stem}.json")))
+}
+
+fn contents(path: &Path) -> anyhow::Result<Contents> {
+    let unreadable = || format!("cannot read {}", path.display());
+    let text = if path == Path::new(STDIN) {
+        text(&mut std::io::stdin().lock(), true).with_context(unreadable)?
+    } else if path.is_dir() {
+        return Ok(Contents::Other(Other::Folder));
+    } else {
+        text(&mut std::fs::File::open(path).with_context(unreadable)?, true).with_context(unreadable)?
+    };
+    let Some(text) = text else { return Ok(Contents::Other(Other::Trace)) };
+    let table =
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("a-a-")) && text.starts_with('|');
+    if table {
+        return Ok(Contents::Other(Other::Table));
+    }
+    parsed(&text).map(Contents::Runs).with_context(|| path.display().to_string())
+}
+
+/// The text of a file; `None` for a trace, of which no more than the beginning is read.
+///
+/// # Errors
+/// What the system or the decompressor says; a text beyond [`LONGEST`].
+fn text(from: &mut dyn Read, unpack: bool) -> std::io::Result<Option<String>> {
+    let mut head = Vec::new();
+    from.take(HEAD as u64).read_to_end(&mut head)?;
+    if is_gzip(&head) {
+        let mut unpacked = MultiGzDecoder::new(Cursor::new(head).chain(from));
+        return match unpack {
+            true => text(&mut unpacked, false),
+            false => Err(std::io::Error::new(ErrorKind::InvalidData, "it is compressed with gzip twice; unpack it")),
+        };
+    }
+    if is_trace(&decoded(&head)) {
+        return Ok(None);
+    }
+    let mut bytes = head;
+    match from.take(LONGEST + 1).read_to_end(&mut bytes) {
+        // A compressed file that was cut off has its beginning, as any other has.
+        Err(error) if error.kind() != ErrorKind::UnexpectedEof => Err(error),
+        _ if bytes.len() as u64 > LONGEST => {
+            let why = format!("it holds more than {} of text, which no run does", Bytes(LONGEST));
+            Err(std::io::Error::new(ErrorKind::FileTooLarge, why))
+        }
+        _ => Ok(Some(decoded(&bytes).into_owned())),
+    }
+}
+
+/// The runs of a text: one, or a list of them as `run --json` prints it.
+fn parsed(text: &str) -> anyhow::Result<Vec<Run>> {
+    if text.trim_start().starts_with('[')
+        && let Ok(several) = serde_json::from_str::<Vec<Value>>(text)
+        && !several.is_empty()
+    {
+        let run = |(number, one): (usize, Value)| {
+            Run::parse(&one.to_string()).with_context(|| format!("run {number} of the list"))
+        };
+        return (1..).zip(several).map(run).collect();
+    }
+    Ok(vec![Run::parse(text)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use parallax_core::testing::fixtures;
+
+    use super::*;
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(bytes).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
+    /// A reader of endless text that counts what is asked of it.
+    struct Endless {
+        begins: Cursor<Vec<u8>>,
+        read: u64,
+    }
+
+    impl Read for Endless {
+        fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+            let n = self.begins.read(into)?;
+            into[n..].fill(b' ');
+            self.read += into.len() as u64;
+            Ok(into.len())
+        }
+    }
+
+    #[test]
+    fn a_trace_of_any_length_is_known_by_its_beginning() {
+        let trace = parallax_core::trace::text(&fixtures::run("cuda", "X", &[]));
+        let utf16: Vec<u8> = trace.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for begins in [trace.clone().into_bytes(), [&[0xff, 0xfe], &utf16[..]].concat(), gzip(trace.as_bytes())] {
+            let mut endless = Endless { begins: Cursor::new(begins), read: 0 };
+            assert_eq!(text(&mut endless, true).expect("readable"), None);
+            assert!(endless.read <= 1 << 16, "{} bytes", endless.read);
+        }
+    }
+
+    #[test]
+    fn compressed_runs_are_read_in_parts_cut_off_and_bounded() {
+        let run = serde_json::to_string(&fixtures::run("cuda", "X", &[])).expect("JSON");
+        let (a, b) = run.split_at(run.len() / 2);
+        let members = [gzip(a.as_bytes()), gzip(b.as_bytes())].concat();
+        let read = |bytes: &[u8]| text(&mut &bytes[..], true);
+        assert_eq!(read(&members).expect("two members").as_deref(), Some(run.as_str()));
+        let cut = read(&members[..members.len() - 4]).expect("cut off").expect("no trace");
+        assert!(run.starts_with(&cut) && cut.len() > a.len() / 2, "{cut}");
+        let twice = read(&gzip(&gzip(run.as_bytes()))).expect_err("packed twice").to_string();
+        assert!(twice.contains("gzip twice"), "{twice}");
+        let mut bomb = GzEncoder::new(Vec::new(), Compression::fast());
+        for _ in 0..=LONGEST >> 20 {
+            bomb.write_all(&[b' '; 1 << 20]).expect("memory");
+        }
+        let bomb = bomb.finish().expect("memory");
+        let said = read(&bomb).expect_err("a bomb").to_string();
+        assert!(bomb.len() < 4 << 20 && said.contains("268 MB of text"), "{said}");
+    }
+
+    #[test]
+    fn a_trace_names_the_file_of_its_run() {
+        for (trace, run) in [
+            ("r/cuda-1.trace.json", Some("r/cuda-1.json")),
+            ("cuda-1.trace.json.gz", Some("cuda-1.json")),
+            ("r/a.resumed-2.trace.json", Some("r/a.json")),
+            ("r/a.resumed-x.trace.json", Some("r/a.resumed-x.json")),
+            ("renamed.json", None),
+            ("-", None),
+        ] {
+            assert_eq!(run_of(Path::new(trace)), run.map(PathBuf::from), "{trace}");
+        }
+    }
+}
