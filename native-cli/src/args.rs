@@ -237,7 +237,7 @@ pub struct Native {
     pub checked: Option<Checks>,
     /// cuda, wgpu, browser: kernel texts from this folder before the program's own
     ///
-    /// A checkout, or a folder with folders `cuda` and `shaders`; PARALLAX_KERNELS when left out.
+    /// A checkout, or a folder with folders `cuda` and `shaders`; PARALLAX_KERNELS when left out. On wgpu they have all checks.
     #[arg(long, value_name = "DIR", help_heading = DEVICES, hide_short_help = true)]
     pub kernels: Option<PathBuf>,
     /// cuda, wgpu: folder of tuning files [default: tuning]

@@ -2,7 +2,8 @@
 //!
 //! The folder is a checkout, or has the layout of the two that the program was built with: `DIR/cuda/matmul/tiled.cu`
 //! stands for `cuda/kernels/matmul/tiled.cu`, `DIR/shaders/lib/launch.wgsl` for `shaders/kernels/lib/launch.wgsl`. Files
-//! that are not there come from the program. They are read whenever a text is put together.
+//! that are not there come from the program. They are read whenever a text is put together. The target wgpu compiles them with all
+//! checks: a text from elsewhere may reach for memory that is not its own.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -61,11 +61,23 @@ impl Source {
             time: total(&steps),
             cached: false,
             text_hash: hash_of(&self.texts),
-            options: self.checks.lines(),
+            options: self.options(),
             repeat: None,
             steps,
         };
         Ok((pipelines, compiled))
+    }
+
+    /// What is put into the kernels of a text: all checks where it is not the program's own, whatever was asked for.
+    fn checks_of(&self, text: &Text) -> Checks {
+        if text.own { self.checks } else { Checks::ALL }
+    }
+
+    /// The checks as lines for a record, and the texts that have others.
+    fn options(&self) -> Vec<String> {
+        let others = self.texts.iter().filter(|text| self.checks_of(text) != self.checks);
+        let line = |text: &Text| format!("all checks: {}, which is not the program's own", text.file);
+        self.checks.lines().into_iter().chain(others.map(line)).collect()
     }
 
     /// What it takes with whatever the driver and the browser have kept of the first time.
@@ -79,11 +91,11 @@ impl Source {
     /// A step lasts until the device has answered whether it went well: browsers compile in another process, and a call
     /// that returns at once has not compiled anything yet.
     async fn once(&self, gpu: &Gpu) -> Result<(Pipelines, Vec<Step>), BackendError> {
-        let Source { texts, stages, checks } = self;
+        let Source { texts, stages, .. } = self;
         let began = gpu.now();
         let mut modules = Vec::new();
         for text in texts {
-            modules.push(judged(gpu, text, || module(&gpu.device, text, *checks)).await?);
+            modules.push(judged(gpu, text, || module(&gpu.device, text, self.checks_of(text))).await?);
         }
         let parsed = gpu.now();
         let mut made = HashMap::new();
@@ -92,8 +104,9 @@ impl Source {
             for entry in stages.iter().flatten().filter(|entry| entry.text == i) {
                 entries.entry(entry.name).or_insert(entry);
             }
+            let checks = self.checks_of(text);
             let one = |entry: &Entry| {
-                ((i, entry.name), pipeline(&gpu.device, &modules[i], entry.name, entry.layout.as_ref(), *checks))
+                ((i, entry.name), pipeline(&gpu.device, &modules[i], entry.name, entry.layout.as_ref(), checks))
             };
             // All of a text at once: a browser then compiles them side by side.
             made.extend(judged(gpu, text, || entries.into_values().map(one).collect::<Vec<_>>()).await?);
@@ -138,8 +151,8 @@ fn module(device: &wgpu::Device, text: &Text, checks: Checks) -> wgpu::ShaderMod
         int_div_checks: checks.divisions,
         ..wgpu::ShaderRuntimeChecks::unchecked()
     };
-    // SAFETY: the kernels are ours; every variant is run with checks on against the reference by the tests,
-    // at shapes chosen to step over every edge.
+    // SAFETY: the text is the program's own, since others are compiled with all checks ([`Source::checks_of`]). The tests run every
+    // variant with checks on against the reference, at shapes chosen to step over every edge.
     unsafe { device.create_shader_module_trusted(descriptor, kept) }
 }
 
@@ -170,6 +183,41 @@ mod tests {
     use crate::{Options, open};
     use parallax_core::suite::Case;
     use pollster::block_on;
+
+    #[test]
+    fn a_text_of_another_place_is_compiled_with_all_checks() {
+        let wgpu = block_on(open(Options::default())).expect("an adapter (llvmpipe will do)");
+        let case: Case = "attention/fwd/b1,h1,s5,d3/f32/flash".parse().expect("valid");
+        let program = case.program(&parallax_core::testing::mock::caps()).expect("a kernel variant");
+        let line = "all checks: attention/flash.wgsl, which is not the program's own";
+        // The kernel itself, and one that it imports.
+        let imported = embedded().with_imports("attention/flash.wgsl", &|line| {
+            line.strip_prefix("#import ").map(|name| format!("{}.wgsl", name.trim()))
+        });
+        let imported = imported.expect("there").into_iter().map(|part| part.file).find(|file| file.starts_with("lib/"));
+        for (place, asked, said) in [
+            (None, Checks::NONE, false),
+            (Some("attention/flash.wgsl".to_owned()), Checks::NONE, true),
+            (Some("attention/flash.wgsl".to_owned()), Checks { loops: true, ..Checks::NONE }, true),
+            (Some(imported.expect("an import")), Checks::NONE, true),
+            (Some("attention/flash.wgsl".to_owned()), Checks::ALL, false),
+        ] {
+            let own = embedded();
+            let theirs = place.clone();
+            let lookup = move |file: &str| {
+                let same = || Ok(own.find(file).map_err(|error| error.to_string())?.map(String::from));
+                if Some(file) == theirs.as_deref() { same() } else { Ok(None) }
+            };
+            let texts = embedded().behind(lookup);
+            let (texts, places) = assemble_all(&texts, &program, case.problem.dtype, Compiler::HERE).expect("a text");
+            let source = Source::of(&program, (texts, &places), |_| None, asked);
+            let checks: Vec<Checks> = source.texts.iter().map(|text| source.checks_of(text)).collect();
+            assert_eq!(checks, [if place.is_some() { Checks::ALL } else { asked }], "{place:?}");
+            let (_, compiled) = block_on(source.compile(wgpu.gpu())).expect("it compiles");
+            assert_eq!(compiled.options.iter().any(|option| option == line), said, "{place:?}: {:?}", compiled.options);
+            assert!(compiled.options.starts_with(&asked.lines()));
+        }
+    }
 
     #[test]
     fn rejected_text_and_missing_entries_are_compile_errors() {

@@ -45,6 +45,8 @@ pub struct Text {
     pub imitation: Option<Imitation>,
     /// What it took to make it, where it was not just put together.
     pub made: Vec<Step>,
+    /// Whether all of it is of the program. Others may reach for memory that is not theirs.
+    pub own: bool,
 }
 
 /// The same text is the same however long it took.
@@ -101,7 +103,7 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler
         return match translated(texts, kernel, dtype, Dialect::Wgsl) {
             Ok(made) => {
                 let (made, wgsl) = (Step::made(&made), made.text);
-                Ok(Text { file, wgsl, imports: Vec::new(), imitation: None, made })
+                Ok(Text { file, wgsl, imports: Vec::new(), imitation: None, made, own: true })
             }
             Err(why) => Err(BackendError::untranslated(file, why)),
         };
@@ -165,7 +167,7 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler
         }
         Compiler::Imitating => {}
     }
-    Ok(Text { file, wgsl, imports, imitation, made: Vec::new() })
+    Ok(Text { file, wgsl, imports, imitation, made: Vec::new(), own: parts.iter().all(|part| part.own) })
 }
 
 /// The texts of a program for a compiler, every different one once, and which of them each stage's kernel comes from.

@@ -87,7 +87,7 @@ impl Texts {
         self.embedded.iter().map(|(name, _)| *name)
     }
 
-    /// The text of a file.
+    /// The text of a file: borrowed where it is the program's own.
     ///
     /// # Errors
     /// When it cannot be read; `Ok(None)` when there is none.
@@ -108,19 +108,20 @@ impl Texts {
     pub fn with_imports(&self, file: &str, import: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Part>, TextError> {
         let text = self.find(file)?.ok_or_else(|| TextError::Missing(file.to_owned()))?;
         let mut parts = Vec::new();
-        self.walk(file, &text, import, &mut vec![file.to_owned()], &mut parts)?;
+        self.walk(file, text, import, &mut vec![file.to_owned()], &mut parts)?;
         Ok(parts)
     }
 
     fn walk(
         &self,
         file: &str,
-        text: &str,
+        text: Cow<'static, str>,
         import: &dyn Fn(&str) -> Option<String>,
         seen: &mut Vec<String>,
         parts: &mut Vec<Part>,
     ) -> Result<(), TextError> {
-        let part = |first_line, text| Part { file: file.to_owned(), first_line, text };
+        let own = matches!(text, Cow::Borrowed(_));
+        let part = |first_line, lines| Part { file: file.to_owned(), first_line, text: lines, own };
         let (mut first_line, mut lines) = (1, String::new());
         for (i, line) in text.lines().enumerate() {
             let Some(wanted) = import(line) else {
@@ -138,7 +139,7 @@ impl Texts {
             seen.push(wanted.clone());
             let missing = || TextError::Import { file: file.to_owned(), line: i + 1, import: wanted.clone() };
             let other = self.find(&wanted)?.ok_or_else(missing)?;
-            self.walk(&wanted, &other, import, seen, parts)?;
+            self.walk(&wanted, other, import, seen, parts)?;
         }
         parts.push(part(first_line, lines));
         Ok(())
@@ -173,6 +174,8 @@ pub struct Part {
     pub first_line: usize,
     /// The lines.
     pub text: String,
+    /// Whether they are of the program, and not of another place.
+    pub own: bool,
 }
 
 #[cfg(test)]
@@ -225,6 +228,8 @@ mod tests {
             _ => Ok(None),
         });
         assert_eq!(parts(&texts, "a").expect("whole")[1], ("b".to_owned(), 1, "new\n".to_owned()));
+        let whole = texts.with_imports("a", &import).expect("whole");
+        assert!(whole.iter().all(|part| part.own != (part.file == "b")), "b alone is of another place: {whole:?}");
         assert_eq!(parts(&texts, "e").expect_err("unreadable").to_string(), "e cannot be read: a folder");
         assert_eq!(texts.names().count(), TEXTS.len());
     }
