@@ -59,6 +59,30 @@ fn core_stays_pure() {
     }
 }
 
+/// Code that no compiler proves is in the crates that call drivers, the system or a browser, and nowhere else.
+#[test]
+fn crates_without_unsafe_code_forbid_it() {
+    let callers = ["cube", "cuda", "lab", "native-cli", "shaders", "web"];
+    let forbidding = [
+        ("build/src/lib.rs", "forbid"),
+        ("core/src/lib.rs", "deny"),
+        ("host/src/lib.rs", "forbid"),
+        ("tests/lib.rs", "forbid"),
+        ("tools/xtask/src/main.rs", "forbid"),
+    ];
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("readable");
+    let members = manifest.lines().find_map(|line| line.strip_prefix("members = ")).expect("a list");
+    for member in members.split('"').skip(1).step_by(2).filter(|member| !callers.contains(member)) {
+        let (file, word) =
+            forbidding.iter().find(|(file, _)| file.starts_with(&format!("{member}/"))).unwrap_or_else(|| {
+                panic!("{member} forbids unsafe code, or is among those that call others: say here which")
+            });
+        let text = std::fs::read_to_string(root().join(file)).expect("readable");
+        assert!(text.contains(&format!("\n#![{word}(unsafe_code)]\n")), "{file}");
+    }
+    assert!(manifest.contains("\nundocumented_unsafe_blocks = \"deny\"\n"), "each such block says why it is sound");
+}
+
 /// The folders of core in the order in which data flows. The code of one, tests aside, imports from those before it only.
 const FLOW: [&str; 10] =
     ["units", "suite", "device", "plan", "record", "measure", "compare", "report", "trace", "testing"];

@@ -1,5 +1,7 @@
 //! What the build scripts share: folders that become tables, and the commit.
 
+#![forbid(unsafe_code)]
+
 /// Every entry of `folder` that is a file with extension `ext`, or a folder, as (stem, absolute path),
 /// sorted by stem so that the result does not depend on the file system.
 pub fn list_folder(folder: &std::path::Path, ext: &str) -> Vec<(String, std::path::PathBuf)> {

@@ -135,6 +135,8 @@
 //! - `cpu` and `wasm` are plain code, a point of reference; they are no statement about the processor. The ratio of both is one
 //!   about the browser.
 
+#![deny(unsafe_code)]
+
 pub mod compare;
 pub mod device;
 pub mod measure;

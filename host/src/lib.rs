@@ -4,6 +4,8 @@
 //! The same code is two targets: `cpu`, on all processors of the machine, and `wasm`, compiled for the page and run in a
 //! browser. What differs between them is a [`Place`].
 
+#![forbid(unsafe_code)]
+
 mod case;
 mod profiler;
 

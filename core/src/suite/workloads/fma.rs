@@ -225,6 +225,7 @@ fn side_by_side<const R: usize>(p: &Problem, inputs: &[HostBuffer], outputs: &mu
 type Eight = [f32; ACCUMULATORS as usize];
 
 /// The rounds of `R` threads at once, with what this processor has: a ceiling must not lie below what libraries reach that look.
+#[allow(unsafe_code, reason = "the instructions are of some processors only, which no type says")]
 fn rounds<const R: usize>(k: u64, a: [Eight; R], b: [Eight; R]) -> [f32; R] {
     #[cfg(target_arch = "x86_64")]
     if has_fma() {
