@@ -86,7 +86,7 @@ impl Desk {
             return made;
         }
         let runs = self.results.read(&of);
-        let joined = site::Desk { address: &self.invitation, code: self.code.as_deref() };
+        let joined = site::Desk { address: &self.invitation, code: self.code.as_deref(), hidden: &[] };
         let files = site::files(&runs, Site { measures: true, desk: Some(joined) });
         Pages { of, files: files.into_iter().map(|file| (file.path, file.text)).collect() }
     }
