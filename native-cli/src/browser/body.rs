@@ -56,11 +56,18 @@ impl Room {
         if request.body().size_hint().lower() > longest as u64 {
             return Err(NoBody::Long);
         }
-        let all = self.collect(request.into_body(), longest, limits);
+        let mut body = request.into_body();
+        let all = async {
+            let held = self.collect(&mut body, longest, limits).await;
+            if matches!(held, Err(NoBody::Full)) {
+                discard(&mut body, longest, limits).await;
+            }
+            held
+        };
         timeout_at(Instant::now() + limits.body, all).await.unwrap_or(Err(NoBody::Late))
     }
 
-    async fn collect(&self, mut body: Body, longest: usize, limits: Limits) -> Result<Held, NoBody> {
+    async fn collect(&self, body: &mut Body, longest: usize, limits: Limits) -> Result<Held, NoBody> {
         let mut held = Held { bytes: Vec::new(), _room: None };
         loop {
             let frame = match timeout(limits.stall, body.frame()).await.map_err(|_| NoBody::Late)? {
@@ -84,6 +91,24 @@ impl Room {
         }
         held.bytes.extend_from_slice(part);
         Ok(())
+    }
+}
+
+/// Pass over the body of a request that is refused: browsers that are still sending would not see the answer.
+pub async fn pass_over(request: Request, longest: usize) {
+    let limits = request.extensions().get::<Limits>().copied().unwrap_or_default();
+    let mut body = request.into_body();
+    let _ = timeout(limits.body, discard(&mut body, longest, limits)).await;
+}
+
+/// Read a body to its end without keeping it, or until it stands still or is too long.
+async fn discard(body: &mut Body, longest: usize, limits: Limits) {
+    let mut passed = 0;
+    while let Ok(Some(Ok(frame))) = timeout(limits.stall, body.frame()).await {
+        passed += frame.data_ref().map_or(0, Bytes::len);
+        if passed > longest {
+            return;
+        }
     }
 }
 

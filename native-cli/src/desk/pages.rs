@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
@@ -20,7 +21,7 @@ use crate::browser::server::plain;
 /// Where the desk is entered.
 pub const DESK: &str = "/desk/";
 
-/// Bytes of pages that are kept until the folder changes.
+/// Bytes of pages and files that are kept until the folder changes.
 const KEPT: usize = 32 << 20;
 
 /// The pages of a desk.
@@ -41,7 +42,7 @@ struct Shown {
     /// Files that are not shown, with the reasons.
     hidden: Vec<Hidden>,
     /// Pages that were asked for.
-    made: Mutex<HashMap<String, Arc<str>>>,
+    made: Mutex<HashMap<String, Bytes>>,
 }
 
 /// The way in: senders that know the token are led to the front.
@@ -69,7 +70,7 @@ pub async fn page(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
     match text(&desk, &name).await {
         Ok(Some(text)) => {
             let kind = mime_guess::from_path(&name).first_or_octet_stream().to_string();
-            ([(CONTENT_TYPE, kind)], text.to_string()).into_response()
+            ([(CONTENT_TYPE, kind)], text).into_response()
         }
         Ok(None) => plain(StatusCode::NOT_FOUND, "The desk has no such page; go back to its front."),
         Err(_) => {
@@ -79,9 +80,9 @@ pub async fn page(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
 }
 
 /// The text of a page, made now unless it was made of the same files.
-async fn text(desk: &Arc<Desk>, name: &str) -> Result<Option<Arc<str>>, tokio::task::JoinError> {
+async fn text(desk: &Arc<Desk>, name: &str) -> Result<Option<Bytes>, tokio::task::JoinError> {
     if let Some(text) = site::fixed(name) {
-        return Ok(Some(text.into()));
+        return Ok(Some(Bytes::from_static(text.as_bytes())));
     }
     let (of, page) = (desk.clone(), name.to_owned());
     if let Some(text) = tokio::task::spawn_blocking(move || of.kept(&page)).await? {
@@ -109,14 +110,14 @@ impl Desk {
     }
 
     /// A page that was made of the files as they are.
-    fn kept(&self, name: &str) -> Option<Arc<str>> {
+    fn kept(&self, name: &str) -> Option<Bytes> {
         let shown = self.pages.now();
         let made = shown.made.lock().unwrap_or_else(|broken| broken.into_inner()).get(name).cloned();
         made.filter(|_| shown.listing == Listing::new(&self.results.folder))
     }
 
     /// A page of the files as they are; none where the site has none of that name.
-    fn made(&self, name: &str) -> Option<Arc<str>> {
+    fn made(&self, name: &str) -> Option<Bytes> {
         let listing = Listing::new(&self.results.folder);
         let mut shown = self.pages.now();
         if shown.listing != listing {
@@ -154,21 +155,19 @@ impl Shown {
         Shown { listing, runs, hidden, made: Mutex::default() }
     }
 
-    /// A page, kept for the next who asks; run files are not, as the runs are there.
-    fn page(&self, name: &str, site: Site<'_>) -> Option<Arc<str>> {
+    /// A page or file, which is kept for the next request: answers share its memory.
+    fn page(&self, name: &str, site: Site<'_>) -> Option<Bytes> {
         let known = || self.made.lock().unwrap_or_else(|broken| broken.into_inner());
         if let Some(text) = known().get(name) {
             return Some(text.clone());
         }
         let runs = self.listing.shown.iter().filter_map(|entry| self.runs[entry].as_deref());
-        let text: Arc<str> = site::Pages::new(runs, site).text(name)?.into();
-        if !name.ends_with(".json") {
-            let mut known = known();
-            if known.values().map(|text| text.len()).sum::<usize>() + text.len() > KEPT {
-                known.clear();
-            }
-            known.insert(name.to_owned(), text.clone());
+        let text = Bytes::from(site::Pages::new(runs, site).text(name)?);
+        let mut known = known();
+        if known.values().map(Bytes::len).sum::<usize>() + text.len() > KEPT {
+            known.clear();
         }
+        known.insert(name.to_owned(), text.clone());
         Some(text)
     }
 }
@@ -198,7 +197,7 @@ mod tests {
         assert_eq!(read, ["a.json", "b.json"]);
         assert_eq!(first.hidden.iter().map(|hidden| hidden.file.as_str()).collect::<Vec<_>>(), ["b.json"]);
         let page = |of: &Shown| of.page("index.html", Site::default()).expect("a front");
-        assert!(Arc::ptr_eq(&page(&first), &page(&first)));
+        assert_eq!(page(&first).as_ptr(), page(&first).as_ptr());
         write("c.json", &run(2));
         write("b.json", &run(3));
         std::fs::remove_file(folder.path().join("a.json")).expect("removed");

@@ -12,6 +12,7 @@ use super::read::read;
 use super::results::{Kept, NotKept};
 use super::{Desk, NO_TOKEN};
 use crate::browser::address::Ends;
+use crate::browser::body::pass_over;
 use crate::browser::server::plain;
 
 /// Where pages post finished runs.
@@ -38,6 +39,7 @@ pub async fn take(State(desk): State<Arc<Desk>>, request: Request) -> Response {
         return plain(StatusCode::INTERNAL_SERVER_ERROR, OWN_BUG);
     };
     if let Err(wait) = desk.posts.take(ends.sender, Instant::now()) {
+        pass_over(request, LARGEST).await;
         return too_many(wait);
     }
     let body = match desk.room.read(request, LARGEST).await {
