@@ -52,6 +52,44 @@ pub fn write_new(path: &Path, text: &str) -> std::io::Result<()> {
     Ok(())
 }
 
+/// A regular file, open for reading. Opening a pipe would wait for a writer.
+///
+/// # Errors
+/// What the system says, and [`std::io::ErrorKind::InvalidInput`] for anything but a regular file.
+pub fn open_regular(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
+    let file = options.open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "no regular file")),
+    }
+}
+
+/// Whether a new file can be made in a folder; none is left behind.
+///
+/// # Errors
+/// What the system says.
+pub fn can_write_in(folder: &Path) -> std::io::Result<()> {
+    new_file().tempfile_in(folder).map(drop)
+}
+
+/// Remove the temporary files in a folder that programs left there when they were killed. Those of programs that go on stay.
+pub fn remove_abandoned(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let ours = name.to_str().is_some_and(|name| name.starts_with(BEGIN) && name.ends_with(END));
+        if ours && entry.file_type().is_ok_and(|kind| kind.is_file()) && is_abandoned(&entry.path()) {
+            match std::fs::remove_file(entry.path()) {
+                Ok(()) => log::info!("{} is removed: the program that wrote it was killed", entry.path().display()),
+                Err(error) => log::warn!("{} cannot be removed: {error}", entry.path().display()),
+            }
+        }
+    }
+}
+
 /// Refuse to write over what is read. Devices may be both, as a terminal is.
 ///
 /// # Errors
@@ -179,21 +217,49 @@ fn replace(
     Ok(())
 }
 
+/// How names of temporary files begin.
+const BEGIN: &str = ".parallax-";
+/// How they end.
+const END: &str = ".part";
+
 /// A temporary file in the same folder, with the mode of any new file: temporary files are private, results are not.
 fn beside(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
-    new_file().tempfile_in(folder(path))
+    let file = new_file().tempfile_in(folder(path))?;
+    hold(file.as_file());
+    Ok(file)
 }
 
-#[cfg(unix)]
 fn new_file() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
+    builder.prefix(BEGIN).suffix(END);
+    #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder
 }
 
+/// Lock a temporary file: the lock dies with the program. Where file systems have no locks, the file is not told from one of a
+/// killed program.
+#[cfg(unix)]
+fn hold(file: &File) {
+    let _ = rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
+}
+
 #[cfg(not(unix))]
-fn new_file() -> tempfile::Builder<'static, 'static> {
-    tempfile::Builder::new()
+fn hold(_file: &File) {}
+
+/// Whether no program holds a temporary file any more.
+#[cfg(unix)]
+fn is_abandoned(path: &Path) -> bool {
+    let held = |file: File| rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok();
+    open_regular(path).is_ok_and(held)
+}
+
+/// Whether a temporary file was last written to more than a day ago: none takes as long.
+#[cfg(not(unix))]
+fn is_abandoned(path: &Path) -> bool {
+    const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+    let written = path.metadata().and_then(|about| about.modified());
+    written.is_ok_and(|written| written.elapsed().is_ok_and(|age| age > DAY))
 }
 
 /// Another user's file stays theirs where we may say so.
@@ -205,3 +271,27 @@ fn keep_owner(file: &File, old: &Metadata) {
 
 #[cfg(not(unix))]
 fn keep_owner(_file: &File, _old: &Metadata) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn temporary_files_go_with_their_program_and_no_other_file_does() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let left = at(".parallax-aB3x9Z.part");
+        for file in [&left, &at(".parallax-notes"), &at("x.part"), &at(".tmpaB3x9Z"), &at("parallax-1.json")] {
+            std::fs::write(file, "half").expect("written");
+        }
+        std::fs::create_dir(at(".parallax-folder.part")).expect("made");
+        let written = beside(&at("new.json")).expect("a temporary file");
+        remove_abandoned(folder.path());
+        assert!(!left.exists() && written.path().exists());
+        assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 6);
+        written.persist(at("new.json")).expect("renamed");
+        can_write_in(folder.path()).expect("writable");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 6, "nothing is left behind");
+    }
+}

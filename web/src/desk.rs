@@ -4,7 +4,7 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{RequestInit, Response};
 
-use crate::environment::{of_this_tab, window};
+use crate::environment::{of_this_tab, sleep, window};
 
 /// Where finished runs are posted.
 const RUNS: &str = "/api/runs";
@@ -31,19 +31,25 @@ impl Desk {
         format!("/desk/?desk={}", self.token)
     }
 
-    /// Send a run. What came of it, as a sentence's beginning, or a sentence about what went wrong.
-    pub async fn send(&self, run: &str) -> Result<String, String> {
-        match self.post(run).await {
-            Ok((201, name)) => Ok(format!("Kept as {name}")),
-            Ok((200, _)) => Ok("The desk has this result already".to_owned()),
-            Ok((_, why)) => Err(format!("Not sent. {why}")),
-            Err(_) => {
-                Err("The desk does not answer. Is `parallax serve` still running? Send again, or download.".to_owned())
+    /// Send a run, and again when the desk asks for that: `waits` is given the seconds until then. What came of it, as a sentence's
+    /// beginning, or a sentence about what went wrong.
+    pub async fn send(&self, run: &str, waits: impl Fn(u64)) -> Result<String, String> {
+        for last in (0..TRIES).map(|tried| tried + 1 == TRIES) {
+            match self.post(run).await {
+                Ok(Answer { wait: Some(seconds), .. }) if !last => {
+                    waits(seconds);
+                    sleep((seconds * 1000) as i32).await;
+                }
+                Ok(Answer { status: 201, text, .. }) => return Ok(format!("Kept as {text}")),
+                Ok(Answer { status: 200, .. }) => return Ok("The desk has this result already".to_owned()),
+                Ok(Answer { text, .. }) => return Err(format!("Not sent. {text}")),
+                Err(_) => break,
             }
         }
+        Err("The desk does not answer. Is `parallax serve` still running? Send again, or download.".to_owned())
     }
 
-    async fn post(&self, run: &str) -> Result<(u16, String), JsValue> {
+    async fn post(&self, run: &str) -> Result<Answer, JsValue> {
         let init = RequestInit::new();
         init.set_method("POST");
         init.set_body(&run.into());
@@ -52,6 +58,46 @@ impl Desk {
         init.set_headers(&headers);
         let response: Response = JsFuture::from(window().fetch_with_str_and_init(RUNS, &init)).await?.dyn_into()?;
         let text = JsFuture::from(response.text()?).await?.as_string().unwrap_or_default();
-        Ok((response.status(), text))
+        let status = response.status();
+        Ok(Answer { status, wait: wait(status, response.headers().get("retry-after")?), text })
+    }
+}
+
+/// What a desk answers to a run.
+struct Answer {
+    status: u16,
+    text: String,
+    /// Seconds after which the run may be sent again, where the desk asks for that.
+    wait: Option<u64>,
+}
+
+/// How often a run is sent at most.
+const TRIES: usize = 5;
+/// The longest time to wait before a run is sent again, in seconds.
+const LONGEST: u64 = 120;
+
+/// Seconds to wait after an answer with this status and this `Retry-After`; none where it is final.
+fn wait(status: u16, after: Option<String>) -> Option<u64> {
+    let seconds = after?.trim().parse().ok()?;
+    (matches!(status, 429 | 503) && seconds <= LONGEST).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_sent_again_where_the_desk_says_when() {
+        for (status, after, seconds) in [
+            (429, Some("12"), Some(12)),
+            (503, Some("5"), Some(5)),
+            (429, None, None),
+            (429, Some("121"), None),
+            (503, Some("Fri, 27 Nov 2026 08:00:00 GMT"), None),
+            (400, Some("5"), None),
+            (201, Some("5"), None),
+        ] {
+            assert_eq!(wait(status, after.map(str::to_owned)), seconds, "{status} {after:?}");
+        }
     }
 }

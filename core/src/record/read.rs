@@ -3,7 +3,8 @@
 //! What reads and writes whole runs is `#[inline]`, here and in [`super::event`]: then it is compiled with its caller, which in
 //! a page is for size, while this crate is compiled for speed, for the sake of the workloads' host code.
 
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::valid::validate;
 use super::{Event, Invalid, Run, SCHEMA, VERSION, is_trace};
@@ -57,37 +58,94 @@ impl Run {
         if is_trace(text) {
             return Err(ReadError::Trace);
         }
-        let mut run = match serde_json::from_str::<Value>(text) {
-            Ok(value) if value.get("event").is_none() => from_value(value).map_err(|mistake| placed(text, mistake))?,
-            whole => {
-                let first = text.lines().next().unwrap_or_default();
-                match serde_json::from_str::<Value>(first) {
-                    Ok(header) if header.get("event").is_some_and(|event| event == "begin") => unclosed(text, header)?,
-                    _ => {
-                        return Err(whole
-                            .err()
-                            .map_or_else(|| ReadError::Schema("absent".to_owned()), ReadError::Malformed));
-                    }
-                }
-            }
-        };
+        #[cfg(not(target_arch = "wasm32"))]
+        let read = typed(text);
+        #[cfg(target_arch = "wasm32")]
+        let read = by_values(text);
+        let mut run = read.map_err(|mistake| placed(text, mistake))?;
         validate(&mut run).map_err(ReadError::Invalid)?;
         Ok(run)
     }
 }
 
+/// What tells run files from other JSON. The rest of a text is passed over.
+#[derive(Default, Deserialize)]
+struct Head {
+    schema: Option<String>,
+    version: Option<u64>,
+    /// The first line of a file of lines is an event.
+    event: Option<String>,
+    /// In that event.
+    run: Option<Box<Head>>,
+}
+
+impl Head {
+    /// Whether this program reads what has this head.
+    fn check(&self) -> Result<(), ReadError> {
+        let schema = self.schema.as_deref().unwrap_or("absent");
+        if schema != SCHEMA {
+            return Err(ReadError::Schema(schema.to_owned()));
+        }
+        match self.version {
+            Some(version) if version > u64::from(VERSION) => Err(ReadError::Newer(version)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Read a run as its type at once: a tree of values takes many times the memory of the text.
+#[cfg(not(target_arch = "wasm32"))]
+fn typed(text: &str) -> Result<Run, ReadError> {
+    #[derive(Deserialize)]
+    struct Begin {
+        run: Run,
+    }
+    if !text.trim_start().starts_with('{') {
+        serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(ReadError::Malformed)?;
+        return Err(ReadError::Schema("absent".to_owned()));
+    }
+    let whole = serde_json::from_str::<Head>(text);
+    if let Ok(head @ Head { event: None, .. }) = &whole {
+        head.check()?;
+        return serde_json::from_str(text).map_err(ReadError::Malformed);
+    }
+    let first = text.lines().next().unwrap_or_default();
+    match serde_json::from_str::<Head>(first) {
+        Ok(Head { event: Some(event), run, .. }) if event == "begin" => {
+            run.unwrap_or_default().check()?;
+            unclosed(text, serde_json::from_str::<Begin>(first).map_err(ReadError::Malformed)?.run)
+        }
+        _ => Err(whole.err().map_or_else(|| ReadError::Schema("absent".to_owned()), ReadError::Malformed)),
+    }
+}
+
+/// Read a run as a page does, where one reader for whole files and for events is half of what would be downloaded.
+#[cfg(any(target_arch = "wasm32", test))]
 #[inline]
-fn from_value(value: Value) -> Result<Run, ReadError> {
-    let schema = value.get("schema").and_then(|s| s.as_str()).unwrap_or("absent");
-    if schema != SCHEMA {
-        return Err(ReadError::Schema(schema.to_owned()));
+fn by_values(text: &str) -> Result<Run, ReadError> {
+    use serde_json::Value;
+    match serde_json::from_str::<Value>(text) {
+        Ok(value) if value.get("event").is_none() => from_value(value),
+        whole => {
+            let first = text.lines().next().unwrap_or_default();
+            match serde_json::from_str::<Value>(first) {
+                Ok(mut header) if header.get("event").is_some_and(|event| event == "begin") => {
+                    unclosed(text, from_value(header["run"].take())?)
+                }
+                _ => Err(whole.err().map_or_else(|| ReadError::Schema("absent".to_owned()), ReadError::Malformed)),
+            }
+        }
     }
-    match value.get("version").and_then(Value::as_u64) {
-        Some(version) if version > u64::from(VERSION) => return Err(ReadError::Newer(version)),
-        _ => {}
-    }
-    // As the first line of a file of lines would be read: one reader for both is half of what a page would download.
-    match serde_json::from_value(json!({"event": "begin", "run": value})).map_err(ReadError::Malformed)? {
+}
+
+#[cfg(any(target_arch = "wasm32", test))]
+#[inline]
+fn from_value(value: serde_json::Value) -> Result<Run, ReadError> {
+    let schema = value.get("schema").and_then(|schema| schema.as_str()).map(str::to_owned);
+    let version = value.get("version").and_then(|version| version.as_u64());
+    Head { schema, version, ..Head::default() }.check()?;
+    let event = serde_json::json!({"event": "begin", "run": value});
+    match serde_json::from_value(event).map_err(ReadError::Malformed)? {
         Event::Begin { run } => Ok(*run),
         _ => unreachable!("its event is `begin`"),
     }
@@ -96,15 +154,24 @@ fn from_value(value: Value) -> Result<Run, ReadError> {
 /// The mistake with its place, if a record of the run in a text is it. The text is read once more: a sound file pays nothing.
 #[inline]
 fn placed(text: &str, mistake: ReadError) -> ReadError {
+    #[derive(Deserialize)]
+    struct Records<'a> {
+        #[serde(borrow)]
+        records: Vec<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        case: String,
+    }
     let ReadError::Malformed(_) = mistake else { return mistake };
-    let value = serde_json::from_str::<Value>(text).ok();
-    let records = value.and_then(|mut value| Some(value.get_mut("records")?.as_array_mut()?.split_off(0)));
-    let first = records.into_iter().flatten().enumerate().find_map(|(i, record)| {
-        let place = match record.get("case").and_then(Value::as_str) {
-            Some(case) => of_case(case),
-            None => format!("record {}", i + 1),
+    let Ok(Records { records }) = serde_json::from_str(text) else { return mistake };
+    let first = (1..).zip(records).find_map(|(number, record)| {
+        let line = format!("{{\"event\":\"record\",\"record\":{record}}}");
+        let mistake = serde_json::from_str::<Event>(&line).err()?;
+        let place = match serde_json::from_str(record.get()) {
+            Ok(Named { case }) => of_case(&case),
+            Err(_) => format!("record {number}"),
         };
-        let mistake = serde_json::from_value::<Event>(json!({"event": "record", "record": record})).err()?;
         Some(ReadError::Part { place, mistake })
     });
     first.unwrap_or(mistake)
@@ -117,8 +184,7 @@ pub(super) fn of_case(case: &str) -> String {
 
 /// Fold the lines of a file that was never closed. The last one may be cut off anywhere; then it did not happen.
 #[inline]
-fn unclosed(text: &str, mut header: Value) -> Result<Run, ReadError> {
-    let mut run = from_value(header["run"].take())?;
+fn unclosed(text: &str, mut run: Run) -> Result<Run, ReadError> {
     let mut ended = false;
     let (whole, cut) = text.rsplit_once('\n').unwrap_or((text, ""));
     let mut apply = |event: Event| {
@@ -143,6 +209,8 @@ fn unclosed(text: &str, mut header: Value) -> Result<Run, ReadError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::testing::fixtures::{drift, record, run, timing};
 
@@ -174,6 +242,43 @@ mod tests {
             assert_eq!(read.missing().count(), 3 - read.records.len());
         }
         assert_eq!(Run::parse(&text).expect("whole lines").records.len(), 3);
+    }
+
+    #[test]
+    fn a_page_reads_what_a_command_line_reads() {
+        let closed = serde_json::to_string(&run("cuda", "X", &[("a/b", vec![100.0; 9])])).expect("JSON");
+        let newer = |text: &str| text.replacen("\"version\":3", "\"version\":99", 1);
+        let foreign = |text: &str| text.replacen("parallax.run", "something.else", 1);
+        let lines = lines();
+        let first = lines.lines().next().expect("a line");
+        let (newer_lines, foreign_lines) = (newer(&lines), foreign(&lines));
+        let old = closed.replacen("\"devices\":[", "\"device\":[", 1);
+        for text in [
+            &closed,
+            &old,
+            &lines,
+            first,
+            &newer(&closed),
+            &newer_lines,
+            &foreign(&closed),
+            &foreign_lines,
+            &closed[..closed.len() / 2],
+            "",
+            "{}",
+            "[1]",
+            "null",
+            "{\"event\":\"begin\"}",
+            "{\"event\":\"started\",\"case\":\"x\"}",
+        ] {
+            let (typed, by_values) = (typed(text), by_values(text));
+            match (&typed, &by_values) {
+                (Ok(typed), Ok(by_values)) => assert_eq!(typed, by_values, "{text}"),
+                (Err(typed), Err(by_values)) => {
+                    assert_eq!(std::mem::discriminant(typed), std::mem::discriminant(by_values), "{text}: {typed}");
+                }
+                _ => panic!("{text}: {typed:?} or {by_values:?}"),
+            }
+        }
     }
 
     #[test]

@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use axum::Router;
-use axum::body::{Bytes, HttpBody};
-use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use parallax_core::record::{Event, events};
 
-use super::server::{Address, plain};
+use super::address::Address;
+use super::body::Room;
+use super::server::plain;
+use super::token::Token;
 
-/// Where the page posts its events.
+/// Where the page posts its events, below which it shows the token.
 pub const EVENTS: &str = "/api/events";
 
 /// A record carries at most some thousands of samples; nothing the page posts comes near this.
@@ -22,29 +24,32 @@ const LARGEST_EVENT: usize = 64 << 20;
 /// What every answer is made from.
 struct Events {
     address: Address,
+    token: Token,
     sender: Sender<Event>,
+    room: Room,
 }
 
-/// Passes posted events on.
-pub fn router(sender: Sender<Event>, address: &Address) -> Router {
-    let events = Events { address: address.clone(), sender };
-    Router::new().route(EVENTS, post(take).layer(DefaultBodyLimit::max(LARGEST_EVENT))).with_state(Arc::new(events))
+/// Passes posted events on, of senders that know the token.
+pub fn router(sender: Sender<Event>, address: &Address, token: &Token) -> Router {
+    let (address, token) = (address.clone(), token.clone());
+    let events = Arc::new(Events { address, token, sender, room: Room::new(2 * LARGEST_EVENT) });
+    Router::new().route(EVENTS, post(take)).route(&format!("{EVENTS}/{{token}}"), post(take)).with_state(events)
 }
 
-/// Take events in, a line each, from our own page only: any here in any browser can reach the loopback interface.
+/// Take events in, a line each, from our own page only: any site in any browser here can reach the loopback interface, and any
+/// other program, too.
 async fn take(State(here): State<Arc<Events>>, request: Request) -> Response {
-    if !here.address.is_ours(request.headers()) {
+    if !here.address.is_ours(&request) {
         return plain(StatusCode::FORBIDDEN, "not from this page");
     }
-    // A length that is announced need not be waited for; the body's limit sees to the others.
-    if request.body().size_hint().lower() > LARGEST_EVENT as u64 {
-        return plain(StatusCode::PAYLOAD_TOO_LARGE, "too large");
+    if !here.token.ends(request.uri().path(), EVENTS) {
+        return plain(StatusCode::UNAUTHORIZED, "without the token of this run");
     }
-    let body = match Bytes::from_request(request, &()).await {
+    let body = match here.room.read(request, LARGEST_EVENT).await {
         Ok(body) => body,
-        Err(refused) => return plain(refused.status(), &refused.body_text()),
+        Err(why) => return why.answer("A post of events", LARGEST_EVENT),
     };
-    let text = String::from_utf8_lossy(&body);
+    let text = String::from_utf8_lossy(&body.bytes);
     let told: Vec<Event> = match events(&text).collect::<Result<Vec<_>, _>>() {
         Ok(told) if !told.is_empty() => told,
         Ok(_) => return plain(StatusCode::BAD_REQUEST, "no event"),
@@ -60,18 +65,21 @@ async fn take(State(here): State<Arc<Events>>, request: Request) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::browser::address::At;
+    use crate::browser::connections::Limits;
     use crate::browser::page::Page;
+    use crate::browser::server::Server;
     use crate::browser::server::testing::talk;
-    use crate::browser::server::{At, Server};
     use parallax_core::units::Nanos;
 
     #[test]
     fn events_are_taken_from_our_page_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let (sender, events) = std::sync::mpsc::channel();
-        let server =
-            Server::start(Page::Folder(folder.path().to_owned()), At::loopback(0), |address| router(sender, address));
-        let server = server.expect("started");
+        let (page, token) = (Page::Folder(folder.path().to_owned()), Token::new().expect("random"));
+        let beside = |address: &Address| router(sender, address, &token);
+        let server = Server::start(page, At::loopback(0), Limits::default(), beside).expect("started");
+        let path = format!("{EVENTS}/{}", token.text());
         let post = |path: &str, headers: &str, body: &str| {
             let length = body.len();
             talk(
@@ -84,7 +92,7 @@ mod tests {
         let started = r#"{"event":"started","case":"x"}"#;
         let half = Event::Progress { share: 0.5, left: Nanos(3e9) };
         let two = half.line() + started;
-        assert!(post(EVENTS, "Host: HOST\r\nOrigin: http://HOST\r\n", &two).starts_with("HTTP/1.1 200"));
+        assert!(post(&path, "Host: HOST\r\nOrigin: http://HOST\r\n", &two).starts_with("HTTP/1.1 200"));
         assert_eq!(events.try_recv(), Ok(half));
         assert_eq!(events.try_recv(), Ok(Event::Started { case: "x".to_owned() }));
         for (headers, body, status) in [
@@ -93,16 +101,23 @@ mod tests {
             ("Host: HOST\r\n", "nonsense", "400"),
             ("Host: HOST\r\n", "", "400"),
         ] {
-            assert!(post(EVENTS, headers, body).starts_with(&format!("HTTP/1.1 {status}")), "{headers}{body}");
+            assert!(post(&path, headers, body).starts_with(&format!("HTTP/1.1 {status}")), "{headers}{body}");
         }
+        for stranger in
+            [EVENTS.to_owned(), format!("{EVENTS}/"), format!("{EVENTS}/x"), format!("{path}/"), format!("{path}0")]
+        {
+            let answer = post(&stranger, "Host: HOST\r\n", started);
+            assert!(answer.starts_with("HTTP/1.1 4"), "{stranger}: {answer}");
+        }
+        assert!(post(EVENTS, "Host: HOST\r\n", started).starts_with("HTTP/1.1 401"));
         assert!(post("/elsewhere", "Host: HOST\r\n", started).starts_with("HTTP/1.1 405"));
         assert!(events.try_recv().is_err());
         let long = format!(
-            "POST {EVENTS} HTTP/1.1\r\nConnection: close\r\nHost: HOST\r\nContent-Length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nConnection: close\r\nHost: HOST\r\nContent-Length: {}\r\n\r\n",
             LARGEST_EVENT + 1
         );
         assert!(talk(&server, &(long + "x")).starts_with("HTTP/1.1 413"));
         drop(events);
-        assert!(post(EVENTS, "Host: HOST\r\n", started).starts_with("HTTP/1.1 410"));
+        assert!(post(&path, "Host: HOST\r\n", started).starts_with("HTTP/1.1 410"));
     }
 }

@@ -10,23 +10,29 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use super::server::{Address, plain};
+use super::address::Address;
+use super::server::plain;
+use super::token::Token;
 
-/// Where the page gets them.
+/// Where the page gets them, below which it shows the token.
 pub const KERNELS: &str = "/api/kernels";
 /// How a text in WGSL is called.
 const WGSL: &str = "wgsl";
 
-/// Hands out the texts below a folder by their names, read anew each time.
-pub fn router(root: PathBuf, address: &Address) -> Router {
-    Router::new().route(KERNELS, get(give)).with_state(Arc::new((root, address.clone())))
+/// Hands out the texts below a folder by their names, read anew each time, to those that know the token.
+pub fn router(root: PathBuf, address: &Address, token: &Token) -> Router {
+    let here = Arc::new((root, address.clone(), token.clone()));
+    Router::new().route(KERNELS, get(give)).route(&format!("{KERNELS}/{{token}}"), get(give)).with_state(here)
 }
 
 /// To our own page only, as with everything beside it.
-async fn give(State(here): State<Arc<(PathBuf, Address)>>, request: Request) -> Response {
-    let (root, address) = &*here;
-    if !address.is_ours(request.headers()) {
+async fn give(State(here): State<Arc<(PathBuf, Address, Token)>>, request: Request) -> Response {
+    let (root, address, token) = &*here;
+    if !address.is_ours(&request) {
         return plain(StatusCode::FORBIDDEN, "not from this page");
+    }
+    if !token.ends(request.uri().path(), KERNELS) {
+        return plain(StatusCode::UNAUTHORIZED, "without the token of this run");
     }
     let mut texts = BTreeMap::new();
     match collect(root, "", &mut texts) {
@@ -55,9 +61,11 @@ fn collect(folder: &Path, prefix: &str, texts: &mut BTreeMap<String, String>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::browser::address::At;
+    use crate::browser::connections::Limits;
     use crate::browser::page::Page;
+    use crate::browser::server::Server;
     use crate::browser::server::testing::talk;
-    use crate::browser::server::{At, Server};
 
     #[test]
     fn texts_are_given_by_name_and_to_our_page_only() {
@@ -67,10 +75,14 @@ mod tests {
             std::fs::write(folder.path().join(name), text).expect("written");
         }
         let page = Page::Folder(folder.path().to_owned());
-        let server = Server::start(page, At::loopback(0), |address| router(folder.path().to_owned(), address));
-        let server = server.expect("started");
-        let ask =
-            |headers: &str| talk(&server, &format!("GET {KERNELS} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"));
+        let token = Token::new().expect("random");
+        let beside = |address: &Address| router(folder.path().to_owned(), address, &token);
+        let server = Server::start(page, At::loopback(0), Limits::default(), beside).expect("started");
+        let get = |path: &str, headers: &str| {
+            talk(&server, &format!("GET {path} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n"))
+        };
+        let ask = |headers: &str| get(&format!("{KERNELS}/{}", token.text()), headers);
+        assert!(get(KERNELS, "Host: HOST\r\n").starts_with("HTTP/1.1 401"));
         let given = ask("Host: HOST\r\n");
         assert!(given.starts_with("HTTP/1.1 200"), "{given}");
         assert!(given.ends_with(r#"{"copy/vec4.wgsl":"mine","top.wgsl":"above"}"#), "{given}");

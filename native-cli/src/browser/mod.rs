@@ -2,12 +2,16 @@
 //!
 //! The page runs by itself and posts every event, so a browser that dies takes no finished record with it.
 
+pub(crate) mod address;
+pub(crate) mod body;
+pub(crate) mod connections;
 mod events;
 mod kernels;
 mod launch;
 mod page;
 pub(crate) mod server;
 mod tls;
+pub(crate) mod token;
 
 pub use launch::{flags, is_root};
 pub use page::{Page, find as find_page};
@@ -22,6 +26,9 @@ use parallax_core::plan::{Spec, query};
 use parallax_core::record::Event;
 
 use crate::files::NoTemporary;
+use address::{Address, At};
+use connections::Limits;
+use token::Token;
 
 /// How to run the page.
 #[derive(Debug, Clone, Default)]
@@ -171,15 +178,16 @@ pub fn run(
     let page = page(options)?;
     let executable = executable(options)?;
     let (sender, events) = mpsc::channel();
-    let beside = |address: &server::Address| {
-        let events = events::router(sender, address);
+    let token = Token::new().map_err(|error| BrowserError::Serve(format!("no random token could be made: {error}")))?;
+    let beside = |address: &Address| {
+        let events = events::router(sender, address, &token);
         match &options.kernels {
-            Some(folder) => events.merge(kernels::router(folder.clone(), address)),
+            Some(folder) => events.merge(kernels::router(folder.clone(), address, &token)),
             None => events,
         }
     };
-    let server = server::Server::start(page, server::At::loopback(0), beside)?;
-    let url = format!("{}?{}", server.address.url(), query(options, spec, mode));
+    let server = server::Server::start(page, At::loopback(0), Limits::default(), beside)?;
+    let url = format!("{}?{}", server.address.url(), query(options, spec, mode, token.text()));
     let mut browser = launch::Browser::start(&executable, options, &url)?;
 
     let patience = patience(spec);
@@ -216,9 +224,9 @@ fn patience(spec: &Spec) -> Duration {
     PATIENCE + Duration::from_secs_f64((OVERRUN * spec.budget).clamp(0.0, 86_400.0))
 }
 
-/// The page's query: what to measure, how, the spec in its own words, and where to report.
-fn query(options: &BrowserOptions, spec: &Spec, mode: Mode) -> String {
-    let mut pairs = vec![("report", events::EVENTS.to_owned())];
+/// The page's query: what to measure, how, the spec in its own words, and where to report, with the token.
+fn query(options: &BrowserOptions, spec: &Spec, mode: Mode, token: &str) -> String {
+    let mut pairs = vec![("report", format!("{}/{token}", events::EVENTS))];
     if options.target == PageTarget::Wasm {
         pairs.push(("target", options.target.name().to_owned()));
     } else if options.reach != Reach::Stock {
@@ -226,7 +234,7 @@ fn query(options: &BrowserOptions, spec: &Spec, mode: Mode) -> String {
     }
     pairs.extend(options.threads.map(|threads| ("threads", threads.to_string())));
     if options.kernels.is_some() {
-        pairs.push(("kernels", kernels::KERNELS.to_owned()));
+        pairs.push(("kernels", format!("{}/{token}", kernels::KERNELS)));
     }
     if mode == Mode::Verify {
         pairs.push(("mode", "verify".to_owned()));
@@ -244,18 +252,21 @@ mod tests {
         let spec = Spec::from_pairs([("filter", "a*b&100%"), ("case", "attention/fwd/b1,h1,s1,d1/f32/flash")]);
         let stock = BrowserOptions::default();
         assert_eq!(
-            query(&stock, &spec.expect("valid"), Mode::Verify),
-            "report=/api/events&mode=verify&filter=a*b%26100%25&case=attention/fwd/b1,h1,s1,d1/f32/flash"
+            query(&stock, &spec.expect("valid"), Mode::Verify, "t0"),
+            "report=/api/events/t0&mode=verify&filter=a*b%26100%25&case=attention/fwd/b1,h1,s1,d1/f32/flash"
         );
-        assert_eq!(query(&stock, &Spec::default(), Mode::Measure), "report=/api/events");
+        assert_eq!(query(&stock, &Spec::default(), Mode::Measure, "t0"), "report=/api/events/t0");
         let further = BrowserOptions { reach: Reach::Unsafe, ..stock };
-        assert_eq!(query(&further, &Spec::default(), Mode::Measure), "report=/api/events&features=unsafe");
+        assert_eq!(query(&further, &Spec::default(), Mode::Measure, "t0"), "report=/api/events/t0&features=unsafe");
         let mine = BrowserOptions { kernels: Some("mine".into()), ..BrowserOptions::default() };
-        assert_eq!(query(&mine, &Spec::default(), Mode::Measure), "report=/api/events&kernels=/api/kernels");
+        assert_eq!(
+            query(&mine, &Spec::default(), Mode::Measure, "t0"),
+            "report=/api/events/t0&kernels=/api/kernels/t0"
+        );
         let wasm = BrowserOptions { target: PageTarget::Wasm, ..further };
-        assert_eq!(query(&wasm, &Spec::default(), Mode::Measure), "report=/api/events&target=wasm");
+        assert_eq!(query(&wasm, &Spec::default(), Mode::Measure, "t0"), "report=/api/events/t0&target=wasm");
         let alone = BrowserOptions { threads: Some(1), ..wasm };
-        assert_eq!(query(&alone, &Spec::default(), Mode::Measure), "report=/api/events&target=wasm&threads=1");
+        assert_eq!(query(&alone, &Spec::default(), Mode::Measure, "t0"), "report=/api/events/t0&target=wasm&threads=1");
     }
 
     #[test]

@@ -1,102 +1,27 @@
 //! A small web server for one page and what lies beside it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::TcpListener;
 
 use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::header::{HeaderName, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::oneshot;
 use tower_http::services::ServeDir;
 
 use super::BrowserError;
+use super::address::{Address, At, hosts};
+use super::connections::{self, Limits};
 use super::page::{self, Page};
-use super::tls::{Identity, TlsListener};
+use super::tls::Identity;
 
 /// The page that must be able to talk to other sites' windows.
 const NOT_ISOLATED: &str = "/open-trace.html";
 
 /// At most so many threads read files and make pages; one more answers.
 const HELPERS: usize = 4;
-
-/// Where to serve.
-#[derive(Debug, Clone, Copy)]
-pub struct At {
-    /// Address of the interface.
-    pub host: IpAddr,
-    /// Port, or 0 for any that is free.
-    pub port: u16,
-    /// By https, with a certificate made for it.
-    pub tls: bool,
-}
-
-impl At {
-    /// On this machine alone.
-    pub fn loopback(port: u16) -> At {
-        At { host: Ipv4Addr::LOCALHOST.into(), port, tls: false }
-    }
-}
-
-/// How a server is reached.
-#[derive(Debug, Clone)]
-pub struct Address {
-    scheme: &'static str,
-    /// Host and port under which pages may know it, the one to tell first.
-    authorities: Vec<String>,
-}
-
-impl Address {
-    fn of(hosts: &[String], port: u16, tls: bool) -> Address {
-        let (scheme, usual) = if tls { ("https", 443) } else { ("http", 80) };
-        // Browsers leave a usual port out.
-        let authority = |host: &String| if port == usual { host.clone() } else { format!("{host}:{port}") };
-        Address { scheme, authorities: hosts.iter().map(authority).collect() }
-    }
-
-    /// Of the front, with a slash at the end.
-    pub fn url(&self) -> String {
-        format!("{}://{}/", self.scheme, self.authorities[0])
-    }
-
-    /// Whether a request is from our own page: any site in any browser can reach any interface that its user can.
-    pub fn is_ours(&self, headers: &HeaderMap) -> bool {
-        let named = |name: HeaderName| headers.get(name).map(HeaderValue::as_bytes);
-        let host = self.authorities.iter().find(|authority| named(header::HOST) == Some(authority.as_bytes()));
-        host.is_some_and(|host| {
-            let origin = format!("{}://{host}", self.scheme);
-            named(header::ORIGIN).is_none_or(|named| named == origin.as_bytes())
-        })
-    }
-}
-
-/// Names and addresses under which a bound address is reached from elsewhere and from here, the one to tell first.
-fn hosts(bound: IpAddr) -> Vec<String> {
-    let text = |ip: IpAddr| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
-    let loopback =
-        || -> IpAddr { if bound.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() } };
-    let mut hosts = Vec::new();
-    if bound.is_unspecified() {
-        hosts.extend(outward(bound).map(text));
-        hosts.push(text(loopback()));
-    } else {
-        hosts.push(text(bound));
-    }
-    if bound.is_unspecified() || bound.is_loopback() {
-        hosts.push("localhost".to_owned());
-    }
-    hosts
-}
-
-/// The address of this machine on the network that leads outward. Nothing is sent for it: the system only looks for a route.
-fn outward(any: IpAddr) -> Option<IpAddr> {
-    let far: SocketAddr =
-        if any.is_ipv6() { ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9).into() } else { ([192, 0, 2, 1], 9).into() };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect(far).ok()?;
-    Some(socket.local_addr().ok()?.ip())
-}
 
 /// A running server; dropping it stops it.
 pub struct Server {
@@ -110,13 +35,18 @@ pub struct Server {
 
 impl Server {
     /// Serve `page`, and beside it what `beside` makes of the address.
-    pub fn start(page: Page, at: At, beside: impl FnOnce(&Address) -> Router) -> Result<Server, BrowserError> {
+    pub fn start(
+        page: Page,
+        at: At,
+        limits: Limits,
+        beside: impl FnOnce(&Address) -> Router,
+    ) -> Result<Server, BrowserError> {
         let failed = |e: std::io::Error| BrowserError::Serve(e.to_string());
         let listener = TcpListener::bind((at.host, at.port)).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let port = listener.local_addr().map_err(failed)?.port();
         let hosts = hosts(at.host);
-        let address = Address::of(&hosts, port, at.tls);
+        let address = Address::new(&hosts, port, at.tls);
         let identity = at.tls.then(|| Identity::of(&hosts)).transpose()?;
         let fingerprint = identity.as_ref().map(|identity| identity.fingerprint.clone());
         // One thread, so that the server takes next to nothing from what is measured beside it.
@@ -127,16 +57,10 @@ impl Server {
         std::thread::spawn(move || {
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener).expect("made for this runtime");
-                // Errors of single connections are dealt with inside; serving as a whole has none.
-                let serving = async {
-                    match identity {
-                        Some(identity) => axum::serve(TlsListener::new(listener, &identity), router).await,
-                        None => axum::serve(listener, router).await,
-                    }
-                };
+                let acceptor = identity.map(|identity| identity.acceptor());
                 tokio::select! {
                     _ = ended => {}
-                    _ = serving => {}
+                    () = connections::serve(listener, acceptor, router, limits) => {}
                 }
             });
         });
@@ -171,6 +95,9 @@ async fn with_headers(request: Request, next: Next) -> Response {
         ("x-content-type-options", "nosniff"),
         // Addresses may have a secret.
         ("referrer-policy", "same-origin"),
+        // No other site shows our pages as if they were its own.
+        ("content-security-policy", "frame-ancestors 'none'"),
+        ("x-frame-options", "DENY"),
     ];
     for &(name, value) in always.iter().chain(isolation) {
         reply.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
@@ -209,6 +136,9 @@ mod tests {
     use super::testing::{talk, talk_in_bytes};
     use super::*;
 
+    /// Headers that forbid other sites to show a page in a frame.
+    const UNFRAMED: [&str; 2] = ["content-security-policy: frame-ancestors 'none'", "x-frame-options: DENY"];
+
     #[test]
     fn files_come_isolated_except_the_one_that_opens_traces() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -216,17 +146,23 @@ mod tests {
         for (name, text) in [("open-trace.html", "open"), ("a b.wasm", "wasm"), ("a.js", "js"), ("style.css", "css")] {
             std::fs::write(folder.path().join(name), text).expect("written");
         }
-        let server = Server::start(Page::Folder(folder.path().to_owned()), At::loopback(0), |_| Router::new());
+        let server = Server::start(Page::Folder(folder.path().to_owned()), At::loopback(0), Limits::default(), |_| {
+            Router::new()
+        });
         let server = server.expect("started");
         let get =
             |path: &str| talk(&server, &format!("GET {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n"));
         let index = get("/?budget=2");
         assert!(index.starts_with("HTTP/1.1 200") && index.ends_with("hello"), "{index}");
-        for header in ["opener-policy: same-origin", "embedder-policy: require-corp", "no-store", "text/html"] {
+        for header in ["opener-policy: same-origin", "embedder-policy: require-corp", "no-store", "text/html"]
+            .iter()
+            .chain(&UNFRAMED)
+        {
             assert!(index.contains(header), "{header} in {index}");
         }
         let open = get("/open-trace.html");
         assert!(open.ends_with("open") && !open.contains("opener-policy"), "{open}");
+        assert!(UNFRAMED.iter().all(|header| open.contains(header)), "{open}");
         // Browsers insist on these; anything else as wasm makes them refuse to compile while streaming.
         for (path, kind) in
             [("/a%20b.wasm", "application/wasm"), ("/a.js", "text/javascript"), ("/style.css", "text/css")]
@@ -264,7 +200,8 @@ mod tests {
     #[test]
     fn the_programs_own_page_is_served_as_a_folder_would_be() {
         let files: page::Files = &[("index.html", HELLO), ("parts/a.wasm", HELLO), ("open-trace.html", HELLO)];
-        let server = Server::start(Page::Own(files), At::loopback(0), |_| Router::new()).expect("started");
+        let server =
+            Server::start(Page::Own(files), At::loopback(0), Limits::default(), |_| Router::new()).expect("started");
         let ask = |method: &str, path: &str, headers: &str| {
             let line = format!("{method} {path} HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n{headers}\r\n");
             talk_in_bytes(&server, &line)
@@ -283,29 +220,5 @@ mod tests {
         {
             assert!(ask(method, path, "").0.starts_with(&format!("HTTP/1.1 {status}")), "{method} {path}");
         }
-    }
-
-    #[test]
-    fn an_address_is_what_a_browser_names() {
-        let headers = |host: &str, origin: &str| {
-            let pairs =
-                [(header::HOST, host), (header::ORIGIN, origin)].into_iter().filter(|(_, text)| !text.is_empty());
-            pairs.map(|(name, text)| (name, HeaderValue::from_str(text).expect("plain"))).collect::<HeaderMap>()
-        };
-        let both = hosts(Ipv4Addr::LOCALHOST.into());
-        for (address, host, origin, ours) in [
-            (Address::of(&both, 8080, false), "127.0.0.1:8080", "http://127.0.0.1:8080", true),
-            (Address::of(&both, 8080, false), "localhost:8080", "http://localhost:8080", true),
-            (Address::of(&both, 8080, false), "localhost:8080", "", true),
-            (Address::of(&both, 8080, false), "localhost:8080", "http://127.0.0.1:8080", false),
-            (Address::of(&both, 8080, false), "localhost:8080", "null", false),
-            (Address::of(&both, 8080, true), "127.0.0.1:8080", "http://127.0.0.1:8080", false),
-            (Address::of(&both, 443, true), "127.0.0.1", "https://127.0.0.1", true),
-            (Address::of(&both, 8080, false), "", "", false),
-        ] {
-            assert_eq!(address.is_ours(&headers(host, origin)), ours, "{host} {origin}");
-        }
-        assert_eq!(hosts(Ipv6Addr::LOCALHOST.into()), ["[::1]", "localhost"]);
-        assert_eq!(hosts(IpAddr::from([192, 0, 2, 7])), ["192.0.2.7"]);
     }
 }

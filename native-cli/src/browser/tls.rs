@@ -1,26 +1,15 @@
 //! https with a certificate of our own making: nobody vouches for it, so whoever connects compares its fingerprint.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::serve::Listener;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 use sha2::{Digest, Sha256};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::{ServerConfig, version};
-use tokio_rustls::server::TlsStream;
 
 use super::BrowserError;
-
-/// Who says nothing for so long while connecting has gone.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// So many connect at a time; others wait.
-const MOST: usize = 64;
 
 /// A key, a certificate, and what the certificate is known by.
 pub struct Identity {
@@ -46,8 +35,7 @@ impl Identity {
         params.not_after = ymd(today.saturating_add(jiff::Span::new().days(90)));
         let key = KeyPair::generate().map_err(|e| failed(&e))?;
         let certificate = params.self_signed(&key).map_err(|e| failed(&e))?;
-        let digest = Sha256::digest(certificate.der());
-        let fingerprint = digest.iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":");
+        let fingerprint = fingerprint(certificate.der());
         // Every browser with WebGPU speaks the newest version.
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&version::TLS13])
@@ -57,44 +45,89 @@ impl Identity {
             .map_err(|e| failed(&e))?;
         Ok(Identity { config: Arc::new(config), fingerprint })
     }
-}
 
-/// Connections that have shaken hands.
-pub struct TlsListener {
-    tcp: TcpListener,
-    acceptor: TlsAcceptor,
-    /// Those that have not yet. Each is a task of its own, so that a slow one keeps nobody waiting.
-    greeting: JoinSet<Option<(TlsStream<TcpStream>, SocketAddr)>>,
-}
-
-impl TlsListener {
-    /// What connects here shakes hands as this identity.
-    pub fn new(tcp: TcpListener, identity: &Identity) -> TlsListener {
-        TlsListener { tcp, acceptor: identity.config.clone().into(), greeting: JoinSet::new() }
+    /// What shakes hands as this identity.
+    pub fn acceptor(&self) -> TlsAcceptor {
+        self.config.clone().into()
     }
 }
 
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
+fn fingerprint(certificate: &[u8]) -> String {
+    Sha256::digest(certificate).iter().map(|byte| format!("{byte:02X}")).collect::<Vec<_>>().join(":")
+}
 
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        loop {
-            tokio::select! {
-                (stream, from) = Listener::accept(&mut self.tcp), if self.greeting.len() < MOST => {
-                    let shaking = tokio::time::timeout(PATIENCE, self.acceptor.accept(stream));
-                    self.greeting.spawn(async move { Some((shaking.await.ok()?.ok()?, from)) });
-                }
-                Some(greeted) = self.greeting.join_next() => {
-                    if let Ok(Some(connection)) = greeted {
-                        return connection;
-                    }
-                }
+#[cfg(test)]
+pub(crate) mod testing {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+    use std::time::Duration;
+
+    use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+    use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use tokio_rustls::rustls::{
+        ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+    };
+
+    use super::*;
+
+    /// Takes the certificate of a fingerprint, as a person does who compares it.
+    #[derive(Debug)]
+    struct Known(String);
+
+    impl ServerCertVerifier for Known {
+        fn verify_server_cert(
+            &self,
+            certificate: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: &ServerName<'_>,
+            _: &[u8],
+            _: UnixTime,
+        ) -> Result<ServerCertVerified, Error> {
+            match fingerprint(certificate) == self.0 {
+                true => Ok(ServerCertVerified::assertion()),
+                false => Err(Error::General("another certificate".to_owned())),
             }
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::General("only TLS 1.3 is spoken".to_owned()))
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            let known = ring::default_provider().signature_verification_algorithms;
+            tokio_rustls::rustls::crypto::verify_tls13_signature(message, certificate, signed, &known)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            ring::default_provider().signature_verification_algorithms.supported_schemes()
         }
     }
 
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.tcp.local_addr()
+    /// The whole answer to a request by https, from a server whose certificate has this fingerprint.
+    pub fn talk(to: SocketAddr, fingerprint: &str, request: &str) -> String {
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&version::TLS13])
+            .expect("a version")
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Known(fingerprint.to_owned())))
+            .with_no_client_auth();
+        let client = ClientConnection::new(Arc::new(config), to.ip().into()).expect("a client");
+        let stream = TcpStream::connect(to).expect("connected");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+        let mut stream = StreamOwned::new(client, stream);
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        answer
     }
 }

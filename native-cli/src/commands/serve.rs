@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::browser::{self, server::At};
+use crate::browser::{self, address::At};
 use crate::console::{errln, is_quiet, noteln, outln};
 use crate::desk;
 

@@ -1,31 +1,51 @@
-//! The site of the results at a desk, made anew when they change.
+//! The site of the results at a desk. Its runs are read once, and its pages made when they are asked for.
 //!
 //! Its pages lie below the token, so that links among them need no more than other sites' do.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use parallax_core::plan::query;
-use parallax_core::report::site::{self, Site};
+use parallax_core::record::Run;
+use parallax_core::report::site::{self, Hidden, Site};
 
-use super::results::Entry;
+use super::listing::{Entry, Listing};
 use super::{Desk, NO_TOKEN};
 use crate::browser::server::plain;
 
 /// Where the desk is entered.
 pub const DESK: &str = "/desk/";
 
-/// The pages of what the folder of results had.
+/// Bytes of pages and files that are kept until the folder changes.
+const KEPT: usize = 32 << 20;
+
+/// The pages of a desk.
+#[derive(Default)]
 pub struct Pages {
-    of: Vec<Entry>,
-    files: HashMap<String, String>,
+    /// What the folder had when it was last read.
+    now: Mutex<Arc<Shown>>,
+    /// Held while files are read and pages made: one thread at a time does that.
+    making: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The way in: who knows the token is led to the front.
+/// What a folder of results had.
+#[derive(Default)]
+struct Shown {
+    listing: Listing,
+    /// Of every file that is shown: its run with its name, or nothing where it has none.
+    runs: HashMap<Entry, Option<Arc<(String, Run)>>>,
+    /// Files that are not shown, with the reasons.
+    hidden: Vec<Hidden>,
+    /// Pages that were asked for.
+    made: Mutex<HashMap<String, Bytes>>,
+}
+
+/// The way in: senders that know the token are led to the front.
 pub async fn enter(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
     let known = query::read(uri.query().unwrap_or_default());
     match known.iter().any(|(key, value)| key == "desk" && desk.token.is(value)) {
@@ -47,25 +67,35 @@ pub async fn page(State(desk): State<Arc<Desk>>, uri: Uri) -> Response {
         _ => {}
     }
     let name = if path.is_empty() || path.ends_with('/') { format!("{path}index.html") } else { path.to_owned() };
-    let mut pages = desk.pages.lock().await;
-    let (of, made) = (desk.clone(), pages.take());
-    // Whoever asks meanwhile waits for these pages in place of making them as well.
-    match tokio::task::spawn_blocking(move || of.renewed(made)).await {
-        Ok(fresh) => {
-            let text = fresh.files.get(&name).cloned();
-            *pages = Some(fresh);
-            match text {
-                Some(text) => {
-                    let kind = mime_guess::from_path(&name).first_or_octet_stream().to_string();
-                    ([(CONTENT_TYPE, kind)], text).into_response()
-                }
-                None => plain(StatusCode::NOT_FOUND, "The desk has no such page; go back to its front."),
-            }
+    match text(&desk, &name).await {
+        Ok(Some(text)) => {
+            let kind = mime_guess::from_path(&name).first_or_octet_stream().to_string();
+            ([(CONTENT_TYPE, kind)], text).into_response()
         }
+        Ok(None) => plain(StatusCode::NOT_FOUND, "The desk has no such page; go back to its front."),
         Err(_) => {
             plain(StatusCode::INTERNAL_SERVER_ERROR, "The desk hit a bug of its own over the files in its folder.")
         }
     }
+}
+
+/// The text of a page, made now unless it was made of the same files.
+async fn text(desk: &Arc<Desk>, name: &str) -> Result<Option<Bytes>, tokio::task::JoinError> {
+    if let Some(text) = site::fixed(name) {
+        return Ok(Some(Bytes::from_static(text.as_bytes())));
+    }
+    let (of, page) = (desk.clone(), name.to_owned());
+    if let Some(text) = tokio::task::spawn_blocking(move || of.kept(&page)).await? {
+        return Ok(Some(text));
+    }
+    // Kept by the thread, which goes on where the sender of the request has gone.
+    let alone = desk.pages.making.clone().lock_owned().await;
+    let (of, page) = (desk.clone(), name.to_owned());
+    tokio::task::spawn_blocking(move || {
+        let _alone = alone;
+        of.made(&page)
+    })
+    .await
 }
 
 impl Desk {
@@ -79,15 +109,102 @@ impl Desk {
         format!("/?desk={}", self.token.text())
     }
 
-    /// The pages as they were if the folder is as it was; otherwise new ones.
-    fn renewed(&self, made: Option<Pages>) -> Pages {
-        let of = self.results.entries();
-        if let Some(made) = made.filter(|made| made.of == of) {
-            return made;
+    /// A page that was made of the files as they are.
+    fn kept(&self, name: &str) -> Option<Bytes> {
+        let shown = self.pages.now();
+        let made = shown.made.lock().unwrap_or_else(|broken| broken.into_inner()).get(name).cloned();
+        made.filter(|_| shown.listing == Listing::new(&self.results.folder))
+    }
+
+    /// A page of the files as they are; none where the site has none of that name.
+    fn made(&self, name: &str) -> Option<Bytes> {
+        let listing = Listing::new(&self.results.folder);
+        let mut shown = self.pages.now();
+        if shown.listing != listing {
+            shown = Arc::new(shown.renewed(listing, |entry| self.read(entry)));
+            *self.pages.now.lock().unwrap_or_else(|broken| broken.into_inner()) = shown.clone();
         }
-        let runs = self.results.read(&of);
-        let joined = site::Desk { address: &self.invitation, code: self.code.as_deref() };
-        let files = site::files(&runs, Site { measures: true, desk: Some(joined) });
-        Pages { of, files: files.into_iter().map(|file| (file.path, file.text)).collect() }
+        let joined =
+            site::Desk { address: &self.invitation, code: self.code.as_deref(), hidden: shown.hidden.as_slice() };
+        shown.page(name, Site { measures: true, desk: Some(joined) })
+    }
+
+    fn read(&self, entry: &Entry) -> Option<(String, Run)> {
+        let read = entry.read(&self.results.folder);
+        read.inspect_err(|why| log::warn!("{} is not shown: {why}", entry.name())).ok()
+    }
+}
+
+impl Pages {
+    fn now(&self) -> Arc<Shown> {
+        self.now.lock().unwrap_or_else(|broken| broken.into_inner()).clone()
+    }
+}
+
+impl Shown {
+    /// What another listing shows. Files that were there are not read again.
+    fn renewed(&self, listing: Listing, mut read: impl FnMut(&Entry) -> Option<(String, Run)>) -> Shown {
+        let mut run = |entry: &Entry| match self.runs.get(entry) {
+            Some(known) => known.clone(),
+            None => read(entry).map(Arc::new),
+        };
+        let runs: HashMap<_, _> = listing.shown.iter().map(|entry| (entry.clone(), run(entry))).collect();
+        let unread = listing.shown.iter().filter(|entry| runs[*entry].is_none());
+        let unread = unread.map(|entry| Hidden { file: entry.name(), why: "no run that can be read".to_owned() });
+        let hidden = listing.hidden.iter().cloned().chain(unread).collect();
+        Shown { listing, runs, hidden, made: Mutex::default() }
+    }
+
+    /// A page or file, which is kept for the next request: answers share its memory.
+    fn page(&self, name: &str, site: Site<'_>) -> Option<Bytes> {
+        let known = || self.made.lock().unwrap_or_else(|broken| broken.into_inner());
+        if let Some(text) = known().get(name) {
+            return Some(text.clone());
+        }
+        let runs = self.listing.shown.iter().filter_map(|entry| self.runs[entry].as_deref());
+        let text = Bytes::from(site::Pages::new(runs, site).text(name)?);
+        let mut known = known();
+        if known.values().map(Bytes::len).sum::<usize>() + text.len() > KEPT {
+            known.clear();
+        }
+        known.insert(name.to_owned(), text.clone());
+        Some(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desk::tests::result;
+
+    #[test]
+    fn a_file_is_read_once_and_a_page_made_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+        let run = |started| serde_json::to_string(&result("browser", "H200", started)).expect("JSON");
+        let mut read = Vec::new();
+        let mut look = |before: &Shown| {
+            let listing = Listing::new(folder.path());
+            let of = before.renewed(listing, |entry| {
+                read.push(entry.name());
+                entry.read(folder.path()).ok()
+            });
+            (of, std::mem::take(&mut read))
+        };
+        write("a.json", &run(1));
+        write("b.json", "no run");
+        let (first, read) = look(&Shown::default());
+        assert_eq!(read, ["a.json", "b.json"]);
+        assert_eq!(first.hidden.iter().map(|hidden| hidden.file.as_str()).collect::<Vec<_>>(), ["b.json"]);
+        let page = |of: &Shown| of.page("index.html", Site::default()).expect("a front");
+        assert_eq!(page(&first).as_ptr(), page(&first).as_ptr());
+        write("c.json", &run(2));
+        write("b.json", &run(3));
+        std::fs::remove_file(folder.path().join("a.json")).expect("removed");
+        let (second, read) = look(&first);
+        assert_eq!(read, ["b.json", "c.json"]);
+        assert!(second.hidden.is_empty() && second.runs.len() == 2);
+        let (_, read) = look(&second);
+        assert!(read.is_empty(), "{read:?}");
     }
 }

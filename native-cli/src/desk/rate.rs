@@ -1,14 +1,19 @@
-//! How often something may be done.
+//! How often each sender may do something.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// So many times in any span of time.
+use crate::browser::address::Sender;
+
+/// Senders that are known at a time.
+const MOST_SENDERS: usize = 4096;
+
+/// A number of times in any span of time, for each sender.
 pub struct Rate {
     most: usize,
     span: Duration,
-    done: Mutex<VecDeque<Instant>>,
+    done: Mutex<HashMap<Sender, VecDeque<Instant>>>,
 }
 
 impl Rate {
@@ -17,17 +22,29 @@ impl Rate {
         Rate { most, span, done: Mutex::default() }
     }
 
-    /// Whether it may be done now; then it counts.
-    pub fn allows(&self, now: Instant) -> bool {
-        let mut done = self.done.lock().expect("nothing panics with the lock");
-        while done.front().is_some_and(|then| now.duration_since(*then) >= self.span) {
-            done.pop_front();
+    /// Count one more time of a sender.
+    ///
+    /// # Errors
+    /// When it is one too many, which does not count: how long to wait.
+    pub fn take(&self, sender: Sender, now: Instant) -> Result<(), Duration> {
+        let mut all = self.done.lock().unwrap_or_else(|broken| broken.into_inner());
+        all.retain(|_, done| {
+            while done.front().is_some_and(|then| now.duration_since(*then) >= self.span) {
+                done.pop_front();
+            }
+            !done.is_empty()
+        });
+        if all.len() >= MOST_SENDERS && !all.contains_key(&sender) {
+            return Err(self.span);
         }
-        let allowed = done.len() < self.most;
-        if allowed {
-            done.push_back(now);
+        let done = all.entry(sender).or_default();
+        match done.front() {
+            Some(first) if done.len() >= self.most => Err(self.span.saturating_sub(now.duration_since(*first))),
+            _ => {
+                done.push_back(now);
+                Ok(())
+            }
         }
-        allowed
     }
 }
 
@@ -35,10 +52,34 @@ impl Rate {
 mod tests {
     use super::*;
 
+    fn sender(number: u32) -> Sender {
+        Sender::new(std::net::Ipv4Addr::from_bits(number).into())
+    }
+
     #[test]
-    fn what_is_too_much_now_is_allowed_later() {
-        let (rate, begun) = (Rate::new(2, Duration::from_secs(60)), Instant::now());
-        let allowed = [0, 1, 2, 59, 60, 61, 62].map(|seconds| rate.allows(begun + Duration::from_secs(seconds)));
-        assert_eq!(allowed, [true, true, false, false, true, true, false]);
+    fn one_too_many_waits_until_the_first_is_over_and_others_do_not() {
+        let (rate, begun, second) = (Rate::new(2, Duration::from_secs(60)), Instant::now(), Duration::from_secs(1));
+        for (from, at, wait) in [
+            (1, 0, None),
+            (1, 1, None),
+            (1, 2, Some(58)),
+            (2, 2, None),
+            (1, 59, Some(1)),
+            (1, 60, None),
+            (1, 61, None),
+            (1, 62, Some(58)),
+        ] {
+            let taken = rate.take(sender(from), begun + at * second);
+            assert_eq!(taken.err().map(|wait| wait.as_secs()), wait, "{from} at {at}");
+        }
+    }
+
+    #[test]
+    fn no_more_senders_are_known_than_memory_is_meant_for() {
+        let (rate, now, span) = (Rate::new(1, Duration::from_secs(60)), Instant::now(), Duration::from_secs(60));
+        let most = MOST_SENDERS as u32;
+        assert!((0..most).all(|number| rate.take(sender(number), now).is_ok()));
+        assert_eq!(rate.take(sender(most), now), Err(span));
+        assert_eq!(rate.take(sender(most), now + span), Ok(()));
     }
 }

@@ -1,25 +1,28 @@
 //! The folder in which results are kept.
 
-use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::SystemTime;
 
 use parallax_core::record::Run;
 
+use super::listing::{Listing, MOST_FILES};
 use crate::files;
-
-/// So many files are shown and kept: pages are made of all of them.
-const MOST_FILES: usize = 500;
-/// What is kept has so many bytes in all at most, so that nobody who has the address fills the disk.
-const MOST_BYTES: u64 = 512 << 20;
 
 /// Run files in a folder, which is made when the first result comes.
 pub struct Results {
-    folder: PathBuf,
+    /// The folder.
+    pub folder: PathBuf,
     /// One result is written at a time.
     writing: Mutex<()>,
+}
+
+/// A folder in which nothing can be kept.
+#[derive(Debug, thiserror::Error)]
+#[error("results cannot be kept in {folder}: {why}; name another folder with --results DIR")]
+pub struct Unfit {
+    folder: String,
+    why: String,
 }
 
 /// Where a result is.
@@ -39,84 +42,91 @@ pub enum NotKept {
     Full,
     /// What the system said.
     #[error("The desk cannot write the result: {0}.")]
-    Write(#[from] std::io::Error),
-}
-
-/// A file as far as the folder tells: another entry means other contents.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
-    name: OsString,
-    bytes: u64,
-    modified: Option<SystemTime>,
+    Write(#[from] io::Error),
 }
 
 impl Results {
-    /// Of a folder, whether or not it is there.
-    pub fn new(folder: &Path) -> Results {
-        Results { folder: folder.to_owned(), writing: Mutex::default() }
+    /// Of a folder that is there, or can be made. What killed desks left half written in it is removed.
+    ///
+    /// # Errors
+    /// When the folder is none, or nothing can be written there.
+    pub fn new(folder: &Path) -> Result<Results, Unfit> {
+        let unfit = |why: String| Unfit { folder: folder.display().to_string(), why };
+        let there = existing(folder).map_err(|error| unfit(error.to_string()))?;
+        if !there.is_dir() {
+            return Err(unfit(match there == folder {
+                true => "it is no folder".to_owned(),
+                false => format!("{} is no folder", there.display()),
+            }));
+        }
+        files::remove_abandoned(there);
+        files::can_write_in(there).map_err(|error| unfit(format!("nothing can be written there ({error})")))?;
+        Ok(Results { folder: folder.to_owned(), writing: Mutex::default() })
     }
 
     /// Keep a run under a name of its own. What is there already is neither replaced nor kept twice.
+    ///
+    /// # Errors
+    /// When there is no room, or the system says so.
     pub fn keep(&self, run: &Run) -> Result<Kept, NotKept> {
         let _alone = self.writing.lock().unwrap_or_else(|broken| broken.into_inner());
-        let text = serde_json::to_string(run).map_err(std::io::Error::from)? + "\n";
+        let text = serde_json::to_string(run).map_err(io::Error::from)? + "\n";
         std::fs::create_dir_all(&self.folder)?;
-        let entries = self.entries();
-        let kept: u64 = entries.iter().map(|entry| entry.bytes).sum();
-        let full = entries.len() >= MOST_FILES || kept + text.len() as u64 > MOST_BYTES;
+        let room = Listing::new(&self.folder).has_room_for(text.len());
         let stem = run.file_stem();
-        let numbered = (2..).map(|i| format!("{stem}-{i}.json"));
+        // Every file that counts may have taken a number, and others, too.
+        let numbered = (2..2 * MOST_FILES).map(|i| format!("{stem}-{i}.json"));
         for name in std::iter::once(format!("{stem}.json")).chain(numbered) {
             let path = self.folder.join(&name);
-            match std::fs::read(&path) {
-                Ok(there) if there == text.as_bytes() => return Ok(Kept::Already(name)),
-                Ok(_) => continue,
+            match is_text(&path, &text) {
+                Ok(true) => return Ok(Kept::Already(name)),
+                Ok(false) => continue,
                 Err(absent) if absent.kind() == ErrorKind::NotFound => {}
+                // Something is there that cannot be read, such as a pipe or another user's file.
+                Err(_) if path.symlink_metadata().is_ok() => continue,
                 Err(other) => return Err(other.into()),
             }
-            if full {
+            if !room {
                 return Err(NotKept::Full);
             }
             match files::write_new(&path, &text) {
                 Ok(()) => return Ok(Kept::New(name)),
-                // Somebody else was quicker.
+                // Another program was quicker.
                 Err(taken) if taken.kind() == ErrorKind::AlreadyExists => {}
                 Err(other) => return Err(other.into()),
             }
         }
-        unreachable!("there is always another number")
+        Err(NotKept::Full)
     }
+}
 
-    /// What lies in the folder, by name; nothing where there is no folder yet.
-    pub fn entries(&self) -> Vec<Entry> {
-        let Ok(found) = std::fs::read_dir(&self.folder) else { return Vec::new() };
-        let json = |name: &OsString| Path::new(name).extension().is_some_and(|ending| ending == "json");
-        let files = found.flatten().filter_map(|entry| {
-            let about = entry.metadata().ok().filter(|about| about.is_file())?;
-            Some(Entry { name: entry.file_name(), bytes: about.len(), modified: about.modified().ok() })
-        });
-        let mut entries: Vec<Entry> = files.filter(|entry| json(&entry.name)).collect();
-        entries.sort();
-        entries.truncate(MOST_FILES);
-        entries
-    }
-
-    /// The runs in these files, each named like its file. What is no run is left out, and logged.
-    pub fn read(&self, entries: &[Entry]) -> Vec<(String, Run)> {
-        let run = |entry: &Entry| {
-            let path = self.folder.join(&entry.name);
-            let text = std::fs::read(&path).map_err(|error| error.to_string())?;
-            Run::parse(&String::from_utf8_lossy(&text)).map_err(|error| error.to_string())
+/// The folder itself, or the nearest one above it that is there.
+fn existing(folder: &Path) -> io::Result<&Path> {
+    let mut at = folder;
+    loop {
+        match at.metadata() {
+            Ok(_) => return Ok(at),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Err(_) if at.symlink_metadata().is_ok() => return Err(io::Error::other("a link that leads nowhere")),
+            Err(_) => {}
+        }
+        at = match at.parent() {
+            Some(above) if !above.as_os_str().is_empty() => above,
+            _ => return Ok(Path::new(".")),
         };
-        let named = entries.iter().filter_map(|entry| match run(entry) {
-            Ok(run) => Some((Path::new(&entry.name).file_stem()?.to_string_lossy().into_owned(), run)),
-            Err(why) => {
-                log::warn!("{} is not shown: {why}", entry.name.display());
-                None
-            }
-        });
-        named.collect()
     }
+}
+
+/// Whether a regular file has this text.
+fn is_text(path: &Path, text: &str) -> io::Result<bool> {
+    let file = files::open_regular(path)?;
+    let length = text.len() as u64;
+    if file.metadata()?.len() != length {
+        return Ok(false);
+    }
+    let mut there = Vec::new();
+    file.take(length + 1).read_to_end(&mut there)?;
+    Ok(there == text.as_bytes())
 }
 
 #[cfg(test)]
@@ -127,7 +137,7 @@ mod tests {
     #[test]
     fn a_full_folder_takes_no_more_and_keeps_what_it_has() {
         let folder = tempfile::tempdir().expect("a folder");
-        let results = Results::new(folder.path());
+        let results = Results::new(folder.path()).expect("a folder");
         let (one, other) = (result("browser", "H200", 1), result("browser", "H200", 2));
         assert!(matches!(results.keep(&one), Ok(Kept::New(_))));
         for i in 1..MOST_FILES {
@@ -135,8 +145,35 @@ mod tests {
         }
         assert!(matches!(results.keep(&other), Err(NotKept::Full)));
         assert!(matches!(results.keep(&one), Ok(Kept::Already(_))));
-        assert_eq!(results.read(&results.entries()).len(), 1);
+        let shown = Listing::new(folder.path()).shown;
+        assert_eq!(shown.iter().filter(|entry| entry.read(folder.path()).is_ok()).count(), 1);
         std::fs::remove_file(folder.path().join("1.json")).expect("removed");
         assert!(matches!(results.keep(&other), Ok(Kept::New(_))));
+    }
+
+    #[test]
+    fn a_folder_is_checked_before_anything_is_kept_in_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").expect("written");
+        for fit in [folder.path().to_owned(), folder.path().join("new"), folder.path().join("new/newer")] {
+            assert!(Results::new(&fit).is_ok(), "{}", fit.display());
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 1, "nothing is made for it");
+        let mut unfit = vec![(file.clone(), "it is no folder"), (file.join("below"), "")];
+        if cfg!(unix) {
+            let dangling = folder.path().join("link");
+            #[cfg(unix)]
+            std::os::unix::fs::symlink("nowhere", &dangling).expect("linked");
+            unfit.push((dangling, "leads nowhere"));
+        }
+        if cfg!(target_os = "linux") {
+            unfit.push(("/proc/self/results".into(), "nothing can be written there"));
+        }
+        for (unfit, why) in unfit {
+            let error = Results::new(&unfit).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(error.contains(why) && error.contains("--results DIR"), "{}: {error}", unfit.display());
+            assert!(error.contains(&unfit.display().to_string()), "{error}");
+        }
     }
 }

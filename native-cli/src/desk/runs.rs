@@ -1,17 +1,18 @@
 //! The place where pages post finished runs.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use axum::body::{Bytes, HttpBody};
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::{AUTHORIZATION, HeaderMap};
-use axum::response::Response;
-use parallax_core::record::Run;
+use axum::http::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER};
+use axum::response::{IntoResponse, Response};
 
+use super::read::read;
 use super::results::{Kept, NotKept};
 use super::{Desk, NO_TOKEN};
+use crate::browser::address::Ends;
+use crate::browser::body::pass_over;
 use crate::browser::server::plain;
 
 /// Where pages post finished runs.
@@ -21,10 +22,12 @@ const TOKEN: &str = "x-parallax-token";
 
 /// The largest run that is taken: that of every case of every preset is smaller.
 pub const LARGEST: usize = 16 << 20;
+/// Memory for all runs that are on their way, in bytes.
+pub const ROOM: usize = 4 * LARGEST;
 
-/// Take a run. Nothing of it is read before it is known to come from our page and from somebody who was given the address.
+/// Take a run. Nothing of it is read before it is known to come from our page and from a sender that was given the address.
 pub async fn take(State(desk): State<Arc<Desk>>, request: Request) -> Response {
-    if !desk.address.is_ours(request.headers()) {
+    if !desk.address.is_ours(&request) {
         let text =
             "Only a page that this desk serves may send results; open the address that `parallax serve` printed.";
         return plain(StatusCode::FORBIDDEN, text);
@@ -32,26 +35,36 @@ pub async fn take(State(desk): State<Arc<Desk>>, request: Request) -> Response {
     if !offered(request.headers()).is_some_and(|token| desk.token.is(token)) {
         return plain(StatusCode::UNAUTHORIZED, NO_TOKEN);
     }
-    if !desk.posts.allows(Instant::now()) {
-        return plain(StatusCode::TOO_MANY_REQUESTS, "Too many results at a time; send this one again in a minute.");
-    }
-    let too_large = || plain(StatusCode::PAYLOAD_TOO_LARGE, "A result may have 16 MiB; download this one as a file.");
-    // A length that is announced need not be waited for; the body's limit sees to the others.
-    if request.body().size_hint().lower() > LARGEST as u64 {
-        return too_large();
-    }
-    let body = match Bytes::from_request(request, &()).await {
-        Ok(body) => body,
-        Err(refused) if refused.status() == StatusCode::PAYLOAD_TOO_LARGE => return too_large(),
-        Err(_) => return plain(StatusCode::BAD_REQUEST, "The result did not arrive whole; send it again."),
+    let Some(ends) = request.extensions().get::<Ends>() else {
+        return plain(StatusCode::INTERNAL_SERVER_ERROR, OWN_BUG);
     };
-    // Reading a large run takes longer than other requests should wait.
-    match tokio::task::spawn_blocking(move || desk.keep(&body)).await {
-        Ok((status, text)) => plain(status, &text),
-        Err(_) => {
-            plain(StatusCode::INTERNAL_SERVER_ERROR, "The desk hit a bug of its own; download the result as a file.")
-        }
+    if let Err(wait) = desk.posts.take(ends.sender, Instant::now()) {
+        pass_over(request, LARGEST).await;
+        return too_many(wait);
     }
+    let body = match desk.room.read(request, LARGEST).await {
+        Ok(body) => body,
+        Err(why) => return why.answer("A result", LARGEST),
+    };
+    // One at a time: a run takes more memory than its text. The thread goes on where the sender has gone, and so does its place.
+    let alone = desk.reading.clone().lock_owned().await;
+    let read = tokio::task::spawn_blocking(move || {
+        let _alone = alone;
+        desk.keep(&body.bytes)
+    });
+    match read.await {
+        Ok((status, text)) => plain(status, &text),
+        Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR, OWN_BUG),
+    }
+}
+
+/// The answer where the desk itself has failed.
+const OWN_BUG: &str = "The desk hit a bug of its own; download the result as a file.";
+
+fn too_many(wait: Duration) -> Response {
+    let seconds = wait.as_secs() + 1;
+    let text = format!("Too many results at a time; send this one again in {seconds} s.");
+    (StatusCode::TOO_MANY_REQUESTS, [(RETRY_AFTER, seconds.to_string())], text).into_response()
 }
 
 /// The token that a request shows.
@@ -63,12 +76,9 @@ fn offered(headers: &HeaderMap) -> Option<&str> {
 impl Desk {
     /// Keep what was sent if it is a run, as we write runs. Of what came, no byte is kept as it is.
     fn keep(&self, body: &[u8]) -> (StatusCode, String) {
-        let Ok(text) = std::str::from_utf8(body) else {
-            return (StatusCode::BAD_REQUEST, "A result is text in UTF-8, and this is not.".to_owned());
-        };
-        let run = match Run::parse(text) {
+        let run = match read(body) {
             Ok(run) => run,
-            Err(mistake) => return (StatusCode::BAD_REQUEST, format!("The desk does not take this: {mistake}.")),
+            Err(refused) => return (StatusCode::BAD_REQUEST, refused.to_string()),
         };
         match self.results.keep(&run) {
             Ok(Kept::New(name)) => (StatusCode::CREATED, name),

@@ -4,6 +4,9 @@ use super::*;
 use crate::browser::server::testing::talk;
 use parallax_core::record::Run;
 use parallax_core::record::stats::Summary;
+#[cfg(target_os = "linux")]
+use std::io::Read;
+use std::io::Write;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -15,11 +18,16 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
+        Scene::with(Grants::default())
+    }
+
+    fn with(grants: Grants) -> Scene {
         let folder = tempfile::tempdir().expect("a folder");
         let page = folder.path().join("page");
         std::fs::create_dir(&page).expect("made");
         std::fs::write(page.join("index.html"), "the page").expect("written");
-        let desk = open(Page::Folder(page), At::loopback(0), &folder.path().join("results")).expect("open");
+        let results = folder.path().join("results");
+        let desk = open_with(Page::Folder(page), At::loopback(0), &results, grants).expect("open");
         Scene { folder, desk }
     }
 
@@ -29,10 +37,43 @@ impl Scene {
 
     /// The status and the body, of a request in which HOST and TOKEN stand for what they are.
     fn ask(&self, head: &str, body: &str) -> (u16, String) {
+        let (head, body) = self.whole(head, body);
+        (head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status"), body)
+    }
+
+    /// The head and the body of the answer.
+    fn whole(&self, head: &str, body: &str) -> (String, String) {
         let head = head.replace("TOKEN", self.token());
         let answer = talk(&self.desk._server, &format!("{head}Connection: close\r\n\r\n{body}"));
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-        (status, answer.split_once("\r\n\r\n").expect("a head").1.to_owned())
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        (format!("{head}\r\n"), body.to_owned())
+    }
+
+    /// The status of a post from another address of this machine.
+    #[cfg(target_os = "linux")]
+    fn post_from(&self, from: std::net::Ipv4Addr, body: &str) -> u16 {
+        let to: std::net::SocketAddr = self.authority().parse().expect("an address");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+        let connected = runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4()?;
+            socket.bind(std::net::SocketAddrV4::new(from, 0).into())?;
+            socket.connect(to).await?.into_std()
+        });
+        let mut stream = connected.expect("connected");
+        stream.set_nonblocking(false).expect("set");
+        let head = "POST /api/runs HTTP/1.1\r\nConnection: close\r\n";
+        let (host, token, length) = (self.authority(), self.token(), body.len());
+        let head = format!("{head}Host: {host}\r\nX-Parallax-Token: {token}\r\nContent-Length: {length}\r\n\r\n{body}");
+        stream.write_all(head.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("answered");
+        answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
+    }
+
+    /// Host and port.
+    fn authority(&self) -> &str {
+        let (_, rest) = self.desk.address.split_once("://").expect("an address");
+        rest.split_once('/').expect("a path").0
     }
 
     fn post_with(&self, headers: &str, body: &str) -> (u16, String) {
@@ -228,18 +269,165 @@ fn what_is_too_large_is_refused_whether_announced_or_not() {
 }
 
 #[test]
-fn a_flood_is_stopped_and_costs_strangers_nothing() {
-    let scene = Scene::new();
-    let answers: Vec<u16> = (0..POSTS + 2).map(|_| scene.post("nonsense").0).collect();
-    assert_eq!(answers, [vec![400; POSTS], vec![429; 2]].concat());
+fn a_flood_is_stopped_for_its_sender_alone_and_it_is_said_when_to_go_on() {
+    let grants = Grants { posts: 3, ..Grants::default() };
+    let scene = Scene::with(grants);
+    let answers: Vec<u16> = (0..5).map(|_| scene.post("nonsense").0).collect();
+    assert_eq!(answers, [400, 400, 400, 429, 429]);
+    // A sender that is not done yet sees the answer, too.
+    let (length, token) = (8 << 20, "X-Parallax-Token: TOKEN\r\n");
+    let request = format!("POST /api/runs HTTP/1.1\r\nHost: HOST\r\n{token}Content-Length: {length}\r\n");
+    let (head, said) = scene.whole(&request, &" ".repeat(length));
+    let after = head.split_once("retry-after: ").and_then(|(_, rest)| rest.split("\r\n").next()?.parse().ok());
+    assert!(head.contains(" 429 ") && after.is_some_and(|after: u64| (1..=60).contains(&after)), "{head}");
+    assert!(said.contains("send this one again in ") && said.ends_with(" s."), "{said}");
     assert_eq!(scene.post_with("Host: HOST\r\n", "nonsense").0, 401);
     assert_eq!(scene.get("/desk/TOKEN/").0, 200, "the desk is still shown");
+    #[cfg(target_os = "linux")]
+    assert_eq!(scene.post_from([127, 0, 0, 2].into(), "nonsense"), 400, "another sender has a share of its own");
 
-    let scene = Scene::new();
-    for _ in 0..POSTS {
+    let scene = Scene::with(grants);
+    for _ in 0..grants.posts {
         assert_eq!(scene.post_with("Host: HOST\r\n", "nonsense").0, 401);
     }
-    assert_eq!(scene.post("nonsense").0, 400, "who has no token cannot use up the share of those who have");
+    assert_eq!(scene.post("nonsense").0, 400, "requests without the token use up nothing");
+}
+
+#[test]
+fn a_body_that_stands_still_is_given_up_and_one_of_a_stranger_is_not_waited_for() {
+    let brief = Duration::from_millis(300);
+    let limits = Limits { body: 4 * brief, stall: brief, ..Limits::default() };
+    let scene = Scene::with(Grants { limits, ..Grants::default() });
+    let head = "POST /api/runs HTTP/1.1\r\nHost: HOST\r\nContent-Length: 1000000\r\n";
+    let begun = std::time::Instant::now();
+    assert_eq!(scene.ask(&format!("{head}X-Parallax-Token: TOKEN\r\n"), "{").0, 408);
+    assert_eq!(scene.ask(head, "{").0, 401);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+
+    // Bytes that drip are no progress without end, either.
+    let authority = scene.authority();
+    let mut stream = std::net::TcpStream::connect(authority).expect("connected");
+    let head =
+        format!("{head}X-Parallax-Token: TOKEN\r\n\r\n").replace("HOST", authority).replace("TOKEN", scene.token());
+    stream.write_all(head.as_bytes()).expect("sent");
+    let begun = std::time::Instant::now();
+    while stream.write_all(b" ").is_ok() && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(brief / 3);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn silent_connections_lock_no_one_out_of_a_desk() {
+    let scene = Scene::new();
+    let authority = scene.authority();
+    // Fewer than descriptors that tests may have, and more than a desk keeps.
+    let silent: Vec<_> = (0..400).map(|_| std::net::TcpStream::connect(authority).expect("connected")).collect();
+    let begun = std::time::Instant::now();
+    assert_eq!(scene.get("/desk/TOKEN/").0, 200);
+    assert_eq!(scene.post(&text(&result("browser", "H200", 7))).0, 201);
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(silent.len() > 2 * Limits::default().all);
+}
+
+#[test]
+fn a_hostile_body_is_refused_and_the_desk_goes_on() {
+    let scene = Scene::new();
+    let good = text(&result("browser", "H200", 7));
+    let with_drift = |drift: &str| {
+        let bad = good.replacen("\"records\":", &format!("\"drift\":{drift},\"records\":"), 1);
+        bad.replacen("\"drift\":{\"rows\":0,\"columns\":{}},", "", 1)
+    };
+    let nested = |depth| "[".repeat(depth) + &"]".repeat(depth);
+    for body in [
+        with_drift("{\"rows\":18446744073709551615,\"columns\":{\"at\":{\"all\":1},\"canary\":{\"all\":1}}}"),
+        with_drift("{\"rows\":16777216,\"columns\":{\"at\":{\"all\":1},\"canary\":{\"all\":1}}}"),
+        with_drift(
+            "{\"rows\":2,\"columns\":{\"at\":{\"runs\":[[1,2],[1,18446744073709551615]]},\"canary\":{\"all\":1}}}",
+        ),
+        with_drift(&nested(100_000)),
+        nested(1 << 20),
+        "{\"a\":".repeat(1 << 20),
+        format!("[{}0]", "0,".repeat(1 << 20)),
+        format!("\"{}\"", "x".repeat(1 << 22)),
+    ] {
+        let (status, said) = scene.post(&body);
+        assert!((400..500).contains(&status) && said.ends_with('.'), "{status} {said} {:.200}", body);
+        assert_eq!(scene.get("/desk/TOKEN/").0, 200);
+    }
+    assert_eq!(scene.files(), [] as [PathBuf; 0]);
+    assert_eq!(scene.post(&good).0, 201);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_holds_nothing_up() {
+    let scene = Scene::new();
+    let results = scene.folder.path().join("results");
+    std::fs::create_dir(&results).expect("made");
+    let run = result("browser", "H200", 7);
+    let names = ["parallax-browser-h200-7.json", "parallax-browser-h200-7-2.json", "parallax-browser-h200-7-3.json"];
+    let made = std::process::Command::new("mkfifo").arg(results.join(names[0])).status().expect("mkfifo");
+    assert!(made.success());
+    std::fs::create_dir(results.join(names[1])).expect("made");
+    std::os::unix::fs::symlink(names[0], results.join(names[2])).expect("linked");
+    assert_eq!(scene.post(&text(&run)), (201, "parallax-browser-h200-7-4.json".to_owned()));
+    let (status, front) = scene.get("/desk/TOKEN/");
+    assert!(status == 200 && front.contains("H200"), "{front}");
+}
+
+#[test]
+fn files_that_have_no_room_are_named_at_the_front() {
+    let scene = Scene::new();
+    let results = scene.folder.path().join("results");
+    std::fs::create_dir(&results).expect("made");
+    let run = text(&result("cuda", "H200", 7));
+    let old = std::time::SystemTime::now() - Duration::from_secs(1000);
+    for (name, contents) in [("old.json", run.as_str()), ("notes.json", "{}")] {
+        std::fs::write(results.join(name), contents).expect("written");
+        let file = std::fs::File::options().write(true).open(results.join(name)).expect("a file");
+        file.set_modified(old).expect("set");
+    }
+    let front = || scene.get("/desk/TOKEN/").1;
+    assert!(
+        front().contains("1 file of its folder is not shown") && front().contains("notes.json: no run"),
+        "{}",
+        front()
+    );
+    for number in 0..listing::MOST_FILES {
+        std::fs::write(results.join(format!("{number}.json")), "{}").expect("written");
+    }
+    assert!(front().contains("old.json: older than the 500 files that are shown"), "{}", front());
+}
+
+#[test]
+fn pages_of_many_runs_are_made_when_asked_for_and_kept() {
+    let scene = Scene::new();
+    let results = scene.folder.path().join("results");
+    std::fs::create_dir(&results).expect("made");
+    for number in 0..listing::MOST_FILES as u64 {
+        let target = if number % 2 == 0 { "browser" } else { "cuda" };
+        let run = result(target, &format!("GPU {}", number % 50), number);
+        std::fs::write(results.join(format!("{number}.json")), text(&run)).expect("written");
+    }
+    let took = |path: &str| {
+        let begun = std::time::Instant::now();
+        assert_eq!(scene.get(path).0, 200, "{path}");
+        begun.elapsed()
+    };
+    let style = took("/desk/TOKEN/site.css");
+    assert!(style < Duration::from_secs(1), "{style:?}");
+    let (first, second) = (took("/desk/TOKEN/"), took("/desk/TOKEN/"));
+    assert!(second < Duration::from_secs(1) && second < first, "{first:?} {second:?}");
+}
+
+#[test]
+fn pages_cannot_be_framed() {
+    let scene = Scene::new();
+    for path in ["/", "/desk/TOKEN/", "/desk/", "/absent"] {
+        let (head, _) = scene.whole(&format!("GET {path} HTTP/1.1\r\nHost: HOST\r\n"), "");
+        assert!(head.contains("x-frame-options: DENY") && head.contains("frame-ancestors 'none'"), "{path}: {head}");
+    }
 }
 
 #[test]

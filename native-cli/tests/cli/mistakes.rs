@@ -86,3 +86,16 @@ fn mistakes_in_files() {
         mistake(dir.path(), args, parts);
     }
 }
+
+#[test]
+fn a_desk_opens_only_where_results_can_be_kept() {
+    let dir = folder();
+    for name in ["index.html", "file"] {
+        std::fs::write(dir.path().join(name), "").expect("writable");
+    }
+    for (results, why) in [("file", "results cannot be kept in file: it is no folder"), ("file/below", "file/below: ")]
+    {
+        let args = ["serve", "--port", "0", "--page", ".", "--results", results];
+        mistake(dir.path(), &args, &[why, "--results DIR"]);
+    }
+}

@@ -134,7 +134,8 @@ impl App {
     pub(super) async fn send_to_desk(self: Rc<Self>) {
         let (Some(desk), Some(run)) = (&self.desk, self.run.borrow().as_ref().map(share::json)) else { return };
         self.view.share_line("Sending to the desk …");
-        match desk.send(&run).await {
+        let waits = |seconds| self.view.share_line(&format!("The desk is busy; sending again in {seconds} s …"));
+        match desk.send(&run, waits).await {
             Ok(kept) => self.view.on_desk(&kept, &desk.link()),
             Err(why) => self.view.share_line(&why),
         }

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::Site;
-use super::devices::{Devices, Kept, slug, unused};
+use super::devices::{Devices, slug, unused};
 use super::frame::{Head, page as whole, target_name};
 use crate::compare::verdict::usual_resolution;
 use crate::compare::{Comparison, Options, compare};
@@ -12,24 +12,35 @@ use crate::plan::query;
 use crate::record::{Run, way};
 use crate::report::html::{Palette, compared};
 
-/// Runs that are held against the first of them.
-struct Held {
-    path: String,
+/// Runs that can be compared, the first of them being the base.
+pub(super) struct Set<'r> {
+    /// Where the page of their comparison lies.
+    pub path: String,
     title: String,
-    runs: Vec<(String, Run)>,
-    /// Where their files lie.
-    files: Vec<String>,
-    comparison: Comparison,
+    /// Each with the name that it has in the comparison, and where its file lies.
+    runs: Vec<(String, &'r Run, String)>,
 }
 
-/// All that can be compared.
-fn all(devices: &Devices<'_>) -> Vec<Held> {
+impl Set<'_> {
+    /// The comparison; none where the runs have no case in common.
+    fn comparison(&self) -> Option<Comparison> {
+        let runs: Vec<(String, Run)> = self.runs.iter().map(|(name, run, _)| (name.clone(), (*run).clone())).collect();
+        let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
+        compare(&runs, &Options { base: 0, resolution }).ok()
+    }
+}
+
+/// The targets of each device, and the devices of each target.
+pub(super) fn sets<'r>(devices: &Devices<'r>) -> Vec<Set<'r>> {
     let mut found = Vec::new();
     let mut taken = Vec::new();
     for device in devices.all() {
-        let views = device.views();
-        let runs = views.iter().map(|kept| (kept.named.clone(), kept.path()));
-        found.extend(held(format!("compare/on-{}", device.slug), format!("Every way to {}", device.name), runs));
+        let runs = device.views().into_iter().map(|kept| (kept.named.0.clone(), kept.run, kept.path()));
+        found.push(Set {
+            path: format!("compare/on-{}", device.slug),
+            title: format!("Every way to {}", device.name),
+            runs: runs.collect(),
+        });
     }
     let mut ways: Vec<(&str, Option<Reach>)> =
         devices.all().iter().flat_map(|of| of.views()).map(|kept| (kept.run.target.as_str(), kept.run.reach)).collect();
@@ -38,22 +49,15 @@ fn all(devices: &Devices<'_>) -> Vec<Held> {
     for (target, reach) in ways {
         let views =
             devices.all().iter().filter_map(|of| Some((of, of.view(target).filter(|kept| kept.run.reach == reach)?)));
-        let runs = views.map(|(of, kept): (_, &Kept<'_>)| ((of.name.clone(), kept.run.clone()), kept.path()));
-        found.extend(held(
+        found.push(Set {
             // A target is whatever a file says.
-            format!("compare/all-{}", unused(&slug(&way(target, reach)), &mut taken)),
-            format!("Every device through {}", target_name(target, reach)),
-            runs,
-        ));
+            path: format!("compare/all-{}", unused(&slug(&way(target, reach)), &mut taken)),
+            title: format!("Every device through {}", target_name(target, reach)),
+            runs: views.map(|(of, kept)| (of.name.clone(), kept.run, kept.path())).collect(),
+        });
     }
+    found.retain(|set| set.runs.len() > 1);
     found
-}
-
-fn held(path: String, title: String, runs: impl Iterator<Item = ((String, Run), String)>) -> Option<Held> {
-    let (runs, files): (Vec<(String, Run)>, Vec<String>) = runs.unzip();
-    let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
-    let comparison = compare(&runs, &Options { base: 0, resolution }).ok()?;
-    Some(Held { path, title, runs, files, comparison })
 }
 
 /// A way to hold run files against each other in the page that measures, where the site has it: there they can be filtered and
@@ -70,10 +74,10 @@ pub(super) fn in_the_page(head: &Head<'_>, site: Site, files: impl Iterator<Item
 }
 
 /// `/compare/`.
-pub(super) fn index(devices: &Devices<'_>, site: Site) -> String {
+pub(super) fn index(sets: &[Set<'_>], site: Site) -> String {
     let head =
         &Head { depth: 1, title: "Compare", about: "Verdicts with intervals between targets and between devices." };
-    let found = all(devices);
+    let found: Vec<(&Set<'_>, Comparison)> = sets.iter().filter_map(|set| Some((set, set.comparison()?))).collect();
     let main = html! {
         h1 { "Compare" }
         p.lead {
@@ -81,10 +85,10 @@ pub(super) fn index(devices: &Devices<'_>, site: Site) -> String {
         }
         @if found.is_empty() { p { "Nothing here has a case in common with anything else." } }
         div.cards {
-            @for held in &found {
+            @for (set, comparison) in &found {
                 div.card {
-                    h3 { a href=(head.to(&format!("{}/", held.path))) { (held.title) } }
-                    p { (held.comparison.tally()) }
+                    h3 { a href=(head.to(&format!("{}/", set.path))) { (set.title) } }
+                    p { (comparison.tally()) }
                 }
             }
         }
@@ -101,18 +105,16 @@ pub(super) fn index(devices: &Devices<'_>, site: Site) -> String {
     whole(head, site, &main)
 }
 
-/// `/compare/…/`.
-pub(super) fn pages(devices: &Devices<'_>, site: Site) -> Vec<(String, String)> {
-    let page = |held: Held| {
-        let head = &Head { depth: 2, title: &held.title, about: "Verdicts with intervals, case by case." };
-        let palette = &Palette::of(held.runs.iter().map(|(_, run)| run));
-        let main = html! {
-            h1 { (held.title) }
-            p.lead { (held.comparison.tally()) }
-            p { (in_the_page(head, site, held.files.iter().cloned())) }
-            (compared(&held.comparison, palette))
-        };
-        (held.path.clone(), whole(head, site, &main))
+/// `/compare/…/`; none where the runs have no case in common.
+pub(super) fn page(set: &Set<'_>, site: Site) -> Option<String> {
+    let comparison = set.comparison()?;
+    let head = &Head { depth: 2, title: &set.title, about: "Verdicts with intervals, case by case." };
+    let palette = &Palette::of(set.runs.iter().map(|(_, run, _)| *run));
+    let main = html! {
+        h1 { (set.title) }
+        p.lead { (comparison.tally()) }
+        p { (in_the_page(head, site, set.runs.iter().map(|(_, _, file)| file.clone()))) }
+        (compared(&comparison, palette))
     };
-    all(devices).into_iter().map(page).collect()
+    Some(whole(head, site, &main))
 }

@@ -9,6 +9,17 @@ pub struct Desk<'a> {
     pub address: &'a str,
     /// The address as a QR code, row by row, with true for dark; none where no other device can reach it.
     pub code: Option<&'a [Vec<bool>]>,
+    /// Files of its folder that the site does not show.
+    pub hidden: &'a [Hidden],
+}
+
+/// A file in a desk's folder that its site does not show.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hidden {
+    /// Its name.
+    pub file: String,
+    /// The reason.
+    pub why: String,
 }
 
 /// Seconds after which the front looks for new results.
@@ -41,6 +52,26 @@ pub(super) fn invitation(desk: &Desk<'_>) -> Markup {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Names of hidden files that the page lists.
+const LISTED: usize = 100;
+
+/// Which files of the folder are not shown, each with its reason.
+pub(super) fn hidden(files: &[Hidden]) -> Markup {
+    let count = match files.len() {
+        1 => "1 file of its folder is not shown".to_owned(),
+        n => format!("{n} files of its folder are not shown"),
+    };
+    html! {
+        details.hidden {
+            summary { (count) }
+            ul.soft {
+                @for hidden in files.iter().take(LISTED) { li { (hidden.file) ": " (hidden.why) } }
+                @if files.len() > LISTED { li { "and " (files.len() - LISTED) " more" } }
             }
         }
     }

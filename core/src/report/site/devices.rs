@@ -43,7 +43,7 @@ impl Kept<'_> {
 
 impl<'r> Devices<'r> {
     /// Of named runs.
-    pub fn of(runs: &'r [(String, Run)]) -> Devices<'r> {
+    pub fn of(runs: impl IntoIterator<Item = &'r (String, Run)>) -> Devices<'r> {
         let mut groups: Vec<Vec<&(String, Run)>> = Vec::new();
         for named in runs {
             match groups.iter_mut().find(|group| same_device(&group[0].1, &named.1)) {

@@ -12,7 +12,7 @@ use crate::report::html::table;
 use crate::report::{Cell, Column, Table, ceilings, clock_line, tax_table};
 
 /// One page: its name in paths, its title, a sentence, its text, and what the runs say.
-struct Topic {
+pub(super) struct Topic {
     name: &'static str,
     title: &'static str,
     about: &'static str,
@@ -20,7 +20,8 @@ struct Topic {
     figures: fn(&Devices<'_>) -> Markup,
 }
 
-const TOPICS: [Topic; 7] = [
+/// Every page below `explain/`.
+pub(super) const TOPICS: [Topic; 7] = [
     Topic {
         name: "tax",
         title: "What the browser costs, taken apart",
@@ -72,30 +73,39 @@ const TOPICS: [Topic; 7] = [
     },
 ];
 
-/// Path, title and a sentence of every page.
-pub(super) fn topics() -> impl Iterator<Item = (String, &'static str, &'static str)> {
-    TOPICS.iter().map(|topic| (format!("explain/{}/", topic.name), topic.title, topic.about))
+impl Topic {
+    /// Where its page lies in the site.
+    pub fn path(&self) -> String {
+        format!("explain/{}", self.name)
+    }
 }
 
-/// `/explain/` and below.
-pub(super) fn pages(devices: &Devices<'_>, site: Site) -> Vec<(String, String)> {
-    let one = |topic: &Topic| {
-        let head = &Head { depth: 2, title: topic.title, about: topic.about };
-        let main = html! {
-            h1 { (topic.title) }
-            div.prose { (PreEscaped(topic.text.replace('\n', " "))) }
-            ((topic.figures)(devices))
-            p { a href=(head.to("explain/")) { "Everything that is explained" } }
-        };
-        (format!("explain/{}", topic.name), whole(head, site, &main))
-    };
+/// Path, title and a sentence of every page.
+pub(super) fn topics() -> impl Iterator<Item = (String, &'static str, &'static str)> {
+    TOPICS.iter().map(|topic| (topic.path() + "/", topic.title, topic.about))
+}
+
+/// `/explain/`.
+pub(super) fn index(site: Site) -> String {
     let head =
         &Head { depth: 1, title: "Explained", about: "What the figures of Parallax mean, and what they cannot say." };
-    let index = html! {
+    let main = html! {
         h1 { "What the figures mean" }
         ul.topics { @for (path, title, about) in topics() { li { a href=(head.to(&path)) { (title) } ": " (about) } } }
     };
-    std::iter::once(("explain".to_owned(), whole(head, site, &index))).chain(TOPICS.iter().map(one)).collect()
+    whole(head, site, &main)
+}
+
+/// `/explain/NAME/`.
+pub(super) fn page(topic: &Topic, devices: &Devices<'_>, site: Site) -> String {
+    let head = &Head { depth: 2, title: topic.title, about: topic.about };
+    let main = html! {
+        h1 { (topic.title) }
+        div.prose { (PreEscaped(topic.text.replace('\n', " "))) }
+        ((topic.figures)(devices))
+        p { a href=(head.to("explain/")) { "Everything that is explained" } }
+    };
+    whole(head, site, &main)
 }
 
 /// Every view of every device with what there is to say of it, as a table; nothing where nothing is to be said.

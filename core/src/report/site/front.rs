@@ -30,7 +30,10 @@ pub(super) fn page(devices: &Devices<'_>, site: Site) -> String {
             None if devices.all().is_empty() => { p.lead { "Nothing has been measured yet." } (measure(head, None, site)) }
             None => { p.lead { "No device here was measured both in a browser and natively; its runs are below." } (measure(head, None, site)) }
         }
-        @if let Some(desk) = &site.desk { (desk::invitation(desk)) }
+        @if let Some(desk) = &site.desk {
+            (desk::invitation(desk))
+            @if !desk.hidden.is_empty() { (desk::hidden(desk.hidden)) }
+        }
         @if !devices.all().is_empty() { (gallery(head, devices)) }
         @if let Some((device, _)) = &told { (roofline(head, device)) }
         section {
@@ -85,7 +88,7 @@ pub(super) fn picture(head: &Head<'_>, cost: &Cost, device: &OnDevice<'_>, shown
     let below = html! {
         p.soft {
             (origin(device, cost))
-            @if let Some(kept) = device.view(&cost.other.target) { " " (pictures::link(head, kept, "cost")) }
+            @if let Some(kept) = device.view(&cost.other.target) { " " (pictures::link(head, kept, pictures::COST)) }
         }
     };
     let (base, other) = names(cost);

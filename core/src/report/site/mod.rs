@@ -10,8 +10,10 @@ mod frame;
 mod front;
 mod pictures;
 
-pub use self::desk::Desk;
-use self::devices::Devices;
+use self::compared::Set;
+pub use self::desk::{Desk, Hidden};
+use self::devices::{Devices, Kept, OnDevice};
+use self::explain::{TOPICS, Topic};
 use crate::record::Run;
 
 /// A file of the site.
@@ -32,26 +34,93 @@ pub struct Site<'a> {
     pub desk: Option<Desk<'a>>,
 }
 
+/// A site about named runs, whose pages and files are made when they are asked for.
+pub struct Pages<'r> {
+    site: Site<'r>,
+    devices: Devices<'r>,
+    sets: Vec<Set<'r>>,
+}
+
+/// What lies at a path.
+enum Part<'p, 'r> {
+    Front,
+    Compare,
+    Explained,
+    Fixed(&'static str),
+    Topic(&'static Topic),
+    Device(&'p OnDevice<'r>),
+    Compared(&'p Set<'r>),
+    Cost(&'p OnDevice<'r>, &'p Kept<'r>),
+    Roofline(&'p OnDevice<'r>, &'p Kept<'r>),
+    Run(&'p Kept<'r>),
+}
+
+impl<'r> Pages<'r> {
+    /// The site about these runs. Nothing of it is made yet.
+    pub fn new(runs: impl IntoIterator<Item = &'r (String, Run)>, site: Site<'r>) -> Pages<'r> {
+        let devices = Devices::of(runs);
+        let sets = compared::sets(&devices);
+        Pages { site, devices, sets }
+    }
+
+    /// The text of the page or file at a path below the site's folder; `None` where nothing lies.
+    pub fn text(&self, path: &str) -> Option<String> {
+        let (_, part) = self.parts().into_iter().find(|(there, _)| there == path)?;
+        self.made(&part)
+    }
+
+    /// Every path with what lies there, where the runs have something to show.
+    fn parts(&self) -> Vec<(String, Part<'_, 'r>)> {
+        let page = |path: &str| format!("{path}/index.html");
+        let mut parts = vec![
+            ("index.html".to_owned(), Part::Front),
+            (page("compare"), Part::Compare),
+            (page("explain"), Part::Explained),
+        ];
+        parts.extend(FIXED.map(|(path, text)| (path.to_owned(), Part::Fixed(text))));
+        parts.extend(TOPICS.iter().map(|topic| (page(&topic.path()), Part::Topic(topic))));
+        parts.extend(self.sets.iter().map(|set| (page(&set.path), Part::Compared(set))));
+        for device in self.devices.all() {
+            parts.push((page(&device.path()), Part::Device(device)));
+            for kept in device.views() {
+                parts.push((kept.picture(pictures::COST), Part::Cost(device, kept)));
+                parts.push((kept.picture(pictures::ROOFLINE), Part::Roofline(device, kept)));
+            }
+            parts.extend(device.runs.iter().map(|kept| (kept.path(), Part::Run(kept))));
+        }
+        parts
+    }
+
+    fn made(&self, part: &Part<'_, 'r>) -> Option<String> {
+        let (devices, site) = (&self.devices, self.site);
+        Some(match part {
+            Part::Front => front::page(devices, site),
+            Part::Compare => compared::index(&self.sets, site),
+            Part::Explained => explain::index(site),
+            Part::Fixed(text) => (*text).to_owned(),
+            Part::Topic(topic) => explain::page(topic, devices, site),
+            Part::Device(device) => device::page(device, devices, site),
+            Part::Compared(set) => return compared::page(set, site),
+            Part::Cost(device, kept) => return pictures::cost_file(device, kept),
+            Part::Roofline(device, kept) => return pictures::roofline_file(device, kept),
+            Part::Run(kept) => serde_json::to_string(kept.run).expect("a run is JSON") + "\n",
+        })
+    }
+}
+
+/// Files that are the same in every site: path and text.
+const FIXED: [(&str, &str); 2] = [(frame::STYLE_PATH, frame::STYLE), (frame::ICON_PATH, frame::ICON)];
+
+/// The text of a file that is the same in every site: the style sheet or the mark.
+pub fn fixed(path: &str) -> Option<&'static str> {
+    FIXED.iter().find(|(there, _)| *there == path).map(|(_, text)| *text)
+}
+
 /// Every page of a site about these named runs, its style sheet, and the run files that it hands out.
 pub fn files(runs: &[(String, Run)], site: Site) -> Vec<File> {
-    let devices = Devices::of(runs);
-    let mut files = vec![
-        File { path: "index.html".to_owned(), text: front::page(&devices, site) },
-        File { path: "compare/index.html".to_owned(), text: compared::index(&devices, site) },
-        File { path: frame::STYLE_PATH.to_owned(), text: frame::STYLE.to_owned() },
-        File { path: frame::ICON_PATH.to_owned(), text: frame::ICON.to_owned() },
-    ];
-    let page = |path: String, text: String| File { path: format!("{path}/index.html"), text };
-    files.extend(devices.all().iter().map(|of| page(of.path(), device::page(of, &devices, site))));
-    files.extend(explain::pages(&devices, site).into_iter().map(|(path, text)| page(path, text)));
-    files.extend(compared::pages(&devices, site).into_iter().map(|(path, text)| page(path, text)));
-    let pictures = devices.all().iter().flat_map(pictures::files);
-    files.extend(pictures.map(|(path, text)| File { path, text }));
-    for kept in devices.all().iter().flat_map(|of| &of.runs) {
-        let text = serde_json::to_string(kept.run).expect("a run is JSON") + "\n";
-        files.push(File { path: kept.path(), text });
-    }
-    files
+    let pages = Pages::new(runs, site);
+    let made = |(path, part)| pages.made(&part).map(|text| File { path, text });
+    pages.parts().into_iter().filter_map(made).collect()
 }
 
 #[cfg(test)]
@@ -153,7 +222,7 @@ mod tests {
         let code = vec![vec![true, false], vec![false, true]];
         let address = "https://192.0.2.1:8080/?desk=x&y";
         let front = |runs: &[(String, Run)], code| {
-            let files = files(runs, Site { measures: true, desk: Some(Desk { address, code }) });
+            let files = files(runs, Site { measures: true, desk: Some(Desk { address, code, hidden: &[] }) });
             let of_files = files.into_iter().filter(|file| file.text.contains("http-equiv=\"refresh\""));
             let fronts: Vec<File> = of_files.collect();
             assert_eq!(fronts.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["index.html"]);
@@ -169,5 +238,35 @@ mod tests {
             "{some}"
         );
         assert!(!some.contains("Nothing is uploaded"), "results are sent here");
+    }
+
+    #[test]
+    fn a_page_that_is_made_alone_is_the_one_of_the_whole_site() {
+        let (runs, site) = (runs(), Site { measures: true, desk: None });
+        let pages = Pages::new(&runs, site);
+        for file in files(&runs, site) {
+            assert_eq!(pages.text(&file.path).as_ref(), Some(&file.text), "{}", file.path);
+            assert!(fixed(&file.path).is_none_or(|text| text == file.text), "{}", file.path);
+        }
+        for absent in ["", "absent", "device/index.html", "../site.css", "compare/on-h200"] {
+            assert_eq!(pages.text(absent), None, "{absent}");
+        }
+        assert!(fixed("site.css").is_some() && fixed("mark.svg").is_some() && fixed("index.html").is_none());
+    }
+
+    #[test]
+    fn a_desk_names_the_files_that_it_hides() {
+        let hidden: Vec<Hidden> =
+            (0..300).map(|i| Hidden { file: format!("<{i}>.json"), why: "older".to_owned() }).collect();
+        let front = |hidden| {
+            let desk = Some(Desk { address: "http://192.0.2.1/", code: None, hidden });
+            Pages::new([], Site { measures: true, desk }).text("index.html").expect("a front")
+        };
+        let told = front(&hidden);
+        for part in ["300 files of its folder are not shown", "&lt;0&gt;.json: older", "and 200 more"] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert!(!front(&[]).contains("not shown"));
+        assert!(front(&hidden[..1]).contains("1 file of its folder is not shown"));
     }
 }

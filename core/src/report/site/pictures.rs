@@ -7,18 +7,25 @@ use super::frame::Head;
 use super::front::names;
 use crate::report::html::{Palette, cost_picture, roofline_of, roofline_picture};
 
-/// What lies in the site of a device, with its paths: what each view costs and its roofline.
-pub(super) fn files(device: &OnDevice<'_>) -> Vec<(String, String)> {
-    let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
-    let of_view = |kept: &&Kept<'_>| {
-        let cost = device.cost_of(&kept.run.target).map(|cost| {
-            let (base, other) = names(&cost);
-            cost_picture(&cost, (&base, &other), palette)
-        });
-        let both = [("cost", cost), ("roofline", roofline_picture(kept.run, palette))];
-        both.into_iter().filter_map(|(of, picture)| Some((kept.picture(of), picture?))).collect::<Vec<_>>()
-    };
-    device.views().iter().flat_map(of_view).collect()
+/// The picture of what a view costs.
+pub(super) const COST: &str = "cost";
+/// The picture of its roofline.
+pub(super) const ROOFLINE: &str = "roofline";
+
+/// What a view of a device costs, as a file; none for the view that others are compared with.
+pub(super) fn cost_file(device: &OnDevice<'_>, kept: &Kept<'_>) -> Option<String> {
+    let cost = device.cost_of(&kept.run.target)?;
+    let (base, other) = names(&cost);
+    Some(cost_picture(&cost, (&base, &other), &palette(device)))
+}
+
+/// The roofline of a view, as a file; none where no case does arithmetic.
+pub(super) fn roofline_file(device: &OnDevice<'_>, kept: &Kept<'_>) -> Option<String> {
+    roofline_picture(kept.run, &palette(device))
+}
+
+fn palette<'r>(device: &OnDevice<'r>) -> Palette<'r> {
+    Palette::of(device.runs.iter().map(|kept| kept.run))
 }
 
 /// A picture as a file.
@@ -32,6 +39,6 @@ pub(super) fn roofline(head: &Head<'_>, kept: &Kept<'_>, palette: &Palette<'_>) 
     if plot.0.is_empty() {
         plot
     } else {
-        html! { (plot) p.soft { (link(head, kept, "roofline")) } }
+        html! { (plot) p.soft { (link(head, kept, ROOFLINE)) } }
     }
 }

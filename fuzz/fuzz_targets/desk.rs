@@ -1,0 +1,21 @@
+//! Bodies that are posted to a desk: refused in a sentence, or a run that is written so that it reads the same, and shown.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use parallax_core::report::site::{Pages, Site};
+
+// What the desk reads bodies with, alone: the command line around it takes long to compile.
+#[path = "../../native-cli/src/desk/read.rs"]
+mod read;
+
+fuzz_target!(|body: &[u8]| match read::read(body) {
+    Ok(run) => {
+        let written = serde_json::to_string(&run).expect("a run is JSON");
+        let again = read::read(written.as_bytes()).expect("what a desk writes, it reads");
+        assert_eq!(serde_json::to_string(&again).expect("a run is JSON"), written);
+        let named = [(run.file_stem(), run)];
+        let pages = Pages::new(&named, Site::default());
+        assert!(pages.text("index.html").is_some(), "a front");
+    }
+    Err(refused) => assert!(refused.to_string().ends_with('.'), "{refused}"),
+});

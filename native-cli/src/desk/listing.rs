@@ -1,0 +1,130 @@
+//! What lies in the folder of results, and which of it is shown.
+
+use std::cmp::Reverse;
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::Path;
+use std::time::SystemTime;
+
+use parallax_core::record::Run;
+use parallax_core::report::site::Hidden;
+
+use crate::files;
+
+/// Files that are shown and kept: pages are made of all of them.
+pub const MOST_FILES: usize = 500;
+/// Bytes of all files that are shown and kept: their runs stay in memory, and no sender fills the disk.
+pub const MOST_BYTES: u64 = 128 << 20;
+
+/// The end of names of traces, which the command line writes beside run files.
+const TRACE: &str = ".trace.json";
+
+/// A file as far as the folder tells: another entry means other contents.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Entry {
+    name: OsString,
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+/// The run files of a folder.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Those that are shown, by name.
+    pub shown: Vec<Entry>,
+    /// Traces, and those for which there is no room, which are the oldest; with the reason.
+    pub hidden: Vec<Hidden>,
+    files: usize,
+    bytes: u64,
+}
+
+impl Listing {
+    /// The regular files of a folder whose names end in `.json`; none where there is no folder.
+    pub fn new(folder: &Path) -> Listing {
+        let json = |name: &OsString| Path::new(name).extension().is_some_and(|ending| ending == "json");
+        let entry = |entry: std::fs::DirEntry| {
+            let about = entry.metadata().ok().filter(|about| about.is_file())?;
+            Some(Entry { name: entry.file_name(), bytes: about.len(), modified: about.modified().ok() })
+        };
+        let found = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        Listing::of(found.filter(|found| json(&found.file_name())).filter_map(entry).collect())
+    }
+
+    fn of(mut entries: Vec<Entry>) -> Listing {
+        entries.sort_by(|a, b| (Reverse(a.modified), &a.name).cmp(&(Reverse(b.modified), &b.name)));
+        let traces = entries.extract_if(.., |entry| entry.name.to_string_lossy().ends_with(TRACE));
+        let hidden = traces.map(|entry| Hidden { file: entry.name(), why: "a trace, and no run".to_owned() }).collect();
+        let (files, bytes) = (entries.len(), entries.iter().map(|entry| entry.bytes).sum());
+        let mut listing = Listing { hidden, files, bytes, ..Listing::default() };
+        let mut room = MOST_BYTES;
+        for entry in entries {
+            let why = if listing.shown.len() >= MOST_FILES {
+                format!("older than the {MOST_FILES} files that are shown")
+            } else if entry.bytes > room {
+                format!("{} bytes, and the files that are shown may have {} MiB in all", entry.bytes, MOST_BYTES >> 20)
+            } else {
+                room -= entry.bytes;
+                listing.shown.push(entry);
+                continue;
+            };
+            listing.hidden.push(Hidden { file: entry.name.to_string_lossy().into_owned(), why });
+        }
+        listing.shown.sort();
+        listing
+    }
+
+    /// Whether another file of so many bytes fits.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.files < MOST_FILES && self.bytes + bytes as u64 <= MOST_BYTES
+    }
+}
+
+impl Entry {
+    /// The run in the file, named like it.
+    ///
+    /// # Errors
+    /// When it cannot be read or is no run, in words.
+    pub fn read(&self, folder: &Path) -> Result<(String, Run), String> {
+        let mut bytes = Vec::new();
+        let file = files::open_regular(&folder.join(&self.name)).map_err(|error| error.to_string())?;
+        // It may have grown since, and more than that has no room.
+        file.take(self.bytes).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        let run = Run::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())?;
+        let stem = Path::new(&self.name).file_stem().unwrap_or(&self.name);
+        Ok((stem.to_string_lossy().into_owned(), run))
+    }
+
+    /// Its name, for people.
+    pub fn name(&self) -> String {
+        self.name.to_string_lossy().into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn entry(number: usize, bytes: u64) -> Entry {
+        let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(number as u64);
+        Entry { name: format!("{number:04}.json").into(), bytes, modified: Some(modified) }
+    }
+
+    #[test]
+    fn the_newest_files_are_shown_and_the_others_named() {
+        let listing = Listing::of((0..MOST_FILES + 2).map(|number| entry(number, 1)).collect());
+        assert_eq!((listing.shown.len(), &listing.shown[0]), (MOST_FILES, &entry(2, 1)));
+        let hidden: Vec<&str> = listing.hidden.iter().map(|hidden| hidden.file.as_str()).collect();
+        assert_eq!(hidden, ["0001.json", "0000.json"]);
+        assert!(listing.hidden[0].why.contains("500 files") && !listing.has_room_for(0));
+
+        let listing =
+            Listing::of(vec![entry(1, 5), entry(2, MOST_BYTES), entry(3, 6), entry(4, u64::MAX - MOST_BYTES * 2)]);
+        assert_eq!(listing.shown, [entry(1, 5), entry(3, 6)]);
+        assert!(listing.hidden.len() == 2 && listing.hidden[0].why.contains("128 MiB"), "{:?}", listing.hidden);
+        let trace = Entry { name: "1.trace.json".into(), ..entry(9, MOST_BYTES) };
+        let one = Listing::of(vec![entry(1, 5), trace]);
+        assert_eq!((one.shown.len(), one.hidden[0].file.as_str()), (1, "1.trace.json"));
+        assert!(one.has_room_for((MOST_BYTES - 5) as usize) && !one.has_room_for((MOST_BYTES - 4) as usize));
+    }
+}
