@@ -5,8 +5,10 @@
 
 use serde_json::{Value, json};
 
+use super::event::lines;
 use super::valid::validate;
-use super::{Event, Invalid, Run, SCHEMA, VERSION, events};
+use super::{Event, Invalid, Run, SCHEMA, VERSION};
+use crate::device::columns;
 
 /// A file that is no run this program can read.
 #[derive(Debug, thiserror::Error)]
@@ -32,28 +34,36 @@ pub const UNFINISHED: &str = "the file is not closed: the run was killed, or sti
 impl Run {
     /// Parse a run, telling a newer or foreign file from a broken one. Of a file that is not closed, everything up to the
     /// last whole line counts, and [`Run::interrupted`] says [`UNFINISHED`].
-    /// Numbers are checked, and summaries follow from their samples.
+    /// Numbers are checked, and summaries follow from their samples. The memory that it takes is bounded by the text's length.
+    ///
+    /// # Errors
+    /// When it is no run, a newer one, or one that cannot be.
     #[inline]
     pub fn parse(text: &str) -> Result<Run, ReadError> {
-        // The mark that some editors put before a text says nothing.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut run = match serde_json::from_str::<Value>(text) {
-            Ok(value) if value.get("event").is_none() => from_value(value)?,
-            whole => {
-                let first = text.lines().next().unwrap_or_default();
-                match serde_json::from_str::<Value>(first) {
-                    Ok(header) if header.get("event").is_some_and(|event| event == "begin") => unclosed(text, header)?,
-                    _ => {
-                        return Err(whole
-                            .err()
-                            .map_or_else(|| ReadError::Schema("absent".to_owned()), ReadError::Malformed));
-                    }
+        columns::within(text.len(), || parse(text))
+    }
+}
+
+#[inline]
+fn parse(text: &str) -> Result<Run, ReadError> {
+    // The mark that some editors put before a text says nothing.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut run = match serde_json::from_str::<Value>(text) {
+        Ok(value) if value.get("event").is_none() => from_value(value)?,
+        whole => {
+            let first = text.lines().next().unwrap_or_default();
+            match serde_json::from_str::<Value>(first) {
+                Ok(header) if header.get("event").is_some_and(|event| event == "begin") => unclosed(text, header)?,
+                _ => {
+                    return Err(whole
+                        .err()
+                        .map_or_else(|| ReadError::Schema("absent".to_owned()), ReadError::Malformed));
                 }
             }
-        };
-        validate(&mut run).map_err(ReadError::Invalid)?;
-        Ok(run)
-    }
+        }
+    };
+    validate(&mut run).map_err(ReadError::Invalid)?;
+    Ok(run)
 }
 
 #[inline]
@@ -79,12 +89,12 @@ fn unclosed(text: &str, mut header: Value) -> Result<Run, ReadError> {
     let mut run = from_value(header["run"].take())?;
     let mut ended = false;
     let (whole, cut) = text.rsplit_once('\n').unwrap_or((text, ""));
-    for event in events(whole).skip(1) {
+    for event in lines(whole).skip(1) {
         let event = event?;
         ended |= matches!(event, Event::End { .. });
         run.apply(event);
     }
-    if let Some(Ok(event)) = events(cut).next() {
+    if let Some(Ok(event)) = lines(cut).next() {
         ended |= matches!(event, Event::End { .. });
         run.apply(event);
     }
@@ -101,7 +111,7 @@ mod tests {
     use crate::testing::fixtures::{drift, record, run, timing};
 
     /// The file of a run in progress, as the command line appends it.
-    fn lines() -> String {
+    fn file() -> String {
         let mut begun = run("cuda", "X", &[]);
         begun.planned = ["a/b", "a/c", "a/d"].map(str::to_owned).to_vec();
         let record = |case: &str| Event::Record { record: Box::new(record(case, timing(&[100.0; 9]))) };
@@ -112,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_cut_off_anywhere_loses_at_most_its_last_line() {
-        let text = lines();
+        let text = file();
         let header = text.find('\n').expect("a line");
         for at in 0..=text.len() {
             let cut = &text[..at];
@@ -133,7 +143,7 @@ mod tests {
     #[test]
     fn a_byte_order_mark_says_nothing() {
         let closed = serde_json::to_string(&run("cuda", "X", &[])).expect("JSON");
-        for text in [lines(), closed] {
+        for text in [file(), closed] {
             let marked = Run::parse(&format!("\u{feff}{text}")).expect("the mark is passed over");
             assert_eq!(marked, Run::parse(&text).expect("a run"));
         }
@@ -141,9 +151,9 @@ mod tests {
 
     #[test]
     fn a_broken_line_in_the_middle_is_told() {
-        let text = lines().replacen("\"event\":\"drift\"", "\"event\":\"dri", 1);
+        let text = file().replacen("\"event\":\"drift\"", "\"event\":\"dri", 1);
         assert!(matches!(Run::parse(&text), Err(ReadError::Malformed(_))));
-        let newer = lines().replacen("\"version\":3", "\"version\":99", 1);
+        let newer = file().replacen("\"version\":3", "\"version\":99", 1);
         assert!(matches!(Run::parse(&newer), Err(ReadError::Newer(99))));
         assert!(matches!(Run::parse("{\"event\":\"started\",\"case\":\"x\"}"), Err(ReadError::Schema(_))));
     }
@@ -152,7 +162,7 @@ mod tests {
     fn a_file_that_ended_but_was_not_closed_says_how_it_ended() {
         let end = |why: Option<&str>| {
             let event = Event::End { interrupted: why.map(str::to_owned), environment: Default::default() };
-            Run::parse(&(lines() + &event.line())).expect("whole").interrupted
+            Run::parse(&(file() + &event.line())).expect("whole").interrupted
         };
         assert_eq!((end(None), end(Some("stopped")).as_deref()), (None, Some("stopped")));
     }
