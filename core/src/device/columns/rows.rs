@@ -368,7 +368,8 @@ mod tests {
             "conditions.throttle": nested}});
         assert!(read(&within).is_err(), "a list in each row");
         let bare = json!({"rows": 1_000_000, "columns": {}});
-        assert!(serde_json::from_value::<Drifts>(bare).is_err(), "rows without columns");
+        let rows = serde_json::from_value::<Drifts>(bare).map(|list| list.0.len());
+        assert!(rows.is_err(), "rows without columns");
         let long = json!({"rows": 1, "columns": {"at": all(json!(1)), "name": all(json!("x".repeat(20_000)))}});
         assert!(read(&long).expect_err("too long a text").to_string().contains("20000 bytes"));
         let old = json!([{"at": 1, "name": "x".repeat(20_000)}]);
