@@ -199,9 +199,9 @@ impl Run {
         }
     }
 
-    /// The same run, to go on with: without what was cut off, which is measured anew.
+    /// The same run, to go on with: what was cut off is on its way again, with the samples that it has.
     pub fn reopened(mut self) -> Run {
-        self.records.retain(|record| !record.cut_off());
+        self.sampling.extend(self.records.extract_if(.., |record| record.cut_off()));
         self.interrupted = Some(UNFINISHED.to_owned());
         self
     }
