@@ -130,7 +130,7 @@ impl Profiler for Cpu {
         if sets > 1 {
             return Err(BackendError::Unsupported("cold caches: the host computes in one place".to_owned()));
         }
-        Ok(Box::new(HostCase::new(&case.problem, inputs, self.opened, self.breathe)))
+        Ok(Box::new(HostCase::new(&case.problem, inputs, self.opened, self.breathe)?))
     }
 }
 
@@ -154,6 +154,17 @@ mod tests {
         let threads = current_num_threads();
         let count = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
         assert_eq!((device.features, device.caps.units), (vec![count, "some".to_owned()], Some(threads as u32)));
+    }
+
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error_of_the_case() {
+        // 2^46 elements are more than any processor can address.
+        for case in ["copy/fwd/n70368744177664/f32/host", "reduce/fwd/n70368744177664,sum/f32/host"] {
+            let case: Case = case.parse().expect("a case");
+            let inputs = case.problem.repeated_inputs(1);
+            let refused = pollster::block_on(Cpu::open(here()).prepare(&case, &inputs, 1)).err();
+            assert!(matches!(&refused, Some(BackendError::OutOfMemory(why)) if why.contains("TB")), "{refused:?}");
+        }
     }
 
     #[test]

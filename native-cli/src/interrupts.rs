@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 
 use crate::console::errln;
+#[cfg(unix)]
+use crate::system;
 
 /// Set when the run is to end: finish the cases that have samples enough.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -45,7 +47,9 @@ fn listen() -> anyhow::Result<()> {
     /// What is left to write takes far less.
     const PATIENCE: Duration = Duration::from_millis(1500);
 
-    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    // What whoever started the program has it ignore stays ignored: `nohup` outlives its terminal.
+    let heard = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !system::is_ignored(*signal));
+    let mut signals = signal_hook::iterator::Signals::new(heard)?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
             // As shells report a program that a signal ended.

@@ -15,8 +15,8 @@ use crate::commands::measuring::{each_target, finish, say, show};
 use crate::commands::run_files::read;
 use crate::commands::scaling;
 use crate::console::{noteln, width};
-use crate::output::{Output, writable_folder};
-use crate::table;
+use crate::output::{Output, Resumed, writable_folder};
+use crate::{output, table};
 
 /// `run`.
 #[derive(Debug, Clone, Default, Args)]
@@ -61,6 +61,7 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     if common.settings.any_given() {
         bail!("--resume goes on with the settings of {}: leave the others out", file.display());
     }
+    let lock = output::lock(file)?;
     let (_, earlier) = read(&[file.to_owned()])?.remove(0);
     let earlier = earlier.reopened();
     let target = earlier.target.clone();
@@ -83,7 +84,7 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     }
     let common = Common { target: Some(target), device, ..common.clone() };
     let spec = earlier.spec.clone();
-    let resumed = Some((file.to_owned(), earlier));
+    let resumed = Some(Resumed { path: file.to_owned(), run: earlier, lock });
     let out = Output { resumed, ..Output::of(&common) };
     once(&common, &spec, &out)
 }

@@ -9,6 +9,8 @@ mod exits;
 mod help;
 #[cfg(unix)]
 mod interrupting;
+#[cfg(unix)]
+mod limits;
 mod measuring;
 mod mistakes;
 mod settings;
