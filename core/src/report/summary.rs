@@ -260,6 +260,7 @@ mod tests {
             "{said}"
         );
         let mut many = of(&[("a", 100.0, 0.4), ("b", 100.0, 0.4)]);
+        many.spec.budget = 1.0;
         for (case, budget) in [(case, true), (format!("{PROBLEM}/b"), false)] {
             measured(&mut many, &case).timing.as_mut().expect("timed").stopped = StopReason::Samples;
             let said = precision(&many).expect("noise");
