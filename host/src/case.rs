@@ -54,9 +54,13 @@ fn make_sure_of_room(problem: &Problem, specs: &[BufferSpec]) -> Result<(), Back
         Role::Output { .. } if wide => spec.len.saturating_mul(8),
         _ => spec.len.saturating_mul(4),
     };
-    let all = specs.iter().map(bytes).fold(BESIDE, u64::saturating_add);
+    is_there(specs.iter().map(bytes).fold(BESIDE, u64::saturating_add))
+}
+
+/// Whether so many bytes can be had in one piece.
+fn is_there(bytes: u64) -> Result<(), BackendError> {
     let mut room: Vec<u8> = Vec::new();
-    usize::try_from(all).ok().and_then(|all| room.try_reserve_exact(all).ok()).ok_or_else(|| no_room(all))
+    usize::try_from(bytes).ok().and_then(|bytes| room.try_reserve_exact(bytes).ok()).ok_or_else(|| no_room(bytes))
 }
 
 fn no_room(bytes: u64) -> BackendError {
@@ -251,5 +255,22 @@ impl Prepared for HostCase {
 
     fn memory(&self) -> MemoryStats {
         MemoryStats { current: self.held, peak: self.held, ..MemoryStats::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error_of_the_case() {
+        // More than any processor can address.
+        for refused in [is_there(1 << 60), is_there(u64::MAX), filled(1 << 58, 0f32).map(|_| ())] {
+            assert!(
+                matches!(&refused, Err(BackendError::OutOfMemory(why)) if why.contains("cannot be had")),
+                "{refused:?}"
+            );
+        }
+        assert_eq!((is_there(1 << 20), filled(3, 1.5f32)), (Ok(()), Ok(vec![1.5; 3])));
     }
 }

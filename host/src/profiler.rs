@@ -157,17 +157,6 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_cannot_be_had_is_an_error_of_the_case() {
-        // 2^46 elements are more than any processor can address.
-        for case in ["copy/fwd/n70368744177664/f32/host", "reduce/fwd/n70368744177664,sum/f32/host"] {
-            let case: Case = case.parse().expect("a case");
-            let inputs = case.problem.repeated_inputs(1);
-            let refused = pollster::block_on(Cpu::open(here()).prepare(&case, &inputs, 1)).err();
-            assert!(matches!(&refused, Some(BackendError::OutOfMemory(why)) if why.contains("TB")), "{refused:?}");
-        }
-    }
-
-    #[test]
     fn without_a_host_implementation_the_reference_computes_and_says_so() {
         let mut workload = Workload { name: "hash_embedding", ..hash_embedding::workload() };
         workload.forms[0].host = None;
