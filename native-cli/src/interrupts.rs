@@ -47,8 +47,8 @@ fn listen() -> anyhow::Result<()> {
     /// What is left to write takes far less.
     const PATIENCE: Duration = Duration::from_millis(1500);
 
-    // What whoever started the program has it ignore stays ignored: `nohup` outlives its terminal.
-    let heard = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| !system::is_ignored(*signal));
+    // With `nohup` the program outlives its terminal. Shells have SIGINT ignored in the background, where it still ends a run.
+    let heard = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| *signal != SIGHUP || !system::is_ignored(SIGHUP));
     let mut signals = signal_hook::iterator::Signals::new(heard)?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
