@@ -82,16 +82,16 @@
 //! [`measure::runner`] tests the clocks ([`measure::timer`]), measures the ceilings ([`measure::ceilings`]), and then takes the cases in groups that
 //! fit into memory together. Of a group every case is prepared and checked; the [`measure::reference_kernel`] keeps the
 //! device busy until its clocks have risen; then come rounds until every case has samples enough
-//! ([`measure::stopping_criterion`]); at last each is traced by the [`plan::schedule`], checked again, and held against the
-//! roofline ([`record::roofline`]).
+//! ([`measure::stopping_criterion`]); one that has is traced by the [`plan::schedule`], checked again, held against the
+//! roofline ([`record::roofline`]) and recorded, while the others go on. A run that is gone on with counts the samples that it has.
 //!
 //! A turn ([`measure::sampler`]) has an untimed *lead-in*, which brings caches into the state that executions leave them in and
 //! keeps the device busy while the host hands over the rest, and two batch sizes. Their difference is the *slope*: one more
 //! execution, free of what a submission costs anyway; the intercept is that cost. On the device's own clock the figure is
 //! the long batch over its executions; on a clock that also sees the fixed cost of submissions it is the slope.
 //!
-//! A sample does not count when the sensors or the reference kernel say that the device was slower than usual, or when the page was
-//! out of sight; it is kept with the reason. When most samples of a case are like that they count, because that is then
+//! A sample does not count when the sensors or the reference kernel say that the device was slower than usual, when the page was
+//! out of sight, or when the program stood still, which is charged to no budget; it is kept with the reason. When most samples of a case are like that they count, because that is then
 //! the device's ordinary state.
 //!
 //! # Adding a workload

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,12 @@ impl Nanos {
     /// In seconds.
     pub fn secs(self) -> f64 {
         self.0 * 1e-9
+    }
+
+    /// As a length of time that can be waited for: none of what is negative or no number, the longest of what is longer.
+    pub fn duration(self) -> Duration {
+        let none = self.0.is_nan() || self.0 <= 0.0;
+        Duration::try_from_secs_f64(self.secs()).unwrap_or(if none { Duration::ZERO } else { Duration::MAX })
     }
 }
 
@@ -166,6 +173,21 @@ mod tests {
             ("abcdef", 5, "ab … ef"),
         ] {
             assert_eq!(brief(text, most), want);
+        }
+    }
+
+    #[test]
+    fn any_number_of_nanoseconds_is_a_duration() {
+        for (nanos, duration) in [
+            (1.5e9, Duration::from_millis(1500)),
+            (0.0, Duration::ZERO),
+            (-1.0, Duration::ZERO),
+            (f64::NEG_INFINITY, Duration::ZERO),
+            (f64::NAN, Duration::ZERO),
+            (1e300, Duration::MAX),
+            (f64::INFINITY, Duration::MAX),
+        ] {
+            assert_eq!(Nanos(nanos).duration(), duration, "{nanos}");
         }
     }
 

@@ -41,6 +41,39 @@ fn array(storage: Storage, values: &[f64]) -> HostBuffer {
     }
 }
 
+/// Bytes that computing and checking a case take beside its buffers.
+const BESIDE: u64 = 64 << 20;
+
+/// Ask for all that a case will take in one piece, and give it back: what is taken in parts later, by code that has no way to say
+/// that it got none, is there then.
+fn make_sure_of_room(problem: &Problem, specs: &[BufferSpec]) -> Result<(), BackendError> {
+    // The reference, and what a set-up computes, are in double precision.
+    let wide = problem.form().host.is_none();
+    let bytes = |spec: &BufferSpec| match spec.role {
+        Role::Setup { .. } => spec.len.saturating_mul(12),
+        Role::Output { .. } if wide => spec.len.saturating_mul(8),
+        _ => spec.len.saturating_mul(4),
+    };
+    is_there(specs.iter().map(bytes).fold(BESIDE, u64::saturating_add))
+}
+
+/// Whether so many bytes can be had in one piece.
+fn is_there(bytes: u64) -> Result<(), BackendError> {
+    let mut room: Vec<u8> = Vec::new();
+    usize::try_from(bytes).ok().and_then(|bytes| room.try_reserve_exact(bytes).ok()).ok_or_else(|| no_room(bytes))
+}
+
+fn no_room(bytes: u64) -> BackendError {
+    BackendError::OutOfMemory(format!("{} cannot be had; choose a smaller shape, or end other programs", Bytes(bytes)))
+}
+
+fn filled<T: Copy>(len: usize, value: T) -> Result<Vec<T>, BackendError> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(len).map_err(|_| no_room((len as u64).saturating_mul(size_of::<T>() as u64)))?;
+    all.resize(len, value);
+    Ok(all)
+}
+
 /// What a case has computed, output by output.
 enum Outputs {
     /// By the form's host implementation.
@@ -68,21 +101,30 @@ pub struct HostCase {
 
 impl HostCase {
     /// Inputs and what the set-up computes are made here, once and untimed.
-    pub fn new(problem: &Problem, inputs: &Inputs, opened: Instant, breathe: Breathe) -> HostCase {
+    ///
+    /// # Errors
+    /// [`BackendError::OutOfMemory`] when there is no room for all of it at once.
+    pub fn new(
+        problem: &Problem,
+        inputs: &Inputs,
+        opened: Instant,
+        breathe: Breathe,
+    ) -> Result<HostCase, BackendError> {
         let specs = problem.buffers();
+        make_sure_of_room(problem, &specs)?;
         let setup = set_up(problem, inputs);
         let host = |(index, spec): (usize, &BufferSpec)| match spec.role {
-            Role::Setup { .. } => setup.get(&index).map(|values| array(spec.elem.storage(problem.dtype), values)),
-            role => role.fill().map(|_| inputs.host(index)),
+            Role::Setup { .. } => setup.get(&index).map(|values| Ok(array(spec.elem.storage(problem.dtype), values))),
+            role => role.fill().map(|_| inputs.host(index).map_err(|_| no_room(spec.len.saturating_mul(4)))),
         };
-        let arrays: Vec<HostBuffer> = specs.iter().enumerate().filter_map(host).collect();
+        let arrays = specs.iter().enumerate().filter_map(host).collect::<Result<Vec<HostBuffer>, _>>()?;
         let written: Vec<usize> = problem.outputs().into_iter().filter(|index| !setup.contains_key(index)).collect();
         let lengths = written.iter().map(|index| specs[*index].len as usize);
         let (outputs, options) = match problem.form().host {
-            Some(_) => (Outputs::Host(lengths.map(|len| vec![f32::NAN; len]).collect()), Vec::new()),
+            Some(_) => (Outputs::Host(lengths.map(|len| filled(len, f32::NAN)).collect::<Result<_, _>>()?), Vec::new()),
             None => {
                 let note = "no host implementation: this is the f64 reference itself, parallel over rows".to_owned();
-                (Outputs::Reference(lengths.map(|len| vec![f64::NAN; len]).collect()), vec![note])
+                (Outputs::Reference(lengths.map(|len| filled(len, f64::NAN)).collect::<Result<_, _>>()?), vec![note])
             }
         };
         let held = |spec: &BufferSpec| match (spec.role, &outputs) {
@@ -91,7 +133,7 @@ impl HostCase {
             _ => spec.len * 4,
         };
         let held = Bytes(specs.iter().map(held).sum());
-        HostCase {
+        Ok(HostCase {
             problem: problem.clone(),
             inputs: inputs.clone(),
             arrays,
@@ -102,7 +144,7 @@ impl HostCase {
             opened,
             breathe,
             compiled: Compiled { options, ..Compiled::default() },
-        }
+        })
     }
 
     fn run(&mut self) {
@@ -213,5 +255,22 @@ impl Prepared for HostCase {
 
     fn memory(&self) -> MemoryStats {
         MemoryStats { current: self.held, peak: self.held, ..MemoryStats::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error_of_the_case() {
+        // More than any processor can address.
+        for refused in [is_there(1 << 60), is_there(u64::MAX), filled(1 << 58, 0f32).map(|_| ())] {
+            assert!(
+                matches!(&refused, Err(BackendError::OutOfMemory(why)) if why.contains("cannot be had")),
+                "{refused:?}"
+            );
+        }
+        assert_eq!((is_there(1 << 20), filled(3, 1.5f32)), (Ok(()), Ok(vec![1.5; 3])));
     }
 }

@@ -130,7 +130,7 @@ impl Profiler for Cpu {
         if sets > 1 {
             return Err(BackendError::Unsupported("cold caches: the host computes in one place".to_owned()));
         }
-        Ok(Box::new(HostCase::new(&case.problem, inputs, self.opened, self.breathe)))
+        Ok(Box::new(HostCase::new(&case.problem, inputs, self.opened, self.breathe)?))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A reader that goes away (`| head -1`) has had enough, and that is no failure: the rest of the text is dropped, files
 //! are still written, and the exit code is the one that it would have been. Any other failure, such as a full disk, is
-//! told when the program ends, with exit code 2.
+//! told when the program ends, with exit code 2. So is output that was closed from the start.
 //!
 //! Colours are in the text until it leaves the program here: what is no terminal, and whoever asked for none, gets none.
 
@@ -16,6 +16,14 @@ use anstream::{AutoStream, ColorChoice};
 use anyhow::anyhow;
 use parallax_core::report::escape_lines;
 use parallax_core::units::brief;
+
+/// Whether standard output was closed before the program began. What it writes then goes nowhere, without an error.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Standard output was closed before the program began: writing to it fails.
+pub fn closed() {
+    CLOSED.store(true, Ordering::Relaxed);
+}
 
 /// The first failure of standard output. Nothing is written to it afterwards.
 static FAILED: OnceLock<std::io::Error> = OnceLock::new();
@@ -160,9 +168,14 @@ pub fn note(line: Arguments<'_>) {
 
 /// Something that writes to standard output by itself.
 pub fn attempt(write: impl FnOnce() -> std::io::Result<()>) {
-    if FAILED.get().is_none()
-        && let Err(error) = write()
-    {
+    if FAILED.get().is_some() {
+        return;
+    }
+    let written = match CLOSED.load(Ordering::Relaxed) {
+        true => Err(std::io::Error::other("it is closed")),
+        false => write(),
+    };
+    if let Err(error) = written {
         let _ = FAILED.set(error);
     }
 }
@@ -177,7 +190,9 @@ pub fn gone() -> bool {
 /// # Errors
 /// When standard output failed in another way than by being closed.
 pub fn end() -> anyhow::Result<()> {
-    attempt(|| std::io::stdout().flush());
+    if !CLOSED.load(Ordering::Relaxed) {
+        attempt(|| std::io::stdout().flush());
+    }
     match FAILED.get() {
         Some(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(anyhow!("cannot write to standard output: {error}; send it elsewhere, or make room there"))

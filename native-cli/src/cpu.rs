@@ -1,7 +1,8 @@
 //! The processor of this machine, for the target `cpu`.
 
-use parallax_core::units::Bytes;
 use parallax_host::{Cpu, Place};
+
+use crate::memory;
 
 /// Says how many threads compute, where someone wants another number than the processor has.
 pub const THREADS: &str = "RAYON_NUM_THREADS";
@@ -18,7 +19,7 @@ pub fn open() -> Cpu {
     Cpu::open(Place {
         name: name().unwrap_or_else(|| "host processor".to_owned()),
         api: "host",
-        memory: memory(),
+        memory: memory::available(),
         features: Vec::new(),
         breathe: || Box::pin(std::future::ready(())),
     })
@@ -33,9 +34,4 @@ fn proc_line(file: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find(|l| l.starts_with(key))?;
     Some(line.split_once(':')?.1.trim().to_owned())
-}
-
-fn memory() -> Option<Bytes> {
-    let kib: u64 = proc_line("/proc/meminfo", "MemTotal")?.split_whitespace().next()?.parse().ok()?;
-    Some(Bytes(kib * 1024))
 }

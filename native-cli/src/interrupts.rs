@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 
 use crate::console::errln;
+#[cfg(unix)]
+use crate::system;
 
 /// Set when the run is to end: finish the cases that have samples enough.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -45,7 +47,9 @@ fn listen() -> anyhow::Result<()> {
     /// What is left to write takes far less.
     const PATIENCE: Duration = Duration::from_millis(1500);
 
-    let mut signals = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    // With `nohup` the program outlives its terminal. Shells have SIGINT ignored in the background, where it still ends a run.
+    let heard = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| *signal != SIGHUP || !system::is_ignored(SIGHUP));
+    let mut signals = signal_hook::iterator::Signals::new(heard)?;
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever() {
             // As shells report a program that a signal ended.

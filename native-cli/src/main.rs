@@ -4,9 +4,38 @@ use std::process::ExitCode;
 
 use parallax::args::Cli;
 use parallax::commands::execute;
-use parallax::{console, cpu};
+use parallax::{console, cpu, system};
+
+/// Looks at standard output before the standard library does, which opens nothing in place of what is closed.
+#[cfg(target_os = "linux")]
+mod before {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    static CLOSED: AtomicBool = AtomicBool::new(false);
+
+    extern "C" fn look() {
+        // SAFETY: the call only asks whether the descriptor is open.
+        let open = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } != -1;
+        CLOSED.store(!open, Ordering::Relaxed);
+    }
+
+    // SAFETY: the section holds functions that the loader calls; this one needs nothing that comes later.
+    #[used]
+    #[unsafe(link_section = ".init_array")]
+    static LOOK: extern "C" fn() = look;
+
+    /// Whether standard output was closed when the program began.
+    pub fn closed() -> bool {
+        CLOSED.load(Ordering::Relaxed)
+    }
+}
 
 fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    if before::closed() {
+        console::closed();
+    }
+    system::ignore_file_limits();
     // Mesa's layer that sorts adapters tries to reach a display and complains on servers; we choose adapters ourselves.
     // SAFETY: no other thread exists yet.
     unsafe { std::env::set_var("NODEVICE_SELECT", "1") };

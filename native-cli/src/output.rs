@@ -1,7 +1,9 @@
 //! Results on disk. A run's files can be read after every record, so that nothing finished can be lost.
 
+mod lines;
+
 use std::fs::File;
-use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -10,8 +12,9 @@ use parallax_core::record::{Event, Outcome, Run, UNFINISHED};
 use parallax_core::units::Bytes;
 
 use crate::args::Common;
+use crate::output::lines::Lines;
 use crate::trace_file::TraceFile;
-use crate::{console, files};
+use crate::{console, files, system};
 
 /// Create a folder and make sure that it can be written, before anything is measured.
 pub fn writable_folder(folder: &Path) -> anyhow::Result<()> {
@@ -32,8 +35,34 @@ pub struct Output {
     pub lines: bool,
     /// What somebody calls the device.
     pub name: Option<String>,
-    /// The file and the run to go on with, in place of new ones.
-    pub resumed: Option<(PathBuf, Run)>,
+    /// What to go on with, in place of new files.
+    pub resumed: Option<Resumed>,
+}
+
+/// A run to go on with.
+pub struct Resumed {
+    /// Its file.
+    pub path: PathBuf,
+    /// As far as it came.
+    pub run: Run,
+    /// Keeps other programs from going on with it.
+    pub lock: Option<File>,
+}
+
+/// Lock the file of a run before it is read, to go on with it; none where it cannot be opened, which reading it tells.
+///
+/// # Errors
+/// When another program writes to it.
+pub fn lock(path: &Path) -> anyhow::Result<Option<File>> {
+    let Ok(file) = File::open(path) else { return Ok(None) };
+    match system::lock(&file) {
+        true => Ok(Some(file)),
+        false => Err(taken(path)),
+    }
+}
+
+fn taken(path: &Path) -> anyhow::Error {
+    anyhow!("{} is of a run that still goes on: wait for its end, or stop the program that writes it", path.display())
 }
 
 impl Output {
@@ -55,7 +84,8 @@ const SPANS_IN_JSON: usize = 200;
 /// A run, its file, and its trace beside it. While the run goes on, its file has a line of JSON for the run without any
 /// records and then one for each event; at the end the whole run takes their place as one JSON.
 ///
-/// A disk that fills up ends no run: what can no longer be kept is given up, the trace first, and told at the end.
+/// A disk that fills up ends no run: what can no longer be kept is given up, the trace first, and told at the end. Samples of
+/// cases on their way make room for the records of those that ended.
 pub struct RunFile {
     run: Run,
     path: PathBuf,
@@ -63,6 +93,8 @@ pub struct RunFile {
     trace: Option<TraceFile<File>>,
     trace_path: PathBuf,
     failure: Option<anyhow::Error>,
+    /// Whether something that happened had no room in the file.
+    behind: bool,
     /// Whether events are printed as they come.
     aloud: bool,
 }
@@ -99,7 +131,7 @@ impl RunFile {
     /// Begin the files of a run without records; of the one to go on with, if there is one.
     pub fn begin(output: &Output, run: Run) -> anyhow::Result<RunFile> {
         match &output.resumed {
-            Some((path, earlier)) => {
+            Some(Resumed { path, run: earlier, .. }) => {
                 goes_on(earlier, &run).map_err(|why| anyhow!("{} cannot be resumed: {why}", path.display()))?;
                 RunFile::resume(output, path, earlier.clone())
             }
@@ -113,11 +145,14 @@ impl RunFile {
         let cannot = |path: &Path| format!("cannot write {}", path.display());
         let (trace_path, trace) = resumed_trace(path, output.gzip)?;
         let trace = TraceFile::begin(trace, output.gzip, &run).with_context(|| cannot(&trace_path))?;
-        let line = Event::Begin { run: Box::new(run.clone()) }.line();
-        files::write_text(path, &line)?;
-        say_aloud(output, &line);
+        let text = in_short(&run, u64::MAX);
+        files::write_text(path, &text)?;
+        say_aloud(output, &text);
         let file = File::options().write(true).open(path).with_context(|| cannot(path))?;
-        let lines = Lines { file, length: line.len() as u64 };
+        if !system::lock(&file) {
+            return Err(taken(path));
+        }
+        let lines = Lines { file, length: text.len() as u64 };
         Ok(RunFile {
             run,
             path: path.to_owned(),
@@ -125,6 +160,7 @@ impl RunFile {
             trace: Some(trace),
             trace_path,
             failure: None,
+            behind: false,
             aloud: output.lines,
         })
     }
@@ -148,7 +184,9 @@ impl RunFile {
         match begun {
             Ok((trace, lines)) => {
                 let (path, trace_path) = (free.path, free.trace_path);
-                Ok(RunFile { run, path, lines, trace: Some(trace), trace_path, failure: None, aloud: output.lines })
+                let trace = Some(trace);
+                let (failure, behind, aloud) = (None, false, output.lines);
+                Ok(RunFile { run, path, lines, trace, trace_path, failure, behind, aloud })
             }
             Err(error) => {
                 // Nothing was measured yet, and files without contents would only be in the way.
@@ -181,10 +219,13 @@ impl RunFile {
                 trace.spans.truncate(whole_executions(&trace.spans));
             }
         }
-        if event.changes_the_run() {
-            self.append(&event);
-        }
+        let is_record = matches!(event, Event::Record { .. });
+        let lost = event.changes_the_run() && !self.append(&event);
         self.run.apply(event);
+        self.behind |= lost;
+        if self.behind && is_record {
+            self.behind = self.lines.replace(&in_short(&self.run, self.lines.length)).is_err();
+        }
     }
 
     /// Complete both files.
@@ -198,8 +239,10 @@ impl RunFile {
             };
         }
         if let Err(error) = written {
-            // The lines stay, and whoever reads them with us finds every record that there was room for.
-            self.failure = Some(error);
+            // There is no room beside the lines. In their place there may be; else they stay, with every record that had room.
+            if self.lines.replace(&text).is_err() {
+                self.failure = Some(error);
+            }
         }
         let trace = self.trace.take().and_then(|trace| match trace.finish(&self.run) {
             Ok(size) => Some((self.trace_path.clone(), size)),
@@ -211,14 +254,12 @@ impl RunFile {
         Ok(Finished { run: self.run, json: self.path, trace, failure: self.failure })
     }
 
-    fn append(&mut self, event: &Event) {
+    /// Whether it is in the file.
+    fn append(&mut self, event: &Event) -> bool {
         let line = event.line();
-        let Err(error) = self.lines.append(&line) else { return };
+        let Err(error) = self.lines.append(&line) else { return true };
         let error = anyhow::Error::new(error).context(format!("cannot write {}", self.path.display()));
-        if self.spare_trace(error).is_ok() {
-            // What has no room even now may have it at the end, when the whole run takes the lines' place.
-            let _ = self.lines.append(&line);
-        }
+        self.spare_trace(error).is_ok() && self.lines.append(&line).is_ok()
     }
 
     /// The trace cannot be written: a part of one helps nobody.
@@ -250,29 +291,22 @@ impl RunFile {
     }
 }
 
+/// A run in as few lines as there can be: with the cases on their way, as far as so many bytes have room for them.
+fn in_short(run: &Run, room: u64) -> String {
+    let mut text = Event::Begin { run: Box::new(run.clone()) }.line();
+    for record in &run.sampling {
+        let line = Event::Sampling { record: Box::new(record.clone()) }.line();
+        if (text.len() + line.len()) as u64 <= room {
+            text += &line;
+        }
+    }
+    text
+}
+
 /// Print an event's line, if that was asked for.
 fn say_aloud(output: &Output, line: &str) {
     if output.lines {
         console::raw(line.trim_end());
-    }
-}
-
-/// The lines of a run that goes on; always whole ones.
-struct Lines {
-    file: File,
-    /// Where the last whole line ends.
-    length: u64,
-}
-
-impl Lines {
-    fn append(&mut self, line: &str) -> std::io::Result<()> {
-        self.file.seek(SeekFrom::Start(self.length))?;
-        if let Err(error) = self.file.write_all(line.as_bytes()) {
-            let _ = self.file.set_len(self.length);
-            return Err(error);
-        }
-        self.length += line.len() as u64;
-        Ok(())
     }
 }
 
@@ -319,6 +353,8 @@ fn create(folder: &Path, stem: &str, gzip: bool) -> anyhow::Result<Pair> {
         let path = folder.join(format!("{stem}{suffix}.json"));
         let trace_path = path.with_extension(if gzip { "trace.json.gz" } else { "trace.json" });
         let Some(json) = new_file(&path)? else { continue };
+        // Nobody else knows of it yet.
+        system::lock(&json);
         match new_file(&trace_path) {
             Ok(Some(trace)) => return Ok(Pair { path, json, trace_path, trace }),
             taken => {
@@ -383,6 +419,31 @@ mod tests {
         }
         assert!(!traces.contains(&orphan));
         assert_eq!(std::fs::read_to_string(&orphan).expect("a file"), "kept");
+    }
+
+    #[test]
+    fn a_run_that_goes_on_is_locked() {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let output = Output { folder: folder.path().to_owned(), gzip: false, lines: false, name: None, resumed: None };
+        let suite = Suite { version: "0.0.0".to_owned(), commit: "0000000".to_owned() };
+        let run = Run::begin("mock", suite, &Mock::new(|_| 1.0, Fault::None), &Spec::default(), &Plan::default());
+        let file = RunFile::begin(&output, run.clone()).expect("a new file");
+        let path = file.path.clone();
+        let said = lock(&path).expect_err("it goes on").to_string();
+        assert!(cfg!(not(unix)) || said.contains("still goes on"), "{said}");
+        // As if its program were killed.
+        drop(file);
+        let held = lock(&path).expect("free").expect("there");
+        let resumed = Some(Resumed { path: path.clone(), run, lock: Some(held) });
+        let file = RunFile::begin(&Output { resumed, ..output }, file_of(&path)).expect("gone on with");
+        assert!(lock(&path).is_err(), "it goes on again, in another file of the same name");
+        file.finish().expect("written");
+        assert!(lock(&path).expect("free").is_some());
+        assert!(lock(&folder.path().join("absent")).expect("nothing to lock").is_none());
+    }
+
+    fn file_of(path: &Path) -> Run {
+        Run::parse(&std::fs::read_to_string(path).expect("a file")).expect("a run")
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
+use parallax_core::plan::LONGEST_BUDGET;
 use parallax_core::report::escape;
 use parallax_core::units::Nanos;
 
@@ -81,9 +82,14 @@ impl Progress {
 
 /// What stands behind the percentage: about how long it will go on, as far as that is known, and with what.
 fn rest(left: Option<Nanos>, case: &str) -> String {
-    let left = left.map(|left| format!(", about {} left", HumanDuration(Duration::from_secs_f64(left.secs().round()))));
+    let left = left.map(|left| format!(", about {} left", HumanDuration(whole_seconds(left))));
     let case = if case.is_empty() { String::new() } else { format!(": {case}") };
     left.unwrap_or_default() + &case
+}
+
+/// As much of it as a run can take; a page may say anything.
+fn whole_seconds(left: Nanos) -> Duration {
+    Nanos::from_secs(left.secs().min(LONGEST_BUDGET).round()).duration()
 }
 
 #[cfg(test)]
@@ -96,6 +102,9 @@ mod tests {
             (None, "", ""),
             (None, "a", ": a"),
             (Some(9.6e9), "", ", about 10 seconds left"),
+            (Some(-1.0), "", ", about 0 seconds left"),
+            (Some(f64::NAN), "", ", about 52 weeks left"),
+            (Some(1e300), "", ", about 52 weeks left"),
             (Some(150e9), "copy/fwd/n1/f32/scalar", ", about 3 minutes left: copy/fwd/n1/f32/scalar"),
         ] {
             assert_eq!(rest(left.map(Nanos), case), want);

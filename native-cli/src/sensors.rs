@@ -14,6 +14,8 @@ use parallax_core::device::identity::{Identity, pci_address};
 use parallax_core::device::{Around, Conditions, DeviceInfo, Profiler, Surroundings};
 use parallax_core::units::Nanos;
 
+use crate::heartbeat;
+
 /// A profiler with sensors, as far as there are any for its device.
 pub fn instrumented(inner: Box<dyn Profiler>) -> Around<Sensors> {
     let device = inner.device();
@@ -37,6 +39,10 @@ impl Surroundings for Sensors {
     fn cpu_time(&self, _: &dyn Profiler) -> Option<Nanos> {
         let spent = ProcessTime::try_now().ok()?;
         Some(Nanos::from_secs(spent.as_duration().as_secs_f64()))
+    }
+
+    fn stood_still(&self, _: &dyn Profiler) -> Nanos {
+        heartbeat::stood_still()
     }
 }
 

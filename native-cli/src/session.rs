@@ -177,9 +177,9 @@ fn bad_news(record: &Record) -> Option<String> {
 fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> anyhow::Result<RunFile> {
     let target = options.target.name();
     let mut file: Option<(RunFile, Progress)> = None;
-    let rest = out.resumed.as_ref().map(|(_, earlier)| rest(earlier));
+    let rest = out.resumed.as_ref().map(|resumed| rest(&resumed.run));
     let spec = rest.as_ref().unwrap_or(spec);
-    let since = out.resumed.as_ref().map_or(Nanos(0.0), |(_, earlier)| earlier.last_moment());
+    let since = out.resumed.as_ref().map_or(Nanos(0.0), |resumed| resumed.run.last_moment());
     let mut failure: Option<anyhow::Error> = None;
     let result = browser::run(options, spec, mode, &mut |event| {
         let outcome = match (event, &mut file) {

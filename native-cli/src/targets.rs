@@ -6,6 +6,7 @@ use crate::args::{Device, Native};
 use crate::browser::{BrowserOptions, PageTarget};
 use crate::cards;
 use crate::cards::Card;
+use crate::memory;
 use crate::sensors::instrumented;
 use crate::texts::{cuda_texts, wgsl_folder, wgsl_texts};
 use crate::tuning;
@@ -65,7 +66,8 @@ fn wgpu(options: &Device) -> Result<Opened, String> {
         None => cards::usual_adapter(),
     };
     let checks = options.checked.unwrap_or_default();
-    let wanted = parallax_shaders::Options { adapter, checks, texts, ..Default::default() };
+    let host_memory = memory::available();
+    let wanted = parallax_shaders::Options { adapter, checks, host_memory, texts, ..Default::default() };
     let profiler = pollster::block_on(parallax_shaders::open(wanted)).map_err(|e| e.to_string())?;
     here(profiler, options)
 }

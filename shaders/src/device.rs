@@ -27,6 +27,8 @@ pub struct Options {
     pub experimental: bool,
     /// On a device without matrix units: run what needs them all the same, in plain code, to see whether it computes the right thing.
     pub imitate_matrices: bool,
+    /// Memory that the host has for an emulated device, where it is known.
+    pub host_memory: Option<Bytes>,
     /// Where kernel texts come from.
     pub texts: Texts,
 }
@@ -34,8 +36,14 @@ pub struct Options {
 impl Default for Options {
     /// The first adapter, no checks, nothing experimental, the program's own texts.
     fn default() -> Options {
-        let imitate_matrices = false;
-        Options { adapter: None, checks: Checks::NONE, experimental: false, imitate_matrices, texts: embedded() }
+        Options {
+            adapter: None,
+            checks: Checks::NONE,
+            experimental: false,
+            imitate_matrices: false,
+            host_memory: None,
+            texts: embedded(),
+        }
     }
 }
 
@@ -196,6 +204,7 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let timestamps = Timestamps::new(&gpu);
     let clock = examine(&gpu, timestamps.as_ref()).await.map_err(|e| no_device(e.to_string()))?;
     let mut device = describe(&info, &gpu.device, matrices);
+    device.caps.memory = options.host_memory.filter(|_| device.kind.is_emulated());
     if options.imitate_matrices {
         device.caps.matrices = vec![MatrixShape::F16_IN_F32, MatrixShape::I8_IN_I32];
         device.caps.subgroup = Some((32, 32));

@@ -15,6 +15,11 @@ pub trait Surroundings {
     fn cpu_time(&self, inner: &dyn Profiler) -> Option<Nanos> {
         inner.cpu_time()
     }
+
+    /// How long this process has stood still, as [`Profiler::stood_still`].
+    fn stood_still(&self, inner: &dyn Profiler) -> Nanos {
+        inner.stood_still()
+    }
 }
 
 /// A profiler that answers as the inner one, but for its surroundings.
@@ -50,6 +55,10 @@ impl<S: Surroundings> Profiler for Around<S> {
 
     fn cpu_time(&self) -> Option<Nanos> {
         self.surroundings.cpu_time(&*self.inner)
+    }
+
+    fn stood_still(&self) -> Nanos {
+        self.surroundings.stood_still(&*self.inner)
     }
 
     fn conditions(&mut self) -> Conditions {

@@ -3,6 +3,12 @@
 //! Thousands of readings of the same sensors, one object each, are mostly the names of their fields, and values that did
 //! not change. By column a name is written once, and a column takes the shortest of a few forms. Lists of objects, as
 //! older files have them, are read too.
+//!
+//! A few bytes of a file could promise any number of rows. So rows are read one after another from the columns as they are
+//! written ([`rows`]), and together they take no more than the [`room`] that the length of the text gives them.
+
+mod room;
+mod rows;
 
 use std::collections::BTreeMap;
 
@@ -11,6 +17,8 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
+
+pub use room::within;
 
 /// A list of objects, by column. Fields of objects within them are columns too, under both names with a dot between.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,13 +51,18 @@ pub fn serialize<T: Serialize, S: Serializer>(list: &[T], serializer: S) -> Resu
 }
 
 /// Read a list by column, or one of objects.
+///
+/// # Errors
+/// When columns contradict each other, when a field does not fit its type, and when the list takes more room than
+/// [`within`] leaves it.
 pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let value = Value::deserialize(deserializer)?;
-    if value.is_array() {
-        return serde_json::from_value(value).map_err(D::Error::custom);
-    }
-    let columns: Columns = serde_json::from_value(value).map_err(D::Error::custom)?;
-    columns.list().map_err(D::Error::custom)
+    let own = room::heap(&value);
+    room::or_within(own, || match value {
+        Value::Array(objects) => rows::of_objects(objects),
+        other => rows::of_columns(serde_json::from_value(other)?),
+    })
+    .map_err(D::Error::custom)
 }
 
 impl Columns {
@@ -68,35 +81,6 @@ impl Columns {
         let columns = columns.into_iter().map(|(name, column)| (name, Column::of(column))).collect();
         Ok(Columns { rows: list.len(), columns })
     }
-
-    fn list<T: DeserializeOwned>(self) -> Result<Vec<T>, serde_json::Error> {
-        // Before any memory is taken for rows that a broken file promises.
-        for (name, column) in &self.columns {
-            if column.rows().is_some_and(|rows| rows != self.rows) {
-                return Err(broken(format!("column `{name}` does not have {} rows", self.rows)));
-            }
-            if name.split('.').count() > DEEPEST {
-                return Err(broken(format!("a column lies deeper than {DEEPEST} objects")));
-            }
-        }
-        if self.rows > MOST_LIKE_ROWS && !self.columns.values().any(Column::has_an_entry_for_each_row) {
-            return Err(broken(format!("{} rows, and no column that tells them apart", self.rows)));
-        }
-        let mut columns = Vec::new();
-        for (name, column) in self.columns {
-            let values = column.values(self.rows).ok_or_else(|| broken(format!("column `{name}` is broken")))?;
-            columns.push((name, values));
-        }
-        let mut list = Vec::new();
-        for row in 0..self.rows {
-            let mut fields = Map::new();
-            for (name, values) in &mut columns {
-                insert(&mut fields, name, values.get_mut(row).map_or(Value::Null, Value::take));
-            }
-            list.push(serde_json::from_value(Value::Object(fields))?);
-        }
-        Ok(list)
-    }
 }
 
 fn broken(why: impl std::fmt::Display) -> serde_json::Error {
@@ -110,24 +94,6 @@ fn flatten(before: &str, fields: Map<String, Value>, take: &mut impl FnMut(Strin
         match value {
             Value::Object(inner) => flatten(&format!("{name}."), inner, take),
             value => take(name, value),
-        }
-    }
-}
-
-/// A field put where its full name says; what is null stays away, for the reader's default.
-fn insert(fields: &mut Map<String, Value>, name: &str, value: Value) {
-    if value.is_null() {
-        return;
-    }
-    match name.split_once('.') {
-        None => {
-            fields.insert(name.to_owned(), value);
-        }
-        Some((outer, inner)) => {
-            let object = fields.entry(outer).or_insert_with(|| Value::Object(Map::new()));
-            if let Value::Object(object) = object {
-                insert(object, inner, value);
-            }
         }
     }
 }
@@ -173,48 +139,7 @@ impl Column {
         let length = |column: &Column| serde_json::to_string(column).map_or(usize::MAX, |text| text.len());
         forms.into_iter().flatten().min_by_key(length).expect("there is always the last form")
     }
-
-    /// How many rows it has; `None` where it fits any number.
-    fn rows(&self) -> Option<usize> {
-        match self {
-            Column::All(_) => None,
-            Column::Each(values) => Some(values.len()),
-            Column::Runs(runs) => Some(runs.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))),
-            Column::Steps(steps) => Some(steps.len()),
-            Column::Words(_, at) => Some(at.len()),
-        }
-    }
-
-    /// Whether the file is as long as its rows are many.
-    fn has_an_entry_for_each_row(&self) -> bool {
-        !matches!(self, Column::All(_) | Column::Runs(_))
-    }
-
-    /// The values again; `None` when some are not there.
-    fn values(self, rows: usize) -> Option<Vec<Value>> {
-        match self {
-            Column::All(value) => Some(vec![value; rows]),
-            Column::Each(values) => Some(values),
-            Column::Runs(runs) => Some(runs.into_iter().flat_map(|(value, count)| vec![value; count]).collect()),
-            Column::Steps(steps) => {
-                let mut sum = 0i64;
-                let values = steps.into_iter().map(|step| {
-                    sum = sum.checked_add(step)?;
-                    Some(Value::from(sum))
-                });
-                values.collect()
-            }
-            Column::Words(words, at) => at.into_iter().map(|i| words.get(i).cloned()).collect(),
-        }
-    }
 }
-
-/// More rows than a list has whose objects are all like the one before; a few bytes of a broken file could promise any
-/// number of them.
-const MOST_LIKE_ROWS: usize = 1 << 16;
-
-/// Objects within objects, more than any list has; what is nested without end overruns the stack.
-const DEEPEST: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -267,30 +192,5 @@ mod tests {
             let text = serde_json::to_string(&looks(n)).expect("JSON");
             assert_eq!(serde_json::from_str::<Looks>(&text).expect("its own reader"), looks(n));
         }
-    }
-
-    #[test]
-    fn lists_of_objects_are_read_and_broken_columns_refused() {
-        let old = json!([{"at": 1.5, "name": "x", "conditions": {"power_w": 3.0}}]);
-        let read: Looks = serde_json::from_value(old).expect("an older file");
-        assert_eq!((read.0[0].at, read.0[0].conditions.power_w), (1.5, Some(3.0)));
-        for column in [
-            json!({"each": [1]}),
-            json!({"runs": [[1, 2], [2, u64::MAX]]}),
-            json!({"words": [["a"], [0, 0, 1]]}),
-            json!({"steps": [i64::MAX, 1, 1]}),
-        ] {
-            let broken = json!({"rows": 3, "columns": {"at": column, "name": {"all": "x"}}});
-            assert!(serde_json::from_value::<Looks>(broken.clone()).is_err(), "{broken}");
-        }
-        let (at, name) = (json!({"all": 1}), json!({"all": "x"}));
-        for rows in [1 << 24, u64::MAX] {
-            let alike = json!({"rows": rows, "columns": {"at": at, "name": name}});
-            assert!(serde_json::from_value::<Looks>(alike).is_err(), "{rows} rows in a few bytes");
-            let short = json!({"rows": rows, "columns": {"at": at, "name": {"each": ["x"]}}});
-            assert!(serde_json::from_value::<Looks>(short).is_err(), "{rows} rows of which there is one");
-        }
-        let deep = json!({"rows": 1, "columns": {"at": at, "name": name, ".".repeat(100_000): {"all": 1}}});
-        assert!(serde_json::from_value::<Looks>(deep).is_err(), "an object for every dot");
     }
 }

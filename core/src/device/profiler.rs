@@ -230,6 +230,12 @@ pub trait Profiler {
         None
     }
 
+    /// How long this process has stood still so far: stopped by a signal, or asleep with its machine. It never falls; zero where
+    /// it cannot be known.
+    fn stood_still(&self) -> Nanos {
+        Nanos(0.0)
+    }
+
     /// What the sensors say. Nothing, where there are none.
     fn conditions(&mut self) -> Conditions {
         Conditions::default()

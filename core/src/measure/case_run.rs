@@ -18,8 +18,17 @@ use crate::record::{
 use crate::suite::{Caps, Case, Inputs, Role};
 use crate::units::{Bytes, Nanos};
 
+/// So many times ceilings are measured again before a time is called impossible: what else runs on a machine may hold a probe back
+/// for a while.
+const LOOKS: usize = 4;
+/// A time of less than this share of what is possible is no matter of load, and one more look is enough.
+const HOPELESS: f64 = 0.1;
+
 /// Batches of either way, where two ways of launching are held against each other.
 const PAIRS: usize = 15;
+
+/// A batch that was sized while the program stood still is sized anew, so many times in all.
+const TRIES: usize = 3;
 
 /// How a case ended, before it is a record.
 pub enum CaseEnd {
@@ -156,9 +165,25 @@ impl<'p> CaseRun<'p> {
     }
 
     /// What only those that are timed need: what compiling takes a second time, and the size of the batch.
-    pub async fn size(&mut self, limits: Limits, clock: &TrustedClock, cache: Cache) -> Result<(), CaseEnd> {
+    pub async fn size(
+        &mut self,
+        limits: Limits,
+        clock: &TrustedClock,
+        cache: Cache,
+        profiler: &dyn Profiler,
+    ) -> Result<(), CaseEnd> {
         self.prepared.compile_again().await?;
-        match Sampler::size(&mut *self.prepared, clock, limits, cache, self.sets).await {
+        let mut stood = profiler.stood_still();
+        let mut sized = Sampler::size(&mut *self.prepared, clock, limits, cache, self.sets).await;
+        for _ in 1..TRIES {
+            // A pause looks like a long execution, of which a batch would hold too few.
+            if profiler.stood_still() == stood {
+                break;
+            }
+            stood = profiler.stood_still();
+            sized = Sampler::size(&mut *self.prepared, clock, limits, cache, self.sets).await;
+        }
+        match sized {
             Ok(sampler) => self.sampler = Some(sampler),
             Err(Unsized::Backend(error)) => return Err(error.into()),
             Err(Unsized::Unresolvable(reason)) => {
@@ -167,6 +192,11 @@ impl<'p> CaseRun<'p> {
             }
         }
         Ok(())
+    }
+
+    /// Go on from the samples of an earlier part of the run.
+    pub fn go_on_from(&mut self, earlier: &Timing) {
+        self.sampler.iter_mut().for_each(|sampler| sampler.go_on_from(earlier));
     }
 
     /// Whether more turns are wanted.
@@ -242,7 +272,12 @@ impl<'p> CaseRun<'p> {
             Ok((trace, again)) if again.passed => {
                 // A ceiling is held to be wrong before a case is.
                 let ceilings = &mut setting.baseline.ceilings;
-                if self.impossible(&timing, ceilings, profiler).is_some() {
+                for look in 0..LOOKS {
+                    let floor = self.analysis(&timing, ceilings, profiler).map_or(0.0, |analysis| analysis.floor.0);
+                    let hopeless = look > 0 && timing.summary.median.0 < HOPELESS * floor;
+                    if hopeless || self.impossible(&timing, ceilings, profiler).is_none() {
+                        break;
+                    }
                     let (problem, set) = (&self.case.problem, self.working_set());
                     if let Err(error) = ceilings::again(profiler, &setting.clock, ceilings, problem, set).await {
                         return error.into();

@@ -16,7 +16,7 @@ use crate::suite::{Caps, Case, DType, Dialect, Finds, Problem, Role, Scale, prob
 use crate::units::{Bytes, Nanos};
 
 /// What one probe may spend and aims for.
-const LIMITS: Limits = Limits {
+const FIRST: Limits = Limits {
     precision: 0.02,
     budget: Nanos(60e6),
     warm_up: Nanos(5e6),
@@ -24,6 +24,16 @@ const LIMITS: Limits = Limits {
     min_samples: 6,
     max_samples: 40,
 };
+/// The same where a case is at stake: beside other load many samples are taken, of which one that is undisturbed is enough.
+const AGAIN: Limits = Limits { precision: 0.005, budget: Nanos(240e6), max_samples: 200, ..FIRST };
+
+/// How probes are timed.
+#[derive(Clone, Copy)]
+struct Timed<'a> {
+    clock: &'a TrustedClock,
+    limits: Limits,
+}
+
 /// Outputs beyond this are not compared with the reference.
 const CHECKED: u64 = 16 << 20;
 /// Multiply-adds of reference work for one probe.
@@ -72,6 +82,7 @@ pub async fn measure(
     mut told: impl FnMut(Nanos, f64),
 ) -> Result<Ceilings, BackendError> {
     let mut found = Ceilings::default();
+    let by = Timed { clock, limits: FIRST };
     let sizes = sizes(profiler);
     let Caps { dialect, dtypes, .. } = profiler.device().caps.clone();
     // Beside throughput and arithmetic: dispatch, and what crosses the link.
@@ -80,22 +91,22 @@ pub async fn measure(
         done += 1;
         told(profiler.now(), done as f64 / steps as f64);
     };
-    bandwidth(profiler, clock, &sizes, &mut found, &mut step).await?;
+    bandwidth(profiler, by, &sizes, &mut found, &mut step).await?;
     for dtype in dtypes {
-        found.arithmetic.extend(arithmetic(profiler, clock, sizes.emulated, &mut found.missing, dtype).await?);
+        found.arithmetic.extend(arithmetic(profiler, by, sizes.emulated, &mut found.missing, dtype).await?);
         step(profiler);
     }
     let usual = Scale::usual(sizes.emulated);
     let dispatch = probes(Finds::Dispatch, usual, DType::F32, dialect);
-    if let Some((timing, _)) = best(profiler, clock, &mut found.missing, dispatch).await? {
+    if let Some((timing, _)) = best(profiler, by, &mut found.missing, dispatch).await? {
         found.dispatch = timing.slope.map(|s| s.execution).filter(|t| t.0 > 0.0).or(Some(timing.summary.median));
     }
     step(profiler);
     // The host has no link to itself.
     if dialect != Dialect::Cpu {
         let pieces = (sizes.emulated, sizes.pieces);
-        found.link.up = link(profiler, clock, pieces, &mut found.missing, Finds::Upload).await?;
-        found.link.down = link(profiler, clock, pieces, &mut found.missing, Finds::Download).await?;
+        found.link.up = link(profiler, by, pieces, &mut found.missing, Finds::Upload).await?;
+        found.link.down = link(profiler, by, pieces, &mut found.missing, Finds::Download).await?;
     }
     for way in [Transfer::Upload, Transfer::Download] {
         let mut times = Vec::new();
@@ -135,13 +146,14 @@ pub async fn again(
     working_set: Bytes,
 ) -> Result<(), BackendError> {
     let sizes = sizes(profiler);
+    let by = Timed { clock, limits: AGAIN };
     // What is missing was told when the ceilings were measured first.
     let mut missing = Vec::new();
     let near = |set: u64, sizes: &[u64]| set.clamp(SMALLEST, sizes.iter().copied().fold(SMALLEST, u64::max));
     let (emulated, set) = (sizes.emulated, near(working_set.0, sizes.working_sets));
-    let top = bandwidth_at(profiler, clock, (emulated, set), &mut missing, &mut Good::new()).await?;
+    let top = bandwidth_at(profiler, by, (emulated, set), &mut missing, &mut Good::new()).await?;
     top.into_iter().for_each(|point| raise(&mut found.bandwidth, point));
-    for rate in arithmetic(profiler, clock, emulated, &mut missing, problem.dtype).await? {
+    for rate in arithmetic(profiler, by, emulated, &mut missing, problem.dtype).await? {
         match found.arithmetic.iter_mut().find(|a| (a.dtype, a.matrix) == (rate.dtype, rate.matrix)) {
             Some(known) if known.rate >= rate.rate => {}
             Some(known) => *known = rate,
@@ -153,7 +165,7 @@ pub async fn again(
         [(crossing.up, Finds::Upload, &mut found.link.up), (crossing.down, Finds::Download, &mut found.link.down)];
     for (bytes, finds, points) in ways.into_iter().filter(|(bytes, ..)| bytes.0 > 0) {
         let piece = [near(bytes.0, sizes.pieces)];
-        let reached = link(profiler, clock, (emulated, &piece), &mut missing, finds).await?;
+        let reached = link(profiler, by, (emulated, &piece), &mut missing, finds).await?;
         reached.into_iter().for_each(|point| raise(points, point));
     }
     Ok(())
@@ -171,14 +183,14 @@ fn raise(points: &mut Vec<Bandwidth>, point: Bandwidth) {
 /// Throughput by working set. The largest set decides which variants are good; the others run only those.
 async fn bandwidth(
     profiler: &mut dyn Profiler,
-    clock: &TrustedClock,
+    by: Timed<'_>,
     sizes: &Sizes,
     found: &mut Ceilings,
     step: &mut impl FnMut(&dyn Profiler),
 ) -> Result<(), BackendError> {
     let mut good = Good::default();
     for set in sizes.working_sets.iter().rev() {
-        let top = bandwidth_at(profiler, clock, (sizes.emulated, *set), &mut found.missing, &mut good).await?;
+        let top = bandwidth_at(profiler, by, (sizes.emulated, *set), &mut found.missing, &mut good).await?;
         found.bandwidth.extend(top);
         step(profiler);
     }
@@ -197,7 +209,7 @@ type Good = Vec<(&'static str, &'static str)>;
 /// The best throughput at one working set.
 async fn bandwidth_at(
     profiler: &mut dyn Profiler,
-    clock: &TrustedClock,
+    by: Timed<'_>,
     (emulated, set): (bool, u64),
     missing: &mut Vec<String>,
     good: &mut Good,
@@ -209,7 +221,7 @@ async fn bandwidth_at(
         let name = cases[0].problem.workload.name;
         let known = good.iter().find(|(workload, _)| *workload == name).map(|(_, variant)| *variant);
         let wanted = cases.iter().filter(|c| known.is_none_or(|v| v == c.variant)).cloned().collect();
-        let Some((timing, case)) = best(profiler, clock, missing, wanted).await? else { continue };
+        let Some((timing, case)) = best(profiler, by, missing, wanted).await? else { continue };
         if known.is_none() {
             good.push((name, case.variant));
         }
@@ -224,7 +236,7 @@ async fn bandwidth_at(
 /// Throughput of the link one way, by the size of what crosses.
 async fn link(
     profiler: &mut dyn Profiler,
-    clock: &TrustedClock,
+    by: Timed<'_>,
     (emulated, pieces): (bool, &[u64]),
     missing: &mut Vec<String>,
     finds: Finds,
@@ -233,7 +245,7 @@ async fn link(
     let mut points = Vec::new();
     for piece in pieces {
         let scale = Scale { working_set: *piece, ..Scale::usual(emulated) };
-        let reached = best(profiler, clock, missing, probes(finds, scale, DType::F32, dialect)).await?;
+        let reached = best(profiler, by, missing, probes(finds, scale, DType::F32, dialect)).await?;
         points.extend(reached.map(|(timing, case)| {
             let crossing = case.problem.crossing();
             let bytes = Bytes(crossing.up.0 + crossing.down.0);
@@ -253,7 +265,7 @@ fn knee(points: &[Bandwidth]) -> Option<Bytes> {
 /// The rates of an element type, of arithmetic and of matrix units.
 async fn arithmetic(
     profiler: &mut dyn Profiler,
-    clock: &TrustedClock,
+    by: Timed<'_>,
     emulated: bool,
     missing: &mut Vec<String>,
     dtype: DType,
@@ -267,7 +279,7 @@ async fn arithmetic(
             probes(finds, Scale::usual(emulated), dtype, caps.dialect).into_iter().filter(runs).collect();
         let mut top: Option<Arithmetic> = None;
         for cases in cases.chunk_by(|a, b| a.problem.workload.name == b.problem.workload.name) {
-            let Some((timing, case)) = best(profiler, clock, missing, cases.to_vec()).await? else { continue };
+            let Some((timing, case)) = best(profiler, by, missing, cases.to_vec()).await? else { continue };
             let rate = case.problem.cost().flops.per(timing.summary.min);
             if top.as_ref().is_none_or(|t| rate > t.rate) {
                 top = Some(Arithmetic { dtype, matrix, rate, probe: case.to_string() });
@@ -281,7 +293,7 @@ async fn arithmetic(
 /// The fastest of several probes.
 async fn best(
     profiler: &mut dyn Profiler,
-    clock: &TrustedClock,
+    by: Timed<'_>,
     missing: &mut Vec<String>,
     cases: Vec<Case>,
 ) -> Result<Option<(Timing, Case)>, BackendError> {
@@ -294,8 +306,8 @@ async fn best(
             continue;
         }
         why_not = None;
-        let Some((timing, case)) = probe(profiler, clock, missing, &case).await? else { continue };
-        if top.as_ref().is_none_or(|(t, _)| timing.summary.median.0 < t.summary.median.0) {
+        let Some((timing, case)) = probe(profiler, by, missing, &case).await? else { continue };
+        if top.as_ref().is_none_or(|(t, _)| timing.summary.min.0 < t.summary.min.0) {
             top = Some((timing, case));
         }
     }
@@ -306,11 +318,11 @@ async fn best(
 /// Time one probe, or say in `missing` why not.
 async fn probe(
     profiler: &mut dyn Profiler,
-    clock: &TrustedClock,
+    by: Timed<'_>,
     missing: &mut Vec<String>,
     case: &Case,
 ) -> Result<Option<(Timing, Case)>, BackendError> {
-    match timed(profiler, clock, case).await {
+    match timed(profiler, by, case).await {
         Ok(timing) => Ok(Some((timing, case.clone()))),
         Err(Unsized::Backend(BackendError::Lost(why))) => Err(BackendError::Lost(why)),
         Err(Unsized::Backend(error)) => {
@@ -324,7 +336,7 @@ async fn probe(
     }
 }
 
-async fn timed(profiler: &mut dyn Profiler, clock: &TrustedClock, case: &Case) -> Result<Timing, Unsized> {
+async fn timed(profiler: &mut dyn Profiler, by: Timed<'_>, case: &Case) -> Result<Timing, Unsized> {
     profiler.breathe().await;
     let problem = &case.problem;
     let inputs = problem.repeated_inputs(1);
@@ -338,7 +350,7 @@ async fn timed(profiler: &mut dyn Profiler, clock: &TrustedClock, case: &Case) -
             return Err(Unsized::Backend(BackendError::Device(what)));
         }
     }
-    let mut sampler = Sampler::size(&mut *prepared, clock, LIMITS, plan::Cache::Hot, 1).await?;
+    let mut sampler = Sampler::size(&mut *prepared, by.clock, by.limits, plan::Cache::Hot, 1).await?;
     let stopped = sampler.turns(&mut *prepared, profiler).await?;
     sampler.finish(stopped).map_err(|why| Unsized::Backend(BackendError::Device(why)))
 }

@@ -73,6 +73,10 @@ impl Profiler for Metered<'_> {
         self.inner.cpu_time()
     }
 
+    fn stood_still(&self) -> Nanos {
+        self.inner.stood_still()
+    }
+
     fn conditions(&mut self) -> Conditions {
         self.inner.conditions()
     }

@@ -23,6 +23,9 @@ const WINDOW: usize = 6;
 /// The device is slow when the reference kernel takes this much longer than it usually does, or thrice its usual spread.
 const SLOW: f64 = 0.05;
 
+/// A reading during which the program stood still is taken anew, so many times in all.
+const TRIES: usize = 3;
+
 /// The prepared kernel and what it has shown so far.
 pub struct ReferenceKernel {
     prepared: Box<dyn Prepared>,
@@ -109,7 +112,14 @@ impl ReferenceKernel {
         profiler: &mut dyn Profiler,
         clock: &TrustedClock,
     ) -> Result<(Drift, Option<String>), BackendError> {
-        let reference_kernel = self.read(clock).await?;
+        let mut reference_kernel = Nanos(0.0);
+        for _ in 0..TRIES {
+            let stood = profiler.stood_still();
+            reference_kernel = self.read(clock).await?;
+            if profiler.stood_still() == stood {
+                break;
+            }
+        }
         let slow = slow(&self.readings, reference_kernel.0);
         self.readings.push(reference_kernel.0);
         Ok((Drift { at: profiler.now(), reference_kernel, conditions: profiler.conditions() }, slow))

@@ -2,26 +2,28 @@
 //!
 //! Before the cases: the clocks are tested and the ceilings measured. Then the cases come in groups that fit into memory
 //! together. Of a group, every case is prepared and checked; a reference kernel keeps the device busy until its
-//! clocks have risen; then come rounds, in which every case takes one turn, in an order that is drawn anew for each round, until each
-//! has samples enough; at last every case is traced and checked again. A case whose output is wrong, or whose time
+//! clocks have risen; then come rounds, in which every case takes one turn, in an order that is drawn anew for each round. A case that
+//! has samples enough is traced, checked again and recorded, while the others go on. A case whose output is wrong, or whose time
 //! cannot be, has no figure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::device::{BackendError, Profiler};
 use crate::measure::case_run::{CaseEnd, CaseRun, References};
+use crate::measure::ended::{finished, record, skipped};
 use crate::measure::meter::Metered;
+use crate::measure::order::{shuffle, shuffled_by_problem};
 use crate::measure::reference_kernel::ReferenceKernel;
 use crate::measure::remaining::Remaining;
 use crate::measure::sampler::TrustedClock;
 use crate::measure::stopping_criterion::Limits;
 use crate::measure::{call, ceilings, timer};
-use crate::plan::{Cache, PRECISION_NATIVE, Plan, Planned, Skip, Spec};
+use crate::plan::{Cache, PRECISION_NATIVE, Plan, Planned, Spec};
 use crate::record::roofline::Ceilings;
 use crate::record::stats::FEWEST;
-use crate::record::{ActualVariant, Baseline, Event, Items, Outcome, Parts, Record, Run};
+use crate::record::{Baseline, Event, Outcome, Run, Timing};
 use crate::suite::{Case, Dialect, splitmix64};
 use crate::units::{Bytes, Nanos};
 
@@ -61,12 +63,19 @@ pub enum RunEnd {
 pub struct SoFar {
     finished: BTreeSet<String>,
     baseline: Option<Baseline>,
+    /// Of cases that were on their way.
+    sampled: BTreeMap<String, Timing>,
 }
 
 impl SoFar {
     /// Of a run that is not complete.
     pub fn of(run: &Run) -> SoFar {
-        SoFar { finished: run.records.iter().map(|r| r.case.clone()).collect(), baseline: run.baseline.clone() }
+        let sampled = run.sampling.iter().filter_map(|r| Some((r.case.clone(), r.timing()?.clone())));
+        SoFar {
+            finished: run.records.iter().map(|r| r.case.clone()).collect(),
+            baseline: run.baseline.clone(),
+            sampled: sampled.collect(),
+        }
     }
 
     /// What was found out before the first case.
@@ -115,10 +124,15 @@ pub(super) struct Setting {
     reference_kernel: Option<ReferenceKernel>,
     /// Bytes that one group may hold on the device.
     room: u64,
+    /// What an earlier part of the run has sampled of cases that it did not end.
+    sampled: BTreeMap<String, Timing>,
 }
 
-/// Most cases in a group, so that records come at intervals.
+/// Most cases in a group.
 const GROUP: usize = 64;
+/// Cases after which a group takes no other problem, so that records come at intervals and a run that is killed leaves some. The
+/// variants of one problem stay together.
+const ENOUGH: usize = 8;
 /// Most buffer sets of one case.
 const MOST_SETS: u64 = 4096;
 /// Device memory that a group may take where nobody tells how much there is.
@@ -242,7 +256,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         self.event(Event::Baseline { baseline: Box::new(baseline.clone()) });
         self.baseline_at(profiler.now(), 1.0);
         let room = profiler.device().caps.memory.map_or(UNKNOWN_ROOM, |m| m.0 / 4);
-        Ok(Setting { clock, baseline, reference_kernel, room })
+        Ok(Setting { clock, baseline, reference_kernel, room, sampled: so_far.sampled.clone() })
     }
 
     fn baseline_at(&mut self, now: Nanos, share: f64) {
@@ -273,7 +287,10 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 }
             };
             let bytes = planned.memory_of(sets, caps).0;
-            if !case_runs.is_empty() && (case_runs.len() >= GROUP || held + bytes > setting.room) {
+            let problem = planned.case.problem.to_string();
+            let other = case_runs.last().is_some_and(|last| last.planned.case.problem.to_string() != problem);
+            let full = case_runs.len() >= GROUP || case_runs.len() >= ENOUGH && other;
+            if full || !case_runs.is_empty() && held + bytes > setting.room {
                 break;
             }
             queue.pop();
@@ -283,9 +300,11 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             }
             let begun = case_runs.len();
             match CaseRun::begin(planned, sets, self.spec, &mut references, profiler).await {
-                Ok(mut case_run) => match case_run.size(self.limits(), &setting.clock, self.spec.cache).await {
+                Ok(mut case_run) => match case_run.size(self.limits(), &setting.clock, self.spec.cache, profiler).await
+                {
                     Ok(()) => {
                         held += bytes;
+                        setting.sampled.get(&case).into_iter().for_each(|earlier| case_run.go_on_from(earlier));
                         case_runs.push(case_run);
                     }
                     Err(end) => self.end(planned, end, &case)?,
@@ -300,23 +319,35 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             self.prepared(profiler.now(), case_runs.len() > begun);
         }
         drop(references);
+        let cases = case_runs.len();
         self.rounds(&mut case_runs, setting, profiler).await?;
-        self.remaining.group_sampled(profiler.now(), case_runs.len());
+        self.remaining.group_sampled(profiler.now(), cases);
         for case_run in case_runs {
-            let (planned, case) = (case_run.planned, case_run.planned.name());
-            self.event(Event::Started { case: case.clone() });
-            if self.stopping && case_run.samples() < FEWEST as usize {
-                continue;
-            }
-            let known = setting.baseline.ceilings.clone();
-            let end = case_run.complete(self.spec, self.mode, setting, profiler).await;
-            if setting.baseline.ceilings != known {
-                self.event(Event::Baseline { baseline: Box::new(setting.baseline.clone()) });
-            }
-            self.end(planned, end, &case)?;
-            let progress = self.remaining.completed(profiler.now());
-            self.event(progress);
+            self.complete(case_run, setting, profiler).await?;
         }
+        Ok(())
+    }
+
+    /// Bring a case to its end.
+    async fn complete(
+        &mut self,
+        case_run: CaseRun<'_>,
+        setting: &mut Setting,
+        profiler: &mut dyn Profiler,
+    ) -> Result<(), Interruption> {
+        let (planned, case) = (case_run.planned, case_run.planned.name());
+        self.event(Event::Started { case: case.clone() });
+        if self.stopping && case_run.samples() < FEWEST as usize {
+            return Ok(());
+        }
+        let known = setting.baseline.ceilings.clone();
+        let end = case_run.complete(self.spec, self.mode, setting, profiler).await;
+        if setting.baseline.ceilings != known {
+            self.event(Event::Baseline { baseline: Box::new(setting.baseline.clone()) });
+        }
+        self.end(planned, end, &case)?;
+        let progress = self.remaining.completed(profiler.now());
+        self.event(progress);
         Ok(())
     }
 
@@ -352,25 +383,26 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         }
     }
 
-    /// Turns for everyone until everyone has enough.
+    /// Turns for all cases until each has enough; one that has is brought to its end while the others go on.
     async fn rounds(
         &mut self,
-        case_runs: &mut [CaseRun<'_>],
+        case_runs: &mut Vec<CaseRun<'_>>,
         setting: &mut Setting,
         profiler: &mut dyn Profiler,
     ) -> Result<(), Interruption> {
-        let Setting { clock, reference_kernel, .. } = setting;
+        let clock = &setting.clock.clone();
+        let mut ended = 0.0;
         let lost = |error: BackendError, case: &str| match error {
             BackendError::Lost(_) => Some(Interruption::DeviceLost(case.to_owned())),
             _ => None,
         };
-        if let Some(c) = reference_kernel
+        if let Some(c) = &mut setting.reference_kernel
             && let Err(error) = c.ramp(profiler, clock).await
         {
             if let Some(interruption) = lost(error, "the reference kernel") {
                 return Err(interruption);
             }
-            *reference_kernel = None;
+            setting.reference_kernel = None;
         }
         for round in 0u64.. {
             let mut order: Vec<usize> = (0..case_runs.len()).filter(|i| case_runs[*i].sampling()).collect();
@@ -379,7 +411,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             }
             shuffle(&mut order, splitmix64(self.spec.seed ^ splitmix64(round)));
             let mut slow = None;
-            if let Some(c) = reference_kernel {
+            if let Some(c) = &mut setting.reference_kernel {
                 match c.look(profiler, clock).await {
                     Ok((drift, why)) => {
                         slow = why;
@@ -389,7 +421,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                         if let Some(interruption) = lost(error, "the reference kernel") {
                             return Err(interruption);
                         }
-                        *reference_kernel = None;
+                        setting.reference_kernel = None;
                     }
                 }
             }
@@ -410,8 +442,19 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
             if !samples.is_empty() {
                 self.event(Event::Samples { samples });
             }
-            let progress = self.remaining.sampled(profiler.now(), case_runs.iter().map(CaseRun::progress).sum());
+            let sampled = ended + case_runs.iter().map(CaseRun::progress).sum::<f64>();
+            let progress = self.remaining.sampled(profiler.now(), sampled);
             self.event(progress);
+            let mut at = 0;
+            while at < case_runs.len() {
+                if case_runs[at].sampling() {
+                    at += 1;
+                    continue;
+                }
+                ended += 1.0;
+                let case_run = case_runs.remove(at);
+                self.complete(case_run, setting, profiler).await?;
+            }
         }
         Ok(())
     }
@@ -442,54 +485,4 @@ fn sets(one: u64, cache: Cache, setting: &Setting, dialect: Dialect) -> Result<u
         return Err(format!("cold caches would take {} of device memory", Bytes(sets * one)));
     }
     Ok(sets.max(2) as u32)
-}
-
-/// Problems in a seeded random order, each with its variants together; last first, so that taking from the end follows it.
-fn shuffled_by_problem<'p>(todo: &[&'p Planned], seed: u64) -> Vec<&'p Planned> {
-    let problem = |planned: &Planned| planned.case.problem.to_string();
-    let mut problems: Vec<&[&'p Planned]> = todo.chunk_by(|a, b| problem(a) == problem(b)).collect();
-    shuffle(&mut problems, splitmix64(seed));
-    let mut queue: Vec<&'p Planned> = problems.concat();
-    queue.reverse();
-    queue
-}
-
-/// Fisher and Yates, drawing from a counter.
-fn shuffle<T>(things: &mut [T], seed: u64) {
-    for i in (1..things.len()).rev() {
-        let draw = splitmix64(seed.wrapping_add((i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)));
-        things.swap(i, (draw % (i as u64 + 1)) as usize);
-    }
-}
-
-fn finished(record: Record) -> Event {
-    Event::Record { record: Box::new(record) }
-}
-
-fn skipped(skip: &Skip) -> Record {
-    Record {
-        case: skip.case.to_string(),
-        parts: Parts::of(&skip.case),
-        actual: None,
-        device: 0,
-        cost: skip.case.problem.cost(),
-        items: Items::of(&skip.case),
-        outcome: Outcome::Skipped { reason: skip.reason.clone() },
-    }
-}
-
-fn record(planned: &Planned, outcome: Outcome) -> Record {
-    let problem = &planned.case.problem;
-    Record {
-        case: planned.name(),
-        parts: Parts::of(&planned.case),
-        actual: planned
-            .actual
-            .as_ref()
-            .map(|a| ActualVariant { variant: a.variant.to_owned(), reason: a.reason.clone() }),
-        device: 0,
-        cost: problem.cost(),
-        items: Items::of(&planned.case),
-        outcome,
-    }
 }

@@ -177,6 +177,22 @@ impl Sampler {
         })
     }
 
+    /// Go on from the samples that an earlier part of the run took in the same way. Those of another way are left alone.
+    pub fn go_on_from(&mut self, earlier: &Timing) {
+        let same_way = (earlier.method, earlier.cache, earlier.sets) == (self.method, self.cache, self.sets);
+        if !same_way || earlier.host_samples.len() != earlier.samples.len() {
+            return;
+        }
+        let all = |times: &[f64], executions: u32| Nanos(times.iter().sum::<f64>() * f64::from(executions));
+        let host = all(&earlier.host_samples, earlier.repeats.saturating_add(earlier.lead));
+        self.rule.go_on_from(&earlier.samples, host);
+        self.spent += Spent { wall: host, waiting: host, device: all(&earlier.samples, earlier.repeats), cpu: None };
+        self.host.clone_from(&earlier.host_samples);
+        self.conditions.clone_from(&earlier.conditions);
+        // Sensors that said nothing are not in its record.
+        self.conditions.resize(self.host.len(), Conditions::default());
+    }
+
     /// Turns until there have been enough, for what is measured alone.
     pub async fn turns(
         &mut self,
@@ -200,13 +216,23 @@ impl Sampler {
         profiler: &mut dyn Profiler,
         slow: Option<&str>,
     ) -> Result<Option<StopReason>, BackendError> {
-        let (began, cpu) = (profiler.now(), profiler.cpu_time());
+        let (began, cpu, stood) = (profiler.now(), profiler.cpu_time(), profiler.stood_still());
         let short = match self.short {
             0 => None,
             short => Some(prepared.measure(Batch { lead: self.lead, repeats: short }).await?),
         };
         let long = prepared.measure(Batch { lead: self.lead, repeats: self.repeats }).await?;
-        let wall = profiler.now() - began;
+        let still = profiler.stood_still() - stood;
+        // A clock may stand still with the machine: then the pause is no part of this.
+        let wall = Nanos((profiler.now() - began - still).0.max(0.0));
+        if still.0 > 0.0 {
+            // The sensors' next answer is about the time since this one.
+            profiler.conditions();
+            self.spent.wall += wall;
+            let (time, reason) = (self.execution(short, long), format!("the program stood still for {still}"));
+            self.refused.push(Discarded { time, reason });
+            return Ok(stop(self.rule.spend(wall)));
+        }
         let samples = || short.iter().chain([&long]);
         self.spent += Spent {
             wall,

@@ -65,6 +65,12 @@ impl StoppingCriterion {
         StoppingCriterion { limits, warm_up: Vec::new(), warm: false, samples: Vec::new(), spent: Nanos(0.0) }
     }
 
+    /// Go on from samples that were kept before, which took so long. What comes warms up anew.
+    pub fn go_on_from(&mut self, samples: &[f64], spent: Nanos) {
+        self.samples = samples.to_vec();
+        self.spent = spent;
+    }
+
     /// Add one sample (time per execution) that took `host` of wall time, and say what comes next.
     pub fn add(&mut self, time: Nanos, host: Nanos) -> Next {
         self.spent += host;

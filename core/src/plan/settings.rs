@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::device::Launching;
 use crate::plan::held::{assignment, case, checked, variant, variants};
-use crate::plan::{Cache, InputSet, Spec, SpecError, sweep};
+use crate::plan::{Cache, InputSet, LONGEST_BUDGET, Spec, SpecError, sweep};
 use crate::suite::{DType, Direction, Preset, named};
 
 /// Everything that is known of one setting.
@@ -165,6 +165,15 @@ fn positive(key: &'static str, value: &str, wanted: &'static str) -> Result<f64,
     }
 }
 
+/// A length of time that a run can be given.
+fn seconds(key: &'static str, value: &str) -> Result<f64, SpecError> {
+    let wanted = "a number of seconds above 0, a year (31536000) at most";
+    match positive(key, value, wanted)? {
+        seconds if seconds <= LONGEST_BUDGET => Ok(seconds),
+        _ => Err(SpecError::Number { key: key.to_owned(), value: value.to_owned(), wanted }),
+    }
+}
+
 /// Every setting, in the order in which they are shown and written.
 pub static SETTINGS: &[Setting] = &[
     Setting {
@@ -316,7 +325,7 @@ pub static SETTINGS: &[Setting] = &[
         scope: Scope::Measuring,
         usual: true,
         control: Some(Control { title: "Time", hint: "seconds", example: "", unoffered: &[] }),
-        set: |spec, value| put(&mut spec.budget, positive("budget", value, "a number of seconds above 0")),
+        set: |spec, value| put(&mut spec.budget, seconds("budget", value)),
         get: |spec| vec![spec.budget.to_string()],
     },
     Setting {

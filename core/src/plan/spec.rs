@@ -124,6 +124,8 @@ fn yes() -> bool {
     true
 }
 
+/// Seconds of the longest budget: a year.
+pub const LONGEST_BUDGET: f64 = 365.0 * 86_400.0;
 /// Aimed-for precision on a native target.
 pub const PRECISION_NATIVE: f64 = 0.01;
 /// Aimed-for precision in a page, whose clocks and surroundings are rougher.
@@ -303,6 +305,9 @@ mod tests {
             ("inputs", "easy", "unknown inputs `easy`: choose one of seeded, hard"),
             ("budget", "0", "seconds above 0"),
             ("budget", "NaN", "seconds above 0"),
+            ("budget", "inf", "seconds above 0"),
+            ("budget", "31536001", "a year (31536000) at most"),
+            ("budget", "1e18", "a year (31536000) at most"),
             ("precision", "x", "fraction"),
             ("case", "attention", "is not a case"),
             ("cache", "warm", "unknown cache `warm`: choose one of hot, cold"),

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::valid::validate;
 use super::{Event, Invalid, Run, SCHEMA, VERSION, is_trace};
+use crate::device::columns;
 use crate::units::brief;
 
 /// Characters of a message about JSON, which quotes what it found.
@@ -50,22 +51,30 @@ pub const UNFINISHED: &str = "the file is not closed: the run was killed, or sti
 impl Run {
     /// Parse a run, telling a newer or foreign file from a broken one. Of a file that is not closed, everything up to the
     /// last whole line counts, and [`Run::interrupted`] says [`UNFINISHED`].
-    /// Numbers are checked, and summaries follow from their samples.
+    /// Numbers are checked, and summaries follow from their samples. The memory that it takes is bounded by the text's length.
+    ///
+    /// # Errors
+    /// When it is no run, a newer one, or one that cannot be.
     #[inline]
     pub fn parse(text: &str) -> Result<Run, ReadError> {
-        // The mark that some editors put before a text says nothing.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        if is_trace(text) {
-            return Err(ReadError::Trace);
-        }
-        #[cfg(not(target_arch = "wasm32"))]
-        let read = typed(text);
-        #[cfg(target_arch = "wasm32")]
-        let read = by_values(text);
-        let mut run = read.map_err(|mistake| placed(text, mistake))?;
-        validate(&mut run).map_err(ReadError::Invalid)?;
-        Ok(run)
+        columns::within(text.len(), || parse(text))
+            .map_err(|mistake| columns::within(text.len(), || placed(text, mistake)))
     }
+}
+
+#[inline]
+fn parse(text: &str) -> Result<Run, ReadError> {
+    // The mark that some editors put before a text says nothing.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if is_trace(text) {
+        return Err(ReadError::Trace);
+    }
+    #[cfg(not(target_arch = "wasm32"))]
+    let mut run = typed(text)?;
+    #[cfg(target_arch = "wasm32")]
+    let mut run = by_values(text)?;
+    validate(&mut run).map_err(ReadError::Invalid)?;
+    Ok(run)
 }
 
 /// What tells run files from other JSON. The rest of a text is passed over.
@@ -215,7 +224,7 @@ mod tests {
     use crate::testing::fixtures::{drift, record, run, timing};
 
     /// The file of a run in progress, as the command line appends it.
-    fn lines() -> String {
+    fn file() -> String {
         let mut begun = run("cuda", "X", &[]);
         begun.planned = ["a/b", "a/c", "a/d"].map(str::to_owned).to_vec();
         let record = |case: &str| Event::Record { record: Box::new(record(case, timing(&[100.0; 9]))) };
@@ -226,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_cut_off_anywhere_loses_at_most_its_last_line() {
-        let text = lines();
+        let text = file();
         let header = text.find('\n').expect("a line");
         for at in 0..=text.len() {
             let cut = &text[..at];
@@ -249,7 +258,7 @@ mod tests {
         let closed = serde_json::to_string(&run("cuda", "X", &[("a/b", vec![100.0; 9])])).expect("JSON");
         let newer = |text: &str| text.replacen("\"version\":3", "\"version\":99", 1);
         let foreign = |text: &str| text.replacen("parallax.run", "something.else", 1);
-        let lines = lines();
+        let lines = file();
         let first = lines.lines().next().expect("a line");
         let (newer_lines, foreign_lines) = (newer(&lines), foreign(&lines));
         let old = closed.replacen("\"devices\":[", "\"device\":[", 1);
@@ -284,7 +293,7 @@ mod tests {
     #[test]
     fn a_byte_order_mark_says_nothing() {
         let closed = serde_json::to_string(&run("cuda", "X", &[])).expect("JSON");
-        for text in [lines(), closed] {
+        for text in [file(), closed] {
             let marked = Run::parse(&format!("\u{feff}{text}")).expect("the mark is passed over");
             assert_eq!(marked, Run::parse(&text).expect("a run"));
         }
@@ -292,10 +301,10 @@ mod tests {
 
     #[test]
     fn a_broken_line_in_the_middle_is_told() {
-        let text = lines().replacen("\"event\":\"drift\"", "\"event\":\"dri", 1);
+        let text = file().replacen("\"event\":\"drift\"", "\"event\":\"dri", 1);
         let mistake = Run::parse(&text).expect_err("a broken line");
         assert!(matches!(&mistake, ReadError::Part { place, .. } if place == "line 3"), "{mistake}");
-        let newer = lines().replacen("\"version\":3", "\"version\":99", 1);
+        let newer = file().replacen("\"version\":3", "\"version\":99", 1);
         assert!(matches!(Run::parse(&newer), Err(ReadError::Newer(99))));
         assert!(matches!(Run::parse("{\"event\":\"started\",\"case\":\"x\"}"), Err(ReadError::Schema(_))));
     }
@@ -331,7 +340,7 @@ mod tests {
     fn a_file_that_ended_but_was_not_closed_says_how_it_ended() {
         let end = |why: Option<&str>| {
             let event = Event::End { interrupted: why.map(str::to_owned), environment: Default::default() };
-            Run::parse(&(lines() + &event.line())).expect("whole").interrupted
+            Run::parse(&(file() + &event.line())).expect("whole").interrupted
         };
         assert_eq!((end(None), end(Some("stopped")).as_deref()), (None, Some("stopped")));
     }

@@ -11,6 +11,7 @@ use super::roofline::{Analysis, Bandwidth, Ceilings};
 use super::stats::Summary;
 use super::{Baseline, CheckResult, Drift, OneCall, Outcome, Record, Run, Score, Spent, Timing};
 use crate::device::ClockInfo;
+use crate::plan::LONGEST_BUDGET;
 use crate::units::Nanos;
 
 /// A number in a file that cannot be, or two that contradict each other.
@@ -44,6 +45,8 @@ pub(super) fn validate(run: &mut Run) -> Result<(), Invalid> {
     }
     place.clock("clock", &run.clock)?;
     place.spent("spent", &run.spent)?;
+    place.within("spec.budget", run.spec.budget, 0.0, LONGEST_BUDGET)?;
+    run.spec.precision.map_or(Ok(()), |precision| place.within("spec.precision", precision, 0.0, LARGEST))?;
     if let Some(baseline) = &run.baseline {
         place.baseline(baseline)?;
     }
@@ -335,6 +338,8 @@ mod tests {
             ("/records/0/cost/flops", json!(u64::MAX), &["`cost.flops`"]),
             ("/clock/step", json!(-1.0), &["the run", "`clock.step`"]),
             ("/spent/wall", json!(1e308), &["the run", "`spent.wall`"]),
+            ("/spec/budget", json!(1e18), &["the run", "`spec.budget` is 1e18", "to 3.1536e7"]),
+            ("/spec/budget", json!(-1), &["the run", "`spec.budget` is -1e0"]),
         ] {
             let mut file = file();
             *file.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;

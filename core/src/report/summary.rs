@@ -77,7 +77,17 @@ fn precision(run: &Run) -> Option<String> {
     let budget = open.iter().map(|t| times_as_long(t, aim(run))).fold(1.0, f64::max) * run.spec.budget;
     let few = open.iter().filter(|t| !t.summary.precision().is_finite()).count();
     let few_of_them = if few == missed.len() { "all".to_owned() } else { few.to_string() };
+    let noisy = |t: &&&Timing| t.summary.precision().is_finite();
+    let worst = open.iter().filter(noisy).map(|t| t.summary.precision()).fold(0.0, f64::max);
     let remedy = match few {
+        _ if budget > LONGEST_ADVISED && few == 0 => format!(
+            ": no budget will do at this noise; end what else runs on the device, or ask for less, as in `--precision {}`",
+            share(worst)
+        ),
+        _ if budget > LONGEST_ADVISED => format!(
+            ", {few_of_them} of them with too few samples for any interval: no budget will do; choose smaller shapes, or fewer \
+             cases with `--filter`"
+        ),
         0 => format!(": `--budget {}` would reach it, if the noise stays as it is", seconds(budget)),
         _ => format!(
             ", {few_of_them} of them with too few samples for any interval: `--budget {}` at least",
@@ -86,6 +96,15 @@ fn precision(run: &Run) -> Option<String> {
     };
     let but = if full.is_empty() { String::new() } else { format!("; {} took {most}", full.len()) };
     Some(format!("{what}{remedy}{but}"))
+}
+
+/// Seconds of the longest budget that is advised: noise is not averaged away for hours.
+const LONGEST_ADVISED: f64 = 3600.0;
+
+/// A precision that was reached, rounded up to two digits.
+fn share(precision: f64) -> String {
+    let digits = (1.0 - precision.log10().floor()).clamp(0.0, 17.0);
+    format!("{:.*}", digits as usize, (precision * 10f64.powf(digits)).ceil() / 10f64.powf(digits))
 }
 
 /// Samples below which stretches of time cannot be told apart, so that even a quiet device's interval is wide.
@@ -212,6 +231,26 @@ mod tests {
     }
 
     #[test]
+    fn beyond_an_hour_no_budget_is_advised() {
+        let mut run = of(&[("a", 100.0, 0.05)]);
+        let reached = measured(&mut run, &format!("{PROBLEM}/a")).timing.as_ref().expect("timed").summary.precision();
+        for (hours, budget) in [(0.9, true), (1.1, false), (1e9, false)] {
+            run.spec.precision = Some(reached / (hours * 3600.0 / run.spec.budget).sqrt());
+            let said = precision(&run).expect("it is too wide");
+            assert_eq!(said.contains("`--budget"), budget, "{hours} h: {said}");
+            let names = said.contains("no budget will do") && said.contains("end what else runs");
+            assert_eq!(names, !budget, "{hours} h: {said}");
+            let Some((_, advised)) = said.split_once("`--precision ") else { continue };
+            let advised: f64 = advised.split('`').next().expect("its end").parse().expect("a number");
+            assert!((reached..reached * 1.1).contains(&advised), "{advised} for {reached}");
+        }
+        let mut few = crate::testing::fixtures::run("cuda", "X", &[(&format!("{PROBLEM}/a"), vec![1.0; 4])]);
+        few.spec.budget = 1000.0;
+        let said = precision(&few).expect("four are no interval");
+        assert!(said.contains("no budget will do; choose smaller shapes") && !said.contains("--budget"), "{said}");
+    }
+
+    #[test]
     fn too_few_samples_and_too_many_are_told_apart() {
         let case = format!("{PROBLEM}/a");
         let few = run("cuda", "X", &[(&case, vec![1.0; 4])]);
@@ -221,6 +260,7 @@ mod tests {
             "{said}"
         );
         let mut many = of(&[("a", 100.0, 0.4), ("b", 100.0, 0.4)]);
+        many.spec.budget = 1.0;
         for (case, budget) in [(case, true), (format!("{PROBLEM}/b"), false)] {
             measured(&mut many, &case).timing.as_mut().expect("timed").stopped = StopReason::Samples;
             let said = precision(&many).expect("noise");

@@ -4,6 +4,7 @@
 //! anywhere without making the rest, and a 10 GB tensor needs no 10 GB on the host. Only integer arithmetic and single
 //! correctly rounded multiplications are used, never a transcendental function, whose last bit differs between platforms.
 
+use std::collections::TryReserveError;
 use std::ops::{Bound, RangeBounds};
 use std::sync::OnceLock;
 
@@ -208,13 +209,22 @@ impl Inputs {
     }
 
     /// A whole input, widened to f32 or u32.
-    pub fn host(&self, buffer: usize) -> HostBuffer {
-        let spec = &self.input(buffer).spec;
-        let all = || (0..spec.len).into_par_iter().map(|i| self.make(self.input(buffer), i));
-        match spec.elem.storage(self.dtype) {
-            Storage::U32 => HostBuffer::U32(all().map(|value| value as u32).collect()),
-            _ => HostBuffer::F32(all().map(|value| value as f32).collect()),
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn host(&self, buffer: usize) -> Result<HostBuffer, TryReserveError> {
+        fn filled<T: Copy + Send>(len: u64, make: impl Fn(u64) -> T + Sync + Send) -> Result<Vec<T>, TryReserveError> {
+            let mut all = Vec::new();
+            all.try_reserve_exact(len as usize)?;
+            all.par_extend((0..len as usize).into_par_iter().map(|i| make(i as u64)));
+            Ok(all)
         }
+        let input = self.input(buffer);
+        let len = input.spec.len;
+        Ok(match input.spec.elem.storage(self.dtype) {
+            Storage::U32 => HostBuffer::U32(filled(len, |i| self.make(input, i) as u32)?),
+            _ => HostBuffer::F32(filled(len, |i| self.make(input, i) as f32)?),
+        })
     }
 }
 
@@ -311,7 +321,7 @@ mod tests {
             for (i, chunk) in bytes.chunks(size).enumerate() {
                 assert_eq!(load(storage, chunk), inputs.at(1, 3 + i as u64), "{dtype} element {i}");
             }
-            let HostBuffer::F32(whole) = inputs.host(1) else { panic!("floats") };
+            let Ok(HostBuffer::F32(whole)) = inputs.host(1) else { panic!("floats") };
             assert!(whole.iter().zip(0..).all(|(x, i)| f64::from(*x) == inputs.at(1, i)), "{dtype}");
         }
     }

@@ -56,6 +56,8 @@ pub struct World {
     pub clock_rate: f64,
     /// The page is out of sight at a time.
     pub hidden: fn(f64) -> bool,
+    /// Nanoseconds for which the process stood still until a time.
+    pub still: fn(f64) -> f64,
     /// When it is known that a call is done, as a function of when it is: both since it began.
     pub known: fn(f64) -> f64,
     /// What its kernels are written in.
@@ -77,6 +79,7 @@ impl Default for World {
             step: 1.0,
             clock_rate: 1.0,
             hidden: |_| false,
+            still: |_| 0.0,
             known: |done| done,
             dialect: Dialect::Wgsl,
             memory: u64::MAX,
@@ -215,6 +218,10 @@ impl Profiler for Mock {
 
     fn now(&self) -> Nanos {
         Nanos(self.now.get())
+    }
+
+    fn stood_still(&self) -> Nanos {
+        Nanos((self.world.still)(self.now.get()))
     }
 
     fn conditions(&mut self) -> Conditions {

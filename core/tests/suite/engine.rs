@@ -231,11 +231,14 @@ fn a_time_below_the_roofline_is_refused() {
 fn ceilings_that_a_busy_machine_gave_are_measured_again_before_a_case_is_refused() {
     // Three times as slow until the ceilings are known, as beside another program.
     const BUSY: f64 = 3e9;
-    let pace = |now: f64| if now < BUSY { 3.0 } else { 1.0 };
-    let world = World { time: |_| 0.0, pace, ..World::default() };
+    let once: fn(f64) -> f64 = |now| if now < BUSY { 3.0 } else { 1.0 };
+    // And again when they are measured for the second time, and the third.
+    let twice: fn(f64) -> f64 = |now| if now < BUSY || (19e9..22e9).contains(&now) { 3.0 } else { 1.0 };
     let best = |c: &Ceilings| c.bandwidth.iter().map(|point| point.rate).fold(0.0, f64::max);
     let rates: [fn(&Ceilings) -> f64; 2] = [|c| c.arithmetic[0].rate, best];
-    for (case, rate) in ["attention/fwd/b1,h8,s512,d64/f32/flash", "copy/fwd/n65536/f32/vec4"].into_iter().zip(rates) {
+    let cases = ["attention/fwd/b1,h8,s512,d64/f32/flash", "copy/fwd/n65536/f32/vec4"].into_iter().zip(rates);
+    for ((case, rate), pace) in cases.flat_map(|case| [(case, once), (case, twice)]) {
+        let world = World { time: |_| 0.0, pace, ..World::default() };
         let mut told = Vec::new();
         let spec = Spec { ceilings: true, budget: 20.0, ..spec(&[case]) };
         let (_, run) = run_with(&spec, Mode::Measure, world, |event| {
@@ -402,4 +405,48 @@ fn a_case_that_launching_binds_is_timed_as_a_graph_beside() {
     let graph = told(Mode::TakeApart, Dialect::Cuda, Some(Launching::Graph));
     assert_eq!((graph.launch, graph.relaunched), (Some(Launching::Graph), None));
     assert!(near(graph.summary.median.0 + 1_000.0, cuda.summary.median.0, 0.01));
+}
+
+#[test]
+fn a_pause_within_a_sample_is_not_charged_and_the_sample_is_discarded() {
+    // For ten seconds, in the middle of the samples.
+    const FROM: f64 = 1.5e9;
+    const UNTIL: f64 = 11.5e9;
+    let world = |pause: bool| World {
+        pace: if pause { |at| if (FROM..UNTIL).contains(&at) { 1e5 } else { 1.0 } } else { |_| 1.0 },
+        still: if pause {
+            |now| if now > FROM { (now.min(UNTIL + 1e6) - FROM).max(0.0) } else { 0.0 }
+        } else {
+            |_| 0.0
+        },
+        ..World::default()
+    };
+    let timing = |pause| run(&CASES[..1], world(pause)).records[0].timing().expect("timed").clone();
+    let (paused, plain) = (timing(true), timing(false));
+    let stood = paused.discarded.iter().filter(|d| d.reason.contains("the program stood still for")).count();
+    assert!(stood >= 1 && paused.discarded.len() == stood, "{:?}", paused.discarded);
+    assert!(plain.discarded.is_empty());
+    assert!(paused.samples.iter().all(|time| near(*time, 1e5, 0.01)), "no pause is a sample");
+    let (n, all) = (paused.samples.len(), plain.samples.len());
+    assert!(n + 2 >= all, "{n} samples in place of {all}");
+    assert!(paused.spent.wall.0 < plain.spent.wall.0 * 1.1, "{} charged of {}", paused.spent.wall, plain.spent.wall);
+}
+
+#[test]
+fn records_come_while_other_cases_wait() {
+    let cases: Vec<String> = (2..30).map(|s| format!("attention/fwd/b1,h1,s{s},d3/f32/flash")).collect();
+    let cases: Vec<&str> = cases.iter().map(String::as_str).collect();
+    let (mut begun, mut before_the_first) = (std::collections::BTreeSet::new(), 0);
+    let (ended, run) = run_with(&spec(&cases), Mode::Measure, World::default(), |event| {
+        match event {
+            Event::Started { case } => {
+                begun.insert(case.clone());
+            }
+            Event::Record { .. } if before_the_first == 0 => before_the_first = begun.len(),
+            _ => {}
+        }
+        Flow::Continue
+    });
+    assert_eq!((ended, run.records.len()), (RunEnd::Complete, cases.len()));
+    assert!((1..=8).contains(&before_the_first), "{before_the_first} of {} cases were begun", cases.len());
 }

@@ -50,7 +50,7 @@ async fn take(State(here): State<Arc<Events>>, request: Request) -> Response {
         Err(why) => return why.answer("A post of events", LARGEST_EVENT),
     };
     let text = String::from_utf8_lossy(&body.bytes);
-    let told: Vec<Event> = match events(&text).collect::<Result<Vec<_>, _>>() {
+    let told = match events(&text) {
         Ok(told) if !told.is_empty() => told,
         Ok(_) => return plain(StatusCode::BAD_REQUEST, "no event"),
         Err(mistake) => return plain(StatusCode::BAD_REQUEST, &mistake.to_string()),

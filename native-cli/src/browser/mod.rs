@@ -24,6 +24,7 @@ use parallax_core::device::Reach;
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Spec, query};
 use parallax_core::record::Event;
+use parallax_core::units::Nanos;
 
 use crate::files::NoTemporary;
 use address::{Address, At};
@@ -217,11 +218,13 @@ pub fn run(
     }
 }
 
+/// Longer no case takes.
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// The longest silence that is not suspicious.
 fn patience(spec: &Spec) -> Duration {
-    // The plan is the page's, so the number of cases is not known here: as if one case had the whole budget. A day is
-    // the ceiling, far inside what a Duration holds.
-    PATIENCE + Duration::from_secs_f64((OVERRUN * spec.budget).clamp(0.0, 86_400.0))
+    // The plan is the page's, so the number of cases is not known here: as if one case had the whole budget.
+    PATIENCE + Nanos::from_secs(OVERRUN * spec.budget).duration().min(DAY)
 }
 
 /// The page's query: what to measure, how, the spec in its own words, and where to report, with the token.

@@ -15,6 +15,7 @@ use parallax_core::measure::check::WORK;
 use parallax_core::measure::sampler::TrustedClock;
 use parallax_core::measure::side_by_side::{Effort, side_by_side};
 use parallax_core::measure::timer;
+use parallax_core::plan::Spec;
 use parallax_core::suite::{Case, Dialect};
 use parallax_core::units::{Nanos, percent};
 use pollster::block_on;
@@ -61,9 +62,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Watch until Ctrl-C, or look once.
 pub fn dev(args: &Dev) -> anyhow::Result<ExitCode> {
-    if !(args.budget.is_finite() && args.budget > 0.0) {
-        bail!("--budget: {} is no number of seconds above 0", args.budget);
-    }
+    Spec::default().set("budget", &args.budget.to_string())?;
     let cases = args.cases.iter().map(|text| Ok(text.parse()?)).collect::<anyhow::Result<Vec<Case>>>()?;
     let kernels = folder(&args.native).or_else(checkout);
     let native = Native { kernels: kernels.clone(), ..args.native.clone() };

@@ -15,8 +15,8 @@ use crate::commands::measuring::{each_target, finish, say, show};
 use crate::commands::run_files::read;
 use crate::commands::scaling;
 use crate::console::{noteln, width};
-use crate::output::{Output, writable_folder};
-use crate::{reading, table};
+use crate::output::{Output, Resumed, writable_folder};
+use crate::{output, reading, table};
 
 /// `run`.
 #[derive(Debug, Clone, Default, Args)]
@@ -64,6 +64,7 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     if reading::is_compressed(file) {
         bail!("{} is compressed with gzip: unpack it, and resume that", file.display());
     }
+    let lock = output::lock(file)?;
     let (_, earlier) = read(&[file.to_owned()])?.remove(0);
     let earlier = earlier.reopened();
     let target = earlier.target.clone();
@@ -86,7 +87,7 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
     }
     let common = Common { target: Some(target), device, ..common.clone() };
     let spec = earlier.spec.clone();
-    let resumed = Some((file.to_owned(), earlier));
+    let resumed = Some(Resumed { path: file.to_owned(), run: earlier, lock });
     let out = Output { resumed, ..Output::of(&common) };
     once(&common, &spec, &out)
 }

@@ -55,9 +55,7 @@ pub struct Tune {
 
 /// Search, and write what was found.
 pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
-    if !(args.budget.is_finite() && args.budget > 0.0) {
-        bail!("--budget: {} is no number of seconds above 0", args.budget);
-    }
+    Spec::default().set("budget", &args.budget.to_string())?;
     listen_for_interrupts()?;
     let (name, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &[], |_, _| {})?.remove(0);
     let Opened::Here(mut profiler) = opened else {
@@ -73,7 +71,7 @@ pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
     let (mut found, mut left) = (Tuning::default(), groups.len() as u32);
     for group in &groups {
         // What one variant leaves over is there for the others.
-        let remaining = Duration::from_secs_f64(args.budget).saturating_sub(begun.elapsed());
+        let remaining = Nanos::from_secs(args.budget).duration().saturating_sub(begun.elapsed());
         let until = Instant::now() + remaining / left;
         left -= 1;
         block_on(Sweep { group, clock: &clock, until, seed: args.seed }.run(&mut *profiler, &mut found))?;

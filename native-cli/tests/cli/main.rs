@@ -10,6 +10,8 @@ mod given;
 mod help;
 #[cfg(unix)]
 mod interrupting;
+#[cfg(unix)]
+mod limits;
 mod measuring;
 mod mistakes;
 mod settings;

@@ -151,8 +151,7 @@ fn events_are_printed_as_they_come_one_a_line() {
     let args = ["run", "--target", "cpu", "--case", TINY, "--budget", "1", "--ceilings", "off", "--json-lines"];
     let output = parallax(dir.path(), &args);
     let text = String::from_utf8(output.stdout).expect("text");
-    let events: Vec<Event> =
-        parallax_core::record::events(&text).collect::<Result<_, _>>().expect("events and nothing else");
+    let events: Vec<Event> = parallax_core::record::events(&text).expect("events and nothing else");
     assert!(matches!(events.first(), Some(Event::Begin { .. })) && matches!(events.last(), Some(Event::End { .. })));
     assert!(events.iter().any(|event| matches!(event, Event::Progress { .. })), "progress too");
     // Folded, they are the run that is in its file.

@@ -1,0 +1,39 @@
+//! Records of cases as they end.
+
+use crate::plan::{Planned, Skip};
+use crate::record::{ActualVariant, Event, Items, Outcome, Parts, Record};
+
+/// The event of a record.
+pub(super) fn finished(record: Record) -> Event {
+    Event::Record { record: Box::new(record) }
+}
+
+/// Of a case that is not to run.
+pub(super) fn skipped(skip: &Skip) -> Record {
+    Record {
+        case: skip.case.to_string(),
+        parts: Parts::of(&skip.case),
+        actual: None,
+        device: 0,
+        cost: skip.case.problem.cost(),
+        items: Items::of(&skip.case),
+        outcome: Outcome::Skipped { reason: skip.reason.clone() },
+    }
+}
+
+/// Of a case that was to run.
+pub(super) fn record(planned: &Planned, outcome: Outcome) -> Record {
+    let problem = &planned.case.problem;
+    Record {
+        case: planned.name(),
+        parts: Parts::of(&planned.case),
+        actual: planned
+            .actual
+            .as_ref()
+            .map(|a| ActualVariant { variant: a.variant.to_owned(), reason: a.reason.clone() }),
+        device: 0,
+        cost: problem.cost(),
+        items: Items::of(&planned.case),
+        outcome,
+    }
+}

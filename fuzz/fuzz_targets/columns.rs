@@ -1,0 +1,41 @@
+//! Lists by column: refused with a reason, or read into no more rows than the text has room for, and written so that they read
+//! the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use parallax_core::device::columns::{self, within};
+use parallax_core::device::{Conditions, Span};
+use parallax_core::record::{Discarded, Drift};
+use serde::{Deserialize, Serialize};
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Lists {
+    #[serde(with = "columns")]
+    drift: Vec<Drift>,
+    #[serde(with = "columns")]
+    conditions: Vec<Conditions>,
+    #[serde(with = "columns")]
+    discarded: Vec<Discarded>,
+    #[serde(with = "columns")]
+    spans: Vec<Span>,
+}
+
+/// Bytes of a row, and of its texts, for each byte of a text.
+const MOST: usize = 64;
+
+fuzz_target!(|text: &str| {
+    let read = |text: &str, length: usize| within(length, || serde_json::from_str::<Lists>(text));
+    let Ok(lists) = read(text, text.len()) else { return };
+    let rows = size_of::<Drift>() * lists.drift.len()
+        + size_of::<Conditions>() * lists.conditions.len()
+        + size_of::<Discarded>() * lists.discarded.len()
+        + size_of::<Span>() * lists.spans.len();
+    let texts: usize = lists.discarded.iter().map(|one| one.reason.len()).sum::<usize>()
+        + lists.spans.iter().map(|span| span.name.len()).sum::<usize>();
+    assert!(rows + texts <= MOST * text.len(), "{rows} and {texts} bytes of {}", text.len());
+    let written = serde_json::to_string(&lists).expect("lists are JSON");
+    let again = read(&written, text.len().max(written.len())).expect("what we write, we read");
+    // The first writing rounds; after that nothing changes.
+    assert_eq!(serde_json::to_string(&again).expect("lists are JSON"), written);
+});
