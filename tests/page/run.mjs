@@ -14,6 +14,7 @@ import { brotliCompress } from "node:zlib";
 import { accessible } from "./accessible.mjs";
 import { launch } from "./browser.mjs";
 import { busiest } from "./busy.mjs";
+import { offlineTests } from "./offline.mjs";
 import { end, runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
 
@@ -1115,42 +1116,7 @@ const tests = {
     assert.deepEqual(page.problems, []);
   },
 
-  async "works without a network once it has been seen"() {
-    const own = await serve(dist);
-    const page = await openOn(own.address);
-    await enabledRun(page);
-    const kept = () => page.evaluate(async () => (await (await caches.open("parallax-page")).keys()).map(({ url }) => url));
-    // The page's program, and the script and the program that measure.
-    const parts = [/parallax-web-\w+_bg\.wasm$/, /parallax_lab\.js$/, /parallax_lab_bg\.wasm$/, /compilers\.js$/];
-    const whole = (urls) => parts.every((part) => urls.some((url) => part.test(url)));
-    for (let tries = 0; !whole(await kept()); tries += 1) {
-      assert.ok(tries < 100, `kept: ${await kept()}`);
-      await page.waitForTimeout(100);
-    }
-    own.close();
-    await page.reload();
-    await enabledRun(page);
-    assert.equal(await page.evaluate(() => crossOriginIsolated), true);
-    // The one that measures, and those in which its threads compute.
-    const cores = await page.evaluate(() => navigator.hardwareConcurrency);
-    assert.equal(page.workers().length, released && cores > 1 ? 1 + cores : 1);
-    await page.context().close();
-  },
-
-  async "isolates itself where the server does not"() {
-    const plain = await serve(dist, { isolated: false });
-    const page = await openOn(plain.address);
-    await page.locator("#device", { hasText: "Host clock" }).waitFor();
-    for (let tries = 0; !(await page.evaluate(() => crossOriginIsolated).catch(() => false)); tries += 1) {
-      assert.ok(tries < 100, "still not isolated");
-      await page.waitForTimeout(100);
-    }
-    await enabledRun(page);
-    assert.doesNotMatch(await page.textContent("#device"), /not isolated/);
-    assert.equal(await page.workers()[0].evaluate(() => crossOriginIsolated), true);
-    await page.context().close();
-    plain.close();
-  },
+  ...offlineTests({ dist, openOn, enabledRun }),
 
   async "can be used by everybody, at rest and with results"() {
     for (const colorScheme of ["light", "dark"]) {
