@@ -4,7 +4,7 @@ use parallax_lab::way::Target;
 
 use super::View;
 use super::device::instead;
-use super::dom::{attribute, fill, id, make};
+use super::dom::{attribute, fill, id, make, say};
 use crate::environment::window;
 
 /// How serious a notice is.
@@ -87,8 +87,6 @@ impl View {
     pub fn remote(&self) {
         let who = "A command line on this computer started this page and receives the results.";
         self.notice("remote", Tone::Info, "Remote run.", who);
-        id("privacy").set_text_content(Some(
-            "Nothing leaves this computer: results go to the command line that started the page.",
-        ));
+        say(&id("privacy"), "Nothing leaves this computer: results go to the command line that started the page.");
     }
 }
