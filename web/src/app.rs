@@ -178,7 +178,6 @@ pub async fn start(request: Request) {
     app.listen();
     app.view.other_target(other, &instead);
     if let Some(remote) = &app.remote {
-        app.view.remote();
         match planned {
             Ok(()) => app.clone().measure().await,
             Err(nothing) => remote.tell(&Event::Unavailable { reason: nothing.why().to_owned() }),

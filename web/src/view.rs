@@ -23,7 +23,7 @@ use parallax_core::record::Suite;
 pub use compare::{Chip, ChipWish, Export};
 use dom::{id, say};
 pub use history::Wish;
-pub use notices::{Tone, alive, crashed};
+pub use notices::{Tone, alive, crashed, framed};
 use results::Table;
 
 /// The page as seen.

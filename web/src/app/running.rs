@@ -43,6 +43,11 @@ impl App {
         header.name_device(&self.view.device_name());
         if let Some(remote) = &self.remote {
             remote.tell(&Event::Begin { run: Box::new(header.clone()) });
+            if !remote.taken().await {
+                *self.bench.borrow_mut() = Some(bench);
+                return self.view.unasked(remote.path(), &self.query(&asked));
+            }
+            self.view.remote();
         }
         if let Some(shelf) = &self.shelf {
             shelf.begin(&header, self.query(&asked));

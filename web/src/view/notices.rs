@@ -58,14 +58,31 @@ impl View {
         if let Ok(Some(old)) = id("notices").query_selector(&format!("[data-notice={key}]")) {
             old.remove();
         }
+/// Say that the page does nothing inside another site, and lead to it.
+pub fn framed() {
+    let view = View::new();
+    let why = "It measures in a tab of its own only, so that no other site can start it.";
+    view.notice("framed", Tone::Error, "This page is shown inside another site.", why);
+    view.link_in_notice("framed", "Open it in a tab", &view.place());
+    if let Ok(Some(link)) = id("notices").query_selector("[data-notice=framed] a") {
+        attribute(&link, "target", "_blank");
+    }
+    view.no_device("Not asked for, because another site shows this page.");
+}
+
     }
 
     /// What the address asks for cannot be understood; and a way out of it.
     pub fn bad_address(&self, mistake: &str) {
         self.notice("query", Tone::Error, "The address of this page has a mistake.", mistake);
-        if let Ok(Some(notice)) = id("notices").query_selector("[data-notice=query]") {
-            let link = make("a", "", "Start with the default settings");
-            attribute(&link, "href", "?");
+        self.link_in_notice("query", "Start with the default settings", "?");
+    }
+
+    /// A link below the text of a notice.
+    fn link_in_notice(&self, key: &str, text: &str, address: &str) {
+        if let Ok(Some(notice)) = id("notices").query_selector(&format!("[data-notice={key}]")) {
+            let link = make("a", "", text);
+            attribute(&link, "href", address);
             fill(&notice, [&link]);
         }
     }
@@ -73,13 +90,9 @@ impl View {
     /// What else a page can measure where this device cannot be had, at an address of this page; and what others measured,
     /// where a site has that.
     pub fn offer_instead(&self, target: Target, query: &str, site: Option<&str>) {
-        if let Ok(Some(notice)) = id("notices").query_selector("[data-notice=webgpu]") {
-            let others = site.map(|site| ("See what other devices take", site.to_owned()));
-            for (text, address) in [(instead(target), format!("?{query}"))].into_iter().chain(others) {
-                let link = make("a", "", text);
-                attribute(&link, "href", &address);
-                fill(&notice, [&link]);
-            }
+        self.link_in_notice("webgpu", instead(target), &format!("?{query}"));
+        if let Some(site) = site {
+            self.link_in_notice("webgpu", "See what other devices take", site);
         }
     }
 
@@ -90,3 +103,13 @@ impl View {
         say(&id("privacy"), "Nothing leaves this computer: results go to the command line that started the page.");
     }
 }
+    /// The address asks for a run whose results nothing at a path takes: say that none began, and lead to the page with these settings.
+    pub fn unasked(&self, path: &str, query: &str) {
+        let text = format!(
+            "The address asks for a run without a click, and for its results at `{path}`, where no command line takes them."
+        );
+        self.notice("remote", Tone::Warn, "No run began.", &text);
+        self.link_in_notice("remote", "Choose what to run here", &format!("?{query}"));
+        self.allow_run(false);
+    }
+
