@@ -191,7 +191,7 @@ pub async fn start(request: Request) {
 
 /// Texts that the command line gives.
 async fn other_texts(path: &str) -> Result<OtherTexts, String> {
-    serde_json::from_str(&reading::text_at(path).await?).map_err(|why| why.to_string())
+    serde_json::from_str(&String::from(reading::text_at(path).await?)).map_err(|why| why.to_string())
 }
 
 /// The device, and what about it bears on how far the figures can be trusted.

@@ -17,6 +17,7 @@ use crate::environment::{milliseconds, of_this_tab, within};
 
 /// Its own: what hands traces over has another, and a database has the stores that it was made with.
 const DATABASE: &str = "parallax-runs";
+use crate::reports;
 const LINES: &str = "lines";
 const SPINES: &str = "spines";
 /// Where a tab notes which run it is in the middle of: this outlives a reload, and no other tab sees it.
@@ -168,8 +169,8 @@ impl Shelf {
             transaction.object_store(LINES)?.get_all(Some(lines_of(id)?.into()), None)?.await
         };
         let lines: Vec<JsValue> = lines.await.map_err(|e| e.to_string())?;
-        let text: String = lines.iter().filter_map(JsValue::as_string).collect();
-        let mut run = Run::parse(&text).map_err(|e| e.to_string())?;
+        let text = lines.into_iter().collect::<Array>().join("");
+        let mut run = reports::read(&text).await?;
         if run.interrupted.as_deref() == Some(UNFINISHED) {
             run.interrupted = Some("the page was left before it was done".to_owned());
         }

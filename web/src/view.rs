@@ -23,7 +23,7 @@ use parallax_core::record::Suite;
 pub use compare::{Chip, ChipWish, Export};
 use dom::{id, say};
 pub use history::Wish;
-pub use notices::{Tone, alive, crashed, framed};
+pub use notices::{Tone, alive, crashed, framed, worked_at, working_at};
 use results::Table;
 
 /// The page as seen.

@@ -7,6 +7,9 @@ use super::device::instead;
 use super::dom::{attribute, fill, id, make, say};
 use crate::environment::window;
 
+/// Attribute of the document that names what the page works at.
+const AT: &str = "data-at";
+
 /// How serious a notice is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
@@ -25,6 +28,20 @@ pub fn alive() {
     }
 }
 
+/// Say in the document at what from outside the page works, which outlives a trap; nothing when it is done.
+pub fn working_at(name: Option<&str>) {
+    let Some(root) = window().document().and_then(|document| document.document_element()) else { return };
+    match name {
+        Some(name) => attribute(&root, AT, name),
+        None => drop(root.remove_attribute(AT)),
+    }
+}
+
+/// What the document says about it.
+pub fn worked_at() -> Option<String> {
+    window().document()?.document_element()?.get_attribute(AT)
+}
+
 /// Say that the page itself has broken. Works without a [`View`], from a panic.
 pub fn crashed(what: &str) {
     let view = View::new();
@@ -36,6 +53,18 @@ pub fn crashed(what: &str) {
     );
     view.allow_run(false);
     id("stop").set_hidden(true);
+}
+
+/// Say that the page does nothing inside another site, and lead to it.
+pub fn framed() {
+    let view = View::new();
+    let why = "It measures in a tab of its own only, so that no other site can start it.";
+    view.notice("framed", Tone::Error, "This page is shown inside another site.", why);
+    view.link_in_notice("framed", "Open it in a tab", &view.place());
+    if let Ok(Some(link)) = id("notices").query_selector("[data-notice=framed] a") {
+        attribute(&link, "target", "_blank");
+    }
+    view.no_device("Not asked for, because another site shows this page.");
 }
 
 impl View {
@@ -58,18 +87,6 @@ impl View {
         if let Ok(Some(old)) = id("notices").query_selector(&format!("[data-notice={key}]")) {
             old.remove();
         }
-/// Say that the page does nothing inside another site, and lead to it.
-pub fn framed() {
-    let view = View::new();
-    let why = "It measures in a tab of its own only, so that no other site can start it.";
-    view.notice("framed", Tone::Error, "This page is shown inside another site.", why);
-    view.link_in_notice("framed", "Open it in a tab", &view.place());
-    if let Ok(Some(link)) = id("notices").query_selector("[data-notice=framed] a") {
-        attribute(&link, "target", "_blank");
-    }
-    view.no_device("Not asked for, because another site shows this page.");
-}
-
     }
 
     /// What the address asks for cannot be understood; and a way out of it.
@@ -103,13 +120,12 @@ pub fn framed() {
         say(&id("privacy"), "Nothing leaves this computer: results go to the command line that started the page.");
     }
 }
-    /// The address asks for a run whose results nothing at a path takes: say that none began, and lead to the page with these settings.
-    pub fn unasked(&self, path: &str, query: &str) {
-        let text = format!(
-            "The address asks for a run without a click, and for its results at `{path}`, where no command line takes them."
-        );
-        self.notice("remote", Tone::Warn, "No run began.", &text);
-        self.link_in_notice("remote", "Choose what to run here", &format!("?{query}"));
-        self.allow_run(false);
-    }
-
+/// The address asks for a run whose results nothing at a path takes: say that none began, and lead to the page with these settings.
+pub fn unasked(&self, path: &str, query: &str) {
+    let text = format!(
+        "The address asks for a run without a click, and for its results at `{path}`, where no command line takes them."
+    );
+    self.notice("remote", Tone::Warn, "No run began.", &text);
+    self.link_in_notice("remote", "Choose what to run here", &format!("?{query}"));
+    self.allow_run(false);
+}
