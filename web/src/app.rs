@@ -117,7 +117,8 @@ pub async fn start(request: Request) {
             return unavailable(&why);
         }
     };
-    let shelf = if remote.is_some() { None } else { Shelf::open().await };
+    let told = view.clone();
+    let shelf = if remote.is_some() { None } else { Shelf::open(move || told.not_kept()).await };
     let opened = {
         let answered = Rc::new(Cell::new(false));
         let (mute, waits) = (view.clone(), answered.clone());

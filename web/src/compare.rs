@@ -91,7 +91,7 @@ pub async fn start(search: String) {
         comparing.take(Source::Link(fragment));
     }
     comparing.draw();
-    if let Some(shelf) = Shelf::open().await {
+    if let Some(shelf) = Shelf::open(|| ()).await {
         let spines = shelf.spines().await.unwrap_or_default();
         *comparing.shelf.borrow_mut() = Some(Rc::new(shelf));
         comparing.view.kept(&spines);

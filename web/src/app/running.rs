@@ -49,6 +49,7 @@ impl App {
             }
             self.view.remote();
         }
+        self.view.clear_notice("not-kept");
         if let Some(shelf) = &self.shelf {
             shelf.begin(&header, self.query(&asked));
         }
@@ -122,8 +123,10 @@ impl App {
             if let Some(remote) = &self.remote {
                 remote.tell(&event);
             }
-            if let Some(shelf) = &self.shelf {
-                shelf.tell(&event);
+            match &self.shelf {
+                Some(shelf) => shelf.tell(&event),
+                None if self.remote.is_none() => self.view.not_kept(),
+                None => {}
             }
             run.apply(event);
             self.view.end(run, environment::seconds() - began);

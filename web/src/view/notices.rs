@@ -10,6 +10,9 @@ use crate::environment::window;
 /// Attribute of the document that names what the page works at.
 const AT: &str = "data-at";
 
+/// Attribute of a button that downloads the run.
+pub(super) const DOWNLOAD: &str = "data-download";
+
 /// How serious a notice is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
@@ -104,6 +107,20 @@ impl View {
         }
     }
 
+    /// The run is not kept: say so, and offer it as a file.
+    pub fn not_kept(&self) {
+        let why = "It has no room for it, or keeps nothing for this page, as in a private window. Download the results before you leave \
+                   the page.";
+        self.notice("not-kept", Tone::Warn, "This browser does not keep the run.", why);
+        if let Ok(Some(notice)) = id("notices").query_selector("[data-notice=not-kept]") {
+            let (choices, button) = (make("span", "choices", ""), make("button", "", "Download JSON"));
+            attribute(&button, "type", "button");
+            attribute(&button, DOWNLOAD, "");
+            fill(&choices, [&button]);
+            fill(&notice, [&choices]);
+        }
+    }
+
     /// What else a page can measure where this device cannot be had, at an address of this page; and what others measured,
     /// where a site has that.
     pub fn offer_instead(&self, target: Target, query: &str, site: Option<&str>) {
@@ -111,6 +128,16 @@ impl View {
         if let Some(site) = site {
             self.link_in_notice("webgpu", "See what other devices take", site);
         }
+    }
+
+    /// The address asks for a run whose results nothing at a path takes: say that none began, and lead to the page with these settings.
+    pub fn unasked(&self, path: &str, query: &str) {
+        let text = format!(
+            "The address asks for a run without a click, and for its results at `{path}`, where no command line takes them."
+        );
+        self.notice("remote", Tone::Warn, "No run began.", &text);
+        self.link_in_notice("remote", "Choose what to run here", &format!("?{query}"));
+        self.allow_run(false);
     }
 
     /// A command line listens: say so where the page otherwise promises that results stay in it.
