@@ -141,7 +141,9 @@ export const offlineTests = ({ dist, openOn, enabledRun }) => ({
       const own = await serve(dist, { isolated: false });
       const page = await openOn(own.address);
       await isolated(page);
-      await until(page, async () => (await caches.match("./measuring.js")) !== undefined, "nothing is kept");
+      // The last of its files: from then on the page asks for nothing more.
+      await until(page, async () => (await caches.match("./lab/parallax_lab_bg.wasm")) !== undefined, "not all is kept");
+      await page.waitForTimeout(500);
       own.close();
       const body = `<!doctype html><title>Another program</title><img src="${elsewhere.address}pixel.gif"><script src="/alive.js"></script>`;
       const other = await otherProgram(own.port, { [`/${path}`]: ["text/html", body], "/alive.js": ["text/javascript", "window.other = true"] });
