@@ -147,12 +147,3 @@ impl View {
         say(&id("privacy"), "Nothing leaves this computer: results go to the command line that started the page.");
     }
 }
-/// The address asks for a run whose results nothing at a path takes: say that none began, and lead to the page with these settings.
-pub fn unasked(&self, path: &str, query: &str) {
-    let text = format!(
-        "The address asks for a run without a click, and for its results at `{path}`, where no command line takes them."
-    );
-    self.notice("remote", Tone::Warn, "No run began.", &text);
-    self.link_in_notice("remote", "Choose what to run here", &format!("?{query}"));
-    self.allow_run(false);
-}
