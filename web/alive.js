@@ -1,24 +1,42 @@
-// Says so when the page's program does not start: it is WebAssembly, which may be blocked, or not arrive.
+// Says so when the page's program does not start, and when it ends: it is WebAssembly, which may be blocked, or not arrive, or run out
+// of memory, of which it cannot say anything itself.
 
 const PATIENCE = 15_000;
-const alive = () => "alive" in document.documentElement.dataset;
+const root = document.documentElement;
+const alive = () => "alive" in root.dataset;
 
-function tell(why) {
-  if (alive() || document.querySelector("[data-notice=dead]")) return;
-  const [notice, title, text] = ["p", "strong", "span"].map((name) => document.createElement(name));
+function notice(key, title, text) {
+  if (document.querySelector(`[data-notice=${key}]`)) return;
+  const [notice, strong, span] = ["p", "strong", "span"].map((name) => document.createElement(name));
   notice.className = "notice error";
-  notice.dataset.notice = "dead";
-  title.textContent = "The page's program did not start.";
-  text.textContent = ` ${why}`;
-  notice.append(title, text);
+  notice.dataset.notice = key;
+  strong.textContent = title;
+  span.textContent = ` ${text}`;
+  notice.append(strong, span);
   document.querySelector("#notices").append(notice);
+}
+
+function dead(why) {
+  if (alive()) return;
+  notice("dead", "The page's program did not start.", why);
   document.querySelector("#device").textContent = "Not asked for.";
 }
 
+/// A trap ends the program. The key is that of a panic, which has said more already.
+function trapped(error) {
+  if (!(error instanceof WebAssembly.RuntimeError || error instanceof RangeError)) return;
+  const at = root.dataset.at ? `, at ${root.dataset.at}` : "";
+  notice("crash", "This page stopped working.", `It ran out of memory, or hit a bug${at}. Reload it. The browser said: ${error.message}`);
+  for (const line of document.querySelectorAll("#compare-line, #share-line")) line.textContent = "";
+  document.querySelector("#run").disabled = true;
+}
+
+const hear = (error, message) => (alive() ? trapped(error) : dead(`Reload the page. The browser said: ${message}`));
+
 if (typeof WebAssembly !== "object") {
-  tell("This browser blocks WebAssembly, as some do in a mode of higher security. Allow it for this site and reload.");
+  dead("This browser blocks WebAssembly, as some do in a mode of higher security. Allow it for this site and reload.");
 } else {
-  addEventListener("error", (event) => tell(`Reload the page. The browser said: ${event.message}`));
-  addEventListener("unhandledrejection", (event) => tell(`Reload the page. The browser said: ${event.reason}`));
-  setTimeout(() => tell("It has not arrived, or the browser does not run it. Reload the page."), PATIENCE);
+  addEventListener("error", (event) => hear(event.error, event.message));
+  addEventListener("unhandledrejection", (event) => hear(event.reason, event.reason));
+  setTimeout(() => dead("It has not arrived, or the browser does not run it. Reload the page."), PATIENCE);
 }

@@ -1,31 +1,79 @@
-// Has the service worker keep this page for visits without a network, and where the server sends no headers of isolation, load it
-// once more through the worker, which adds them.
+// Has a service worker keep the page's files for visits without a network. Where the server sends no headers of isolation, it loads
+// the page once more through the worker, which adds them.
 
-const asked = new URLSearchParams(location.search);
+const FOLDER = new URL("./", location.href).href;
+/// Scripts of workers that begin after this looks: in an isolated page they need the service worker's headers, too.
+const LATER = ["measuring.js", "reading.js"];
+/// Files that are listed at most.
+const MOST = 100;
+const { serviceWorker } = navigator;
 
-/// A run that a command line started is neither kept nor begun twice.
-if ("serviceWorker" in navigator && isSecureContext && !asked.has("report")) {
-  const began = () => document.querySelector("#stop:not([hidden])");
-  const isolate = () => {
-    // Once in a tab: what the worker cannot mend, another turn does not mend either.
-    if (crossOriginIsolated || sessionStorage.getItem("parallax-isolated") || began()) return;
-    sessionStorage.setItem("parallax-isolated", "asked");
-    location.reload();
-  };
-  const keep = async (files) => (await navigator.serviceWorker.ready).active.postMessage({ keep: files });
-  // What measures tells of which files it is made, whenever it starts.
-  new BroadcastChannel("parallax-files").addEventListener("message", ({ data }) => keep(data));
-  addEventListener("load", async () => {
-    try {
-      await navigator.serviceWorker.register("./worker.js");
-      const files = performance.getEntriesByType("resource").map((entry) => entry.name);
-      // What starts measuring in a worker may come later than this.
-      const later = new URL("./measuring.js", location.href).href;
-      await keep([location.href, later, ...files]);
-      if (navigator.serviceWorker.controller) isolate();
-      else navigator.serviceWorker.addEventListener("controllerchange", isolate, { once: true });
-    } catch {
-      // A browser that keeps nothing for this page: it works all the same, as long as there is a network.
-    }
+/// Paths in the page's folder: of its scripts, styles and programs among these addresses.
+function paths(addresses) {
+  const below = addresses.filter((address) => address.startsWith(FOLDER)).map((address) => address.slice(FOLDER.length).split(/[?#]/)[0]);
+  return below.filter((path) => /\.(css|js|wasm)$/.test(path));
+}
+
+const loaded = () => paths(performance.getEntriesByType("resource").map((entry) => entry.name));
+/// The files that a worker's address lists.
+const listOf = (worker) => (worker ? new URL(worker.scriptURL).searchParams.getAll("file") : []);
+/// The worker of this folder; another one may be in charge of a folder around it.
+const registered = async () => {
+  const registration = await serviceWorker.getRegistration(FOLDER);
+  return registration?.scope === FOLDER ? registration : undefined;
+};
+
+/// Whether the server isolates the page. A service worker answers only what is asked with GET.
+async function isolatedByServer() {
+  if (!crossOriginIsolated || !serviceWorker.controller) return crossOriginIsolated;
+  const { headers } = await fetch(location.pathname, { method: "HEAD" });
+  return headers.get("Cross-Origin-Opener-Policy") === "same-origin" && headers.has("Cross-Origin-Embedder-Policy");
+}
+
+async function forget() {
+  await (await registered())?.unregister();
+  await caches.delete("parallax-page");
+}
+
+/// Has the worker list the files with which the page began, these others, and those that it lists already. Where it does not list all
+/// of the first, it lists those of an older version, which are of no use.
+async function list(first, others = []) {
+  const before = listOf((await registered())?.active);
+  const known = first.every((path) => before.includes(path)) ? before : first;
+  const all = [...new Set([...known, ...others])].slice(0, MOST);
+  const script = `./worker.js?${new URLSearchParams(all.map((path) => ["file", path]))}`;
+  const registration = await serviceWorker.register(script);
+  const worker = registration.installing ?? registration.waiting ?? registration.active;
+  while (worker.state !== "activated") {
+    if (worker.state === "redundant") return;
+    await new Promise((changed) => worker.addEventListener("statechange", changed, { once: true }));
+  }
+  worker.postMessage("keep");
+}
+
+/// Once in a tab, and never during a run.
+function isolate() {
+  if (crossOriginIsolated || !serviceWorker.controller || document.querySelector("#stop:not([hidden])")) return;
+  if (sessionStorage.getItem("parallax-isolated")) return;
+  sessionStorage.setItem("parallax-isolated", "asked");
+  location.reload();
+}
+
+async function begin() {
+  if (await isolatedByServer().catch(() => false)) return forget();
+  const first = [...new Set([...loaded(), ...LATER])];
+  let listed = list(first);
+  // What measures, and what makes reports, say of which files they are made.
+  new BroadcastChannel("parallax-files").addEventListener("message", ({ data }) => {
+    listed = listed.then(() => list(first, paths(data))).catch(() => {});
   });
+  serviceWorker.addEventListener("controllerchange", isolate);
+  await listed;
+  isolate();
+}
+
+// A run that a command line started is not kept, nor a page that another one shows.
+if (serviceWorker && isSecureContext && top === self && !new URLSearchParams(location.search).has("report")) {
+  // A browser that keeps nothing for the page: it works all the same, as long as there is a network.
+  addEventListener("load", () => begin().catch(() => {}));
 }

@@ -1,75 +1,131 @@
 // Keeps the page for visits without a network, and gives it the headers that a plain file server cannot send: in an isolated page the
-// clock has steps of 5 µs in place of 100.
+// clock has steps of 5 µs in place of 100. The files that it handles are those which its own address lists, and no others.
+// The server's answer always wins; a copy is given only where the network fails.
 
 const KEPT = "parallax-page";
-/// Files whose names tell their contents.
-const HASHED = /-[0-9a-f]{12,}(_bg)?\.(js|wasm|css)$/;
-/// It must be able to talk to another site's window.
-const NOT_ISOLATED = /\/open-trace\.html$/;
+const FOLDER = self.registration.scope;
+const PAGES = ["", "index.html"];
+const LISTED = new Set(new URLSearchParams(location.search).getAll("file"));
+/// How the page begins, and no other program's.
+const BEGINNING = '<!doctype html><html lang="en" data-program="parallax">';
+/// Whether another program has the page's address now.
+let retired = false;
 
 self.addEventListener("install", () => self.skipWaiting());
-self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
-
-self.addEventListener("message", (event) => {
-  const files = (event.data?.keep ?? []).filter((file) => new URL(file).origin === location.origin);
-  event.waitUntil(Promise.allSettled(files.map(keepIfNew)));
-});
+self.addEventListener("activate", (event) => event.waitUntil(Promise.all([self.clients.claim(), clean()])));
+self.addEventListener("message", (event) => event.data === "keep" && event.waitUntil(keepAll()));
 
 self.addEventListener("fetch", (event) => {
   const { request } = event;
-  const url = new URL(request.url);
-  if (request.method !== "GET" || url.origin !== location.origin || /^\/(api|desk)(\/|$)/.test(url.pathname)) return;
-  event.respondWith(answer(request, url));
+  const path = pathOf(request.url);
+  if (request.method !== "GET" || path === undefined || request.headers.has("Range")) return;
+  if (request.mode === "navigate") {
+    if (PAGES.includes(path) && request.destination === "document") event.respondWith(page(event));
+  } else if (LISTED.has(path)) {
+    event.respondWith(file(event, path));
+  }
 });
 
-async function answer(request, url) {
-  const cache = await caches.open(KEPT);
-  if (HASHED.test(url.pathname)) {
-    const kept = await cache.match(name(url));
-    if (kept) return withHeaders(kept, url);
-  }
+/// The path of an address in the page's folder. Settings in the address are no other page.
+function pathOf(address) {
+  const url = new URL(address);
+  const whole = url.origin + url.pathname;
+  return whole.startsWith(FOLDER) ? whole.slice(FOLDER.length) : undefined;
+}
+
+async function page(event) {
+  let response;
   try {
-    const response = await fetch(request);
-    if (response.ok) await keep(cache, url, response.clone());
-    return withHeaders(response, url);
+    response = await fetch(event.request);
   } catch (error) {
-    const kept = await cache.match(name(url));
-    if (!kept) throw error;
-    return withHeaders(kept, url);
+    return isolated(await copy("", error));
   }
-}
-
-/// Settings in the address are no other page.
-function name(url) {
-  return url.origin + url.pathname;
-}
-
-async function keepIfNew(file) {
-  const [cache, url] = [await caches.open(KEPT), new URL(file)];
-  if (await cache.match(name(url))) return;
-  const response = await fetch(file);
-  if (response.ok) await keep(cache, url, response);
-}
-
-async function keep(cache, url, response) {
-  if (!response.headers.get("Content-Type")?.startsWith("text/html") || NOT_ISOLATED.test(url.pathname)) {
-    await cache.put(name(url), response);
-    return;
+  if (response.status !== 200) return response;
+  if (!(await isPage(response.clone()))) {
+    event.waitUntil(retire());
+    return response;
   }
-  // A new page names its files; those of an older one are of no use any more.
-  const text = await response.clone().text();
-  await cache.put(name(url), response);
-  for (const { url: kept } of await cache.keys()) {
-    const file = kept.split("/").pop();
-    if (HASHED.test(kept) && !text.includes(file)) await cache.delete(kept);
-  }
+  event.waitUntil(keep("", response.clone()));
+  return isolated(response);
 }
 
-function withHeaders(response, url) {
-  if (NOT_ISOLATED.test(url.pathname) || response.type === "opaqueredirect") return response;
+async function file(event, path) {
+  // Another program of this origin may ask for a file of the same name: it gets the server's.
+  const asking = await self.clients.get(event.clientId);
+  const from = asking && pathOf(asking.url);
+  if (retired || !(PAGES.includes(from) || LISTED.has(from))) return fetch(event.request);
+  const isWorker = event.request.destination === "worker";
+  let response;
+  try {
+    response = await fetch(event.request);
+  } catch (error) {
+    response = await copy(path, error);
+    return isWorker ? isolated(response) : response;
+  }
+  event.waitUntil(keep(path, response.clone()));
+  return isWorker ? isolated(response) : response;
+}
+
+/// Whether a response is the page. It is read no further than the first letter that differs.
+async function isPage(response) {
+  const [reader, decoder] = [response.body?.getReader(), new TextDecoder()];
+  let begun = "";
+  while (reader && begun.length < BEGINNING.length && BEGINNING.startsWith(begun)) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    begun += decoder.decode(value, { stream: true });
+  }
+  reader?.cancel().catch(() => {});
+  return begun.startsWith(BEGINNING);
+}
+
+function isolated(response) {
+  if (!response.ok) return response;
   const headers = new Headers(response.headers);
   headers.set("Cross-Origin-Opener-Policy", "same-origin");
   headers.set("Cross-Origin-Embedder-Policy", "require-corp");
   const { status, statusText } = response;
   return new Response(response.body, { status, statusText, headers });
+}
+
+/// The copy of a file; where there is none, the error of the network.
+async function copy(path, error) {
+  const kept = await caches.open(KEPT).then((cache) => cache.match(FOLDER + path, { ignoreVary: true })).catch(() => undefined);
+  if (!kept) throw error;
+  return kept;
+}
+
+/// Keeps a copy. Where that fails, the older one goes: it belongs to files that the server has no longer. Never fails.
+async function keep(path, response) {
+  if (response.status !== 200 || response.redirected || retired) return;
+  const address = FOLDER + path;
+  const put = async () => (await caches.open(KEPT)).put(address, response);
+  await put().catch(async () => (await caches.open(KEPT)).delete(address)).catch(() => {});
+}
+
+/// Keeps what is listed and has no copy yet, while the server still has the page.
+async function keepAll() {
+  const page = await fetch(FOLDER);
+  if (!(await isPage(page.clone()))) return;
+  await keep("", page);
+  const cache = await caches.open(KEPT);
+  const keepNew = async (path) => {
+    if (!(await cache.match(FOLDER + path, { ignoreVary: true }))) await keep(path, await fetch(FOLDER + path));
+  };
+  await Promise.allSettled([...LISTED].map(keepNew));
+}
+
+/// Drops copies of files that are not listed.
+async function clean() {
+  const cache = await caches.open(KEPT).catch(() => undefined);
+  for (const { url } of (await cache?.keys()) ?? []) {
+    const path = pathOf(url);
+    if (path && !LISTED.has(path)) await cache.delete(url);
+  }
+}
+
+async function retire() {
+  retired = true;
+  await self.registration.unregister();
+  await caches.delete(KEPT);
 }

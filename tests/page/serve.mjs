@@ -17,8 +17,8 @@ const PIECE = 16 << 10;
 
 /// Resolves to { address, events, close }; `events` collects what the page posts. Plain file servers isolate nothing; `runs` is
 /// another folder, served as runs/; `below` is a path that everything else lies below, as the page does in a site. A slow one sends
-/// 16 kB at a time.
-export async function serve(folder, { isolated = true, runs, below = "", slow = false } = {}) {
+/// 16 kB at a time. `more` are headers of every answer.
+export async function serve(folder, { isolated = true, runs, below = "", slow = false, port = 0, more = {} } = {}) {
   const events = [];
   const server = createServer(async (request, response) => {
     const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname).replace(below, "");
@@ -32,7 +32,7 @@ export async function serve(folder, { isolated = true, runs, below = "", slow = 
     }
     const root = runs && path.startsWith("/runs/") ? runs : folder;
     const file = normalize(join(root, root === runs ? path.slice("/runs".length) : path.endsWith("/") ? `${path}index.html` : path));
-    const headers = { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream", "Cache-Control": "no-store" };
+    const headers = { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream", "Cache-Control": "no-store", ...more };
     if (isolated && !file.endsWith("open-trace.html")) {
       headers["Cross-Origin-Opener-Policy"] = "same-origin";
       headers["Cross-Origin-Embedder-Policy"] = "require-corp";
@@ -50,9 +50,10 @@ export async function serve(folder, { isolated = true, runs, below = "", slow = 
       response.writeHead(404, headers).end();
     }
   });
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise((resolve) => server.listen(port, "127.0.0.1", resolve));
   return {
     address: `http://127.0.0.1:${server.address().port}/`,
+    port: server.address().port,
     events,
     close: () => {
       server.closeAllConnections();

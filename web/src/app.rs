@@ -117,7 +117,8 @@ pub async fn start(request: Request) {
             return unavailable(&why);
         }
     };
-    let shelf = if remote.is_some() { None } else { Shelf::open().await };
+    let told = view.clone();
+    let shelf = if remote.is_some() { None } else { Shelf::open(move || told.not_kept()).await };
     let opened = {
         let answered = Rc::new(Cell::new(false));
         let (mute, waits) = (view.clone(), answered.clone());
@@ -178,7 +179,6 @@ pub async fn start(request: Request) {
     app.listen();
     app.view.other_target(other, &instead);
     if let Some(remote) = &app.remote {
-        app.view.remote();
         match planned {
             Ok(()) => app.clone().measure().await,
             Err(nothing) => remote.tell(&Event::Unavailable { reason: nothing.why().to_owned() }),
@@ -192,7 +192,7 @@ pub async fn start(request: Request) {
 
 /// Texts that the command line gives.
 async fn other_texts(path: &str) -> Result<OtherTexts, String> {
-    serde_json::from_str(&reading::text_at(path).await?).map_err(|why| why.to_string())
+    serde_json::from_str(&String::from(reading::text_at(path).await?)).map_err(|why| why.to_string())
 }
 
 /// The device, and what about it bears on how far the figures can be trusted.

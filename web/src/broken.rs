@@ -1,17 +1,20 @@
-//! What is told when a program of the page hits a bug of its own.
+//! What is said when a program of the page hits a bug of its own.
 
-use crate::{measuring, reading, remote, view};
+use wasm_bindgen::JsValue;
 
-/// Tell it, to whom the page reports too.
+use crate::{measuring, remote, view};
+
+/// Say it, also to the command line that the page reports to.
 pub fn tell(report: Option<String>) {
     std::panic::set_hook(Box::new(move |info| {
         console_error_panic_hook::hook(info);
-        // What comes from outside may hit a bug without taking the page along.
-        if let Some(name) = reading::broke_at() {
-            view::View::new().refused(&name, "reading it hit a bug of this page; please report it, with the file");
+        if web_sys::window().is_none() {
+            // In a worker, which passes it on.
+            let _ = js_sys::Reflect::set(&js_sys::global(), &"panicked".into(), &JsValue::from(info.to_string()));
             return;
         }
-        let what = format!("the page hit a bug of its own: {info}");
+        let at = view::worked_at().map(|name| format!(" at {name}")).unwrap_or_default();
+        let what = format!("the page hit a bug of its own{at}: {info}");
         view::crashed(&what);
         measuring::abandon();
         if let Some(path) = &report {

@@ -16,7 +16,7 @@ use crate::environment::turn;
 use crate::shelf::Shelf;
 use crate::view::{Chip, ChipWish, Export, View};
 use crate::words::moment;
-use crate::{link, reading, share};
+use crate::{link, reading, reports, share};
 
 /// Where something comes from.
 enum Source {
@@ -91,7 +91,7 @@ pub async fn start(search: String) {
         comparing.take(Source::Link(fragment));
     }
     comparing.draw();
-    if let Some(shelf) = Shelf::open().await {
+    if let Some(shelf) = Shelf::open(|| ()).await {
         let spines = shelf.spines().await.unwrap_or_default();
         *comparing.shelf.borrow_mut() = Some(Rc::new(shelf));
         comparing.view.kept(&spines);
@@ -162,7 +162,7 @@ impl Comparing {
             Source::File(file) => reading::text_of(file).await?,
             Source::Address(address) => reading::text_at(address).await?,
         };
-        Ok(What::Run(Rc::new(reading::run(name, &text).await?)))
+        Ok(What::Run(Rc::new(reports::read(&text).await?)))
     }
 
     /// What was read goes to its place, under a name that no other has.

@@ -5,10 +5,10 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use js_sys::{Function, Promise, Reflect};
+use js_sys::{Function, Object, Promise, Reflect};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
-use web_sys::VisibilityState;
+use web_sys::{Url, VisibilityState};
 
 /// The page's window. What runs in a worker, which has none, does without.
 pub fn window() -> web_sys::Window {
@@ -100,6 +100,31 @@ pub fn site() -> Option<&'static str> {
 pub fn at_home() -> bool {
     let host = window().location().hostname().unwrap_or_default();
     ["localhost", "127.0.0.1", "[::1]"].contains(&host.as_str())
+}
+
+/// Whether the browser takes an address for one of the server that the page comes from.
+pub fn is_here(address: &str) -> bool {
+    let location = window().location();
+    let href = location.href().unwrap_or_default();
+    Url::new_with_base(address, &href).is_ok_and(|url| location.origin().is_ok_and(|origin| url.origin() == origin))
+}
+
+/// Whether a page of another site shows this one as a part of itself.
+pub fn framed_elsewhere() -> bool {
+    let own = window().location().origin();
+    let mut shown = window();
+    loop {
+        let Some(around) = shown.parent().ok().flatten() else { return true };
+        if Object::is(&around, &shown) {
+            return false;
+        }
+        // What is of another origin does not say which.
+        let origin = around.location().origin();
+        if origin.is_err() || origin != own {
+            return true;
+        }
+        shown = around;
+    }
 }
 
 /// Whether the page is cross-origin isolated: finer host clock, but no tie to windows that it opens.

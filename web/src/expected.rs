@@ -91,7 +91,7 @@ impl Past {
     pub fn of(spines: &[Spine], device: &str) -> Vec<Past> {
         let whole = |spine: &&Spine| spine.ended && spine.cases >= spine.planned && spine.device == device;
         let past = |spine: &Spine| {
-            let asked = query::parse(&spine.asked, false);
+            let asked = query::parse(&spine.asked, false, |_| false);
             let measured = asked.mode == Mode::Measure && spine.measured > 0;
             let asked = asked.spec.ok().filter(|_| measured)?;
             Some(Past { asked, cases: spine.measured, seconds: (spine.heard - spine.id) / 1e3 })

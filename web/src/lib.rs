@@ -23,7 +23,7 @@ mod reading;
 mod remarks;
 mod remote;
 pub mod reports;
-mod share;
+pub mod share;
 mod shelf;
 pub mod view;
 mod words;

@@ -6,9 +6,11 @@ use wasm_bindgen_futures::spawn_local;
 fn main() {
     let search = environment::window().location().search().unwrap_or_default();
     view::alive();
-    let request = query::parse(&search, environment::at_home());
+    let request = query::parse(&search, environment::at_home(), environment::is_here);
     broken::tell(request.report.clone());
-    if compare::asked_for(&search) {
+    if environment::framed_elsewhere() {
+        view::framed();
+    } else if compare::asked_for(&search) {
         spawn_local(reports::compare(search));
     } else {
         spawn_local(app::start(request));

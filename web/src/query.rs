@@ -14,7 +14,7 @@ pub struct Request {
     pub mode: Mode,
     /// `target`, `features` and `threads`: what to run it on, and what to ask for.
     pub way: Way,
-    /// `report`: start at once and post events to this path of the same server.
+    /// `report`: post events to this path of the same server, and start at once if it takes them.
     pub report: Option<String>,
     /// `kernels`: where the same server has texts that stand before the page's own.
     pub kernels: Option<String>,
@@ -22,9 +22,15 @@ pub struct Request {
     pub desk: Option<String>,
 }
 
+/// Whether a text is a path of a server. Browsers drop tabs and ends of lines from addresses and take `\` for `/`, so that a text
+/// with one of them may be the address of another host.
+fn is_path(text: &str) -> bool {
+    text.starts_with('/') && !text.starts_with("//") && text.chars().all(|c| c.is_ascii_graphic() && c != '\\')
+}
+
 /// Read a query, with or without its question mark. `at_home`: the page comes from a server on this machine; no other page
-/// starts a run that nobody asked for with a click.
-pub fn parse(query: &str, at_home: bool) -> Request {
+/// starts a run without a click. `is_here`: whether the browser takes a path for an address of that server.
+pub fn parse(query: &str, at_home: bool, is_here: impl Fn(&str) -> bool) -> Request {
     let spec = Ok(Spec::default());
     let mut request =
         Request { spec, mode: Mode::Measure, way: Way::default(), report: None, kernels: None, desk: None };
@@ -53,14 +59,12 @@ pub fn parse(query: &str, at_home: bool) -> Request {
                     Some("report: only a page that a command line on this machine serves starts by itself".to_owned());
             }
             // Results may only go where the page came from: a path, never another host.
-            ("report", path) if path.starts_with('/') && !path.starts_with("//") && !path.contains('\\') => {
+            ("report", path) if is_path(path) && is_here(path) => {
                 request.report = Some(value);
             }
             ("report", _) => mistake = Some(format!("report: `{value}` is not a path that begins with /")),
             // Which texts are measured is told by who starts the run.
-            ("kernels", path)
-                if at_home && path.starts_with('/') && !path.starts_with("//") && !path.contains('\\') =>
-            {
+            ("kernels", path) if at_home && is_path(path) && is_here(path) => {
                 request.kernels = Some(value);
             }
             ("kernels", _) => {
@@ -104,6 +108,10 @@ mod tests {
     use super::*;
     use std::num::NonZeroU32;
 
+    fn parse(query: &str, at_home: bool) -> Request {
+        super::parse(query, at_home, |_| true)
+    }
+
     #[test]
     fn a_written_query_reads_back() {
         let pairs = [
@@ -129,11 +137,30 @@ mod tests {
     #[test]
     fn reports_go_to_a_path_of_the_same_server_only() {
         assert_eq!(parse("report=/api/events&budget=2", true).report.as_deref(), Some("/api/events"));
-        for foreign in ["https://elsewhere.example/x", "//elsewhere.example/x", "/\\elsewhere.example", "x"] {
-            let request = parse(&format!("report={foreign}"), true);
-            assert_eq!(request.report, None, "{foreign}");
-            assert!(request.spec.is_err(), "{foreign}");
+        for foreign in [
+            "https://elsewhere.example/x",
+            "//elsewhere.example/x",
+            "/\\elsewhere.example",
+            "/%5celsewhere.example",
+            "/%09/elsewhere.example/x",
+            "/%0a/elsewhere.example/x",
+            "/%0d%0a/elsewhere.example/x",
+            "%09//elsewhere.example/x",
+            "%20//elsewhere.example/x",
+            "/x%09y",
+            "/%00",
+            "/%e2%80%ae",
+            "x",
+            "",
+        ] {
+            for key in ["report", "kernels"] {
+                let request = parse(&format!("{key}={foreign}"), true);
+                assert_eq!((request.report, request.kernels), (None, None), "{foreign}");
+                assert!(request.spec.is_err(), "{foreign}");
+            }
         }
+        let request = super::parse("report=/x&kernels=/y", true, |_| false);
+        assert_eq!((request.report, request.kernels), (None, None), "the browser has the last word");
     }
 
     #[test]

@@ -1,37 +1,50 @@
 //! Run files from outside: a file that the user gave, or one of the page's own site.
 
-use std::cell::RefCell;
+use std::borrow::Cow;
 
-use js_sys::{Reflect, Uint8Array};
-use parallax_core::record::{HEAD, ReadError, Run, decoded, is_gzip, is_trace};
+use js_sys::{Array, JsString, Reflect, Uint8Array};
+use parallax_core::record::{HEAD, ReadError, decoded, is_gzip, is_trace};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Blob, File, ReadableStreamDefaultReader, RequestInit, RequestMode, Response, Url};
 
-use crate::environment::{turn, window};
+use crate::environment::window;
+use crate::view;
 
 /// Bytes of the largest run file that is read.
 const LIMIT: usize = 16 << 20;
-
-thread_local! {
-    /// What is being worked on that comes from outside.
-    static AT: RefCell<Option<String>> = const { RefCell::new(None) };
-}
 
 fn too_large() -> String {
     format!("it is larger than {} MiB, which no run file is", LIMIT >> 20)
 }
 
-/// The text of a file that the user gave.
-pub async fn text_of(file: &File) -> Result<String, String> {
-    let unreadable = |_: JsValue| "the browser could not read it; choose it again".to_owned();
+/// The text of a file that the user gave. It stays outside this program's memory.
+pub async fn text_of(file: &File) -> Result<JsString, String> {
+    text_in(file).await?.map_err(|_| "the browser could not read it; choose it again".to_owned())
+}
+
+/// The text in a blob, or why it is not one of a run; inside, whether the browser could read it.
+async fn text_in(blob: &Blob) -> Result<Result<JsString, JsValue>, String> {
     // A trace has gigabytes, and is known by its beginning.
-    let head = file.slice_with_f64_and_f64(0.0, HEAD as f64).map_err(unreadable)?;
-    text(&bytes_of(&head).await.map_err(unreadable)?)?;
-    if file.size() > LIMIT as f64 {
+    let head = match blob.slice_with_f64_and_f64(0.0, HEAD as f64) {
+        Ok(head) => bytes_of(&head).await,
+        Err(why) => Err(why),
+    };
+    let head = match head {
+        Ok(head) => head,
+        Err(why) => return Ok(Err(why)),
+    };
+    text(&head)?;
+    if blob.size() > LIMIT as f64 {
         return Err(too_large());
     }
-    text(&bytes_of(file).await.map_err(unreadable)?)
+    if matches!(decoded(&head), Cow::Borrowed(_)) {
+        return Ok(JsFuture::from(blob.text()).await.map(JsCast::unchecked_into));
+    }
+    match bytes_of(blob).await {
+        Ok(bytes) => Ok(Ok(text(&bytes)?.into())),
+        Err(why) => Ok(Err(why)),
+    }
 }
 
 async fn bytes_of(blob: &Blob) -> Result<Vec<u8>, JsValue> {
@@ -48,7 +61,7 @@ fn text(bytes: &[u8]) -> Result<String, String> {
 }
 
 /// The text of a file of this page's own site.
-pub async fn text_at(address: &str) -> Result<String, String> {
+pub async fn text_at(address: &str) -> Result<JsString, String> {
     let location = window().location();
     let href = location.href().unwrap_or_default();
     let url = Url::new_with_base(address, &href).map_err(|_| "it is no address".to_owned())?;
@@ -66,39 +79,29 @@ pub async fn text_at(address: &str) -> Result<String, String> {
         return Err(format!("the server did not give it: status {}", response.status()));
     };
     let reader: ReadableStreamDefaultReader = body.get_reader().unchecked_into();
-    let mut bytes = Vec::new();
+    let (parts, mut size) = (Array::new(), 0);
     loop {
         let part = JsFuture::from(reader.read()).await.map_err(failed)?;
         let value = Reflect::get(&part, &"value".into()).map_err(failed)?;
         let Ok(value) = value.dyn_into::<Uint8Array>() else { break };
-        if bytes.len() + value.length() as usize > LIMIT {
+        size += value.length() as usize;
+        if size > LIMIT {
             // Whether the server hears that changes nothing here.
             let _ = reader.cancel();
             return Err(too_large());
         }
-        bytes.extend(value.to_vec());
+        parts.push(&value);
     }
-    text(&bytes)
+    text_in(&Blob::new_with_u8_array_sequence(&parts).map_err(failed)?).await?.map_err(failed)
 }
 
-/// A run from the text of a file, in a turn of the event loop of its own.
-pub async fn run(name: &str, text: &str) -> Result<Run, String> {
-    turn().await;
-    guarded(name, || Run::parse(text)).map_err(|why| why.to_string())
-}
-
-/// Do something with what comes from outside. Should it end in a bug of this program, [`broke_at`] knows at what; nothing else of
-/// the page may be borrowed meanwhile.
+/// Do something with what comes from outside. The document says meanwhile what it is, for [`broken`](crate::broken) and for `alive.js`,
+/// which hears of memory that ran out; nothing else of the page may be borrowed.
 pub fn guarded<T>(name: &str, f: impl FnOnce() -> T) -> T {
-    AT.replace(Some(name.to_owned()));
+    view::working_at(Some(name));
     let made = f();
-    AT.replace(None);
+    view::working_at(None);
     made
-}
-
-/// What was being worked on when a bug was hit.
-pub fn broke_at() -> Option<String> {
-    AT.take()
 }
 
 #[cfg(test)]

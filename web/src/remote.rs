@@ -44,6 +44,19 @@ impl Remote {
         self.gone.get()
     }
 
+    /// Whether the server took everything that was told so far.
+    pub async fn taken(&self) -> bool {
+        let tail = self.tail.borrow().clone();
+        // It only ever resolves.
+        let _ = JsFuture::from(tail).await;
+        !self.gone()
+    }
+
+    /// The path that it posts to.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Tell an event. What every round brings waits for the next of the others, and progress is told now and then.
     pub fn tell(&self, event: &Event) {
         if matches!(event, Event::Progress { .. }) {
@@ -78,7 +91,9 @@ async fn post(path: &str, body: &str) -> Result<(), JsValue> {
     init.set_method("POST");
     init.set_body(&body.into());
     let response: Response = JsFuture::from(window().fetch_with_str_and_init(path, &init)).await?.dyn_into()?;
-    if response.ok() { Ok(()) } else { Err(response.status().into()) }
+    // Servers of files answer with a page where they have nothing better.
+    let said = JsFuture::from(response.text()?).await?.as_string().unwrap_or_default();
+    if response.ok() && said.is_empty() { Ok(()) } else { Err(response.status().into()) }
 }
 
 /// The page is about to die of a bug: say so in one synchronous call, past the queue.

@@ -1,18 +1,83 @@
-// Fetches what makes reports, which is a program of its own: WebAssembly, and the script that goes with it.
+// The program that reads files and makes reports: WebAssembly, and the script that goes with it.
+
+/// Milliseconds that one file may take.
+const PATIENCE = 120_000;
 
 let loading;
+let again = 0;
+let asked;
+let last = Promise.resolve();
 
-async function load(glue, program) {
-  const made = await import(new URL(glue, document.baseURI));
-  await made.default({ module_or_path: new URL(program, document.baseURI) });
-  return made;
-}
-
-/// It, ready to be used, however often it is asked for; once it did not arrive, the next time tries again.
-export function reports(glue, program) {
+/// The program in the page itself, for what draws. When it did not arrive, the next call tries again.
+export function here(glue, program) {
   loading ??= load(glue, program).catch((error) => {
     loading = undefined;
     throw error;
   });
   return loading;
+}
+
+async function load(glue, program) {
+  const script = new URL(glue, document.baseURI);
+  // A script under the same address would bring the instance that broke.
+  if (again > 0) script.searchParams.set("again", again);
+  const made = await import(script);
+  await made.default({ module_or_path: new URL(program, document.baseURI) });
+  return made;
+}
+
+/// What the program makes of a text, one text after the other. Rejects with `{ refused }`, `{ broke }` or `{ absent }`, each a text.
+export function make(glue, program, what, text) {
+  const made = last.then(() => tryToMake(glue, program, what, text));
+  last = made.catch(() => {});
+  return made;
+}
+
+async function tryToMake(glue, program, what, text) {
+  asked ??= inWorker(glue, program).catch(() => inPage(glue, program));
+  const { ask, end } = await asked.catch((error) => {
+    asked = undefined;
+    throw { absent: error.message };
+  });
+  const answer = await ask(what, text);
+  if ("made" in answer) return answer.made;
+  if ("broke" in answer) {
+    end();
+    asked = undefined;
+  }
+  throw answer;
+}
+
+/// A program beside the page, which a file can break without breaking the page.
+async function inWorker(glue, program) {
+  const worker = new Worker(new URL("reading.js", document.baseURI), { type: "module" });
+  const post = (message) =>
+    new Promise((answer) => {
+      const late = setTimeout(() => answer({ broke: `no answer within ${PATIENCE / 1000} s` }), PATIENCE);
+      const end = (told) => (clearTimeout(late), answer(told));
+      worker.onmessage = ({ data }) => end(data);
+      worker.onerror = (event) => (event.preventDefault(), end({ broke: event.message ?? "its script did not load" }));
+      worker.postMessage(message);
+    });
+  const { ready } = await post({ glue, program });
+  if (ready) return { ask: (what, text) => post({ what, text }), end: () => worker.terminate() };
+  worker.terminate();
+  throw new Error("no worker");
+}
+
+/// The same in the page, where there are no workers.
+async function inPage(glue, program) {
+  const made = await here(glue, program);
+  const ask = async (what, text) => {
+    try {
+      return { made: made[what](text) };
+    } catch (error) {
+      return typeof error === "string" ? { refused: error } : { broke: String(error) };
+    }
+  };
+  const end = () => {
+    loading = undefined;
+    again += 1;
+  };
+  return { ask, end };
 }

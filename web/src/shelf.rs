@@ -2,18 +2,22 @@
 //! be looked at again. Nothing of it leaves the browser.
 //!
 //! The database has two stores: `lines`, events as lines of JSON by run and number, and `spines`, what a list of runs
-//! shows. Writing is never waited for; a browser that refuses it keeps nothing, and the page goes on.
+//! shows. Writing is never waited for; when the browser refuses it, the page says so and goes on.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
+use futures_channel::mpsc::unbounded;
 use idb::builder::{DatabaseBuilder, ObjectStoreBuilder};
 use idb::{Database, Error, KeyRange, Query, TransactionMode};
 use js_sys::Array;
 use parallax_core::record::{Event, Run, UNFINISHED};
 use serde::{Deserialize, Serialize};
 use wasm_bindgen::JsValue;
+use wasm_bindgen_futures::spawn_local;
 
 use crate::environment::{milliseconds, of_this_tab, within};
+use crate::reports;
 
 /// Its own: what hands traces over has another, and a database has the stores that it was made with.
 const DATABASE: &str = "parallax-runs";
@@ -89,17 +93,24 @@ struct Writing {
 /// The runs that are kept.
 pub struct Shelf {
     database: Database,
-    writing: RefCell<Option<Writing>>,
+    writing: Rc<RefCell<Option<Writing>>>,
+    /// Called when the run that is written is not kept, once or more often.
+    on_lost: Rc<dyn Fn()>,
 }
 
 impl Shelf {
-    /// Open it, if the browser keeps anything for this page and says so soon: a run that begins before would not be kept.
-    pub async fn open() -> Option<Shelf> {
+    /// Open it, if the browser keeps anything for this page and says so soon: a run that begins before would not be kept. `on_lost` is
+    /// called when the browser has no room for a run, or forbids writing.
+    pub async fn open(on_lost: impl Fn() + 'static) -> Option<Shelf> {
         let stores = [LINES, SPINES].map(ObjectStoreBuilder::new);
         let asked =
             stores.into_iter().fold(DatabaseBuilder::new(DATABASE).version(1), DatabaseBuilder::add_object_store);
         let database = within(PATIENCE, asked.build()).await?.ok()?;
-        Some(Shelf { database, writing: RefCell::default() })
+        let on_lost = Rc::new(move || {
+            of_this_tab(|storage| storage.remove_item(RUNNING));
+            on_lost();
+        });
+        Some(Shelf { database, writing: Rc::default(), on_lost })
     }
 
     /// A run begins that was asked for in these words of an address.
@@ -124,8 +135,8 @@ impl Shelf {
         }
         run.spine.take(event, milliseconds());
         if self.write(run).is_err() {
-            // Full, or forbidden: what is there stays, and nothing more is tried.
             *writing = None;
+            (self.on_lost)();
         } else if run.spine.ended {
             of_this_tab(|storage| storage.remove_item(RUNNING));
             *writing = None;
@@ -139,7 +150,23 @@ impl Shelf {
         run.number += 1;
         put(&transaction, &run.spine)?;
         // Said now, because a page that is left closes what it has not committed.
-        transaction.commit().map(drop)
+        let mut transaction = transaction.commit()?;
+        // Whether there is room shows only then.
+        let (tell, mut told) = unbounded();
+        for (kept, tell) in [(true, tell.clone()), (false, tell)] {
+            let settle = move |_| drop(tell.unbounded_send(kept));
+            if kept { transaction.on_complete(settle) } else { transaction.on_abort(settle) }
+        }
+        let (writing, on_lost) = (self.writing.clone(), self.on_lost.clone());
+        spawn_local(async move {
+            let kept = told.recv().await;
+            drop(transaction);
+            if kept != Ok(true) {
+                writing.take();
+                on_lost();
+            }
+        });
+        Ok(())
     }
 
     /// What is kept, the last first; of more than there is room for, the oldest go.
@@ -168,8 +195,8 @@ impl Shelf {
             transaction.object_store(LINES)?.get_all(Some(lines_of(id)?.into()), None)?.await
         };
         let lines: Vec<JsValue> = lines.await.map_err(|e| e.to_string())?;
-        let text: String = lines.iter().filter_map(JsValue::as_string).collect();
-        let mut run = Run::parse(&text).map_err(|e| e.to_string())?;
+        let text = lines.into_iter().collect::<Array>().join("");
+        let mut run = reports::read(&text).await?;
         if run.interrupted.as_deref() == Some(UNFINISHED) {
             run.interrupted = Some("the page was left before it was done".to_owned());
         }

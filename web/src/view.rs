@@ -21,9 +21,9 @@ use std::rc::Rc;
 use parallax_core::record::Suite;
 
 pub use compare::{Chip, ChipWish, Export};
-use dom::id;
+use dom::{id, say};
 pub use history::Wish;
-pub use notices::{Tone, alive, crashed};
+pub use notices::{Tone, alive, crashed, framed, worked_at, working_at};
 use results::Table;
 
 /// The page as seen.
@@ -41,11 +41,11 @@ impl View {
     /// What was built, in the footer.
     pub fn version(&self, suite: &Suite) {
         let commit = if suite.commit.is_empty() { String::new() } else { format!(" · {}", suite.commit) };
-        id("version").set_text_content(Some(&format!("Parallax {}{commit}", suite.version)));
+        say(&id("version"), &format!("Parallax {}{commit}", suite.version));
     }
 
     /// What came of a download, a link or a trace.
     pub fn share_line(&self, line: &str) {
-        id("share-line").set_text_content(Some(line));
+        say(&id("share-line"), line);
     }
 }

@@ -14,11 +14,14 @@ use sha2::{Digest, Sha256, Sha384};
 use crate::bind::bind;
 
 /// Files that keep their names, from the root of the checkout.
-const COPIED: [&str; 6] = [
+const COPIED: [&str; 9] = [
     "web/alive.js",
     "web/measuring.js",
     "web/offline.js",
+    "web/open-trace.css",
     "web/open-trace.html",
+    "web/open-trace.js",
+    "web/reading.js",
     "web/src/perfetto.js",
     "web/worker.js",
 ];

@@ -76,7 +76,7 @@ impl App {
 
     /// Show a run from the shelf in place of the last one.
     fn recall(&self, run: Run, known: BTreeMap<String, Known>, id: f64) {
-        self.view.clear_notice("kept");
+        ["kept", "not-kept"].iter().for_each(|notice| self.view.clear_notice(notice));
         *self.known.borrow_mut() = known;
         self.view.begin();
         for record in run.records.iter().filter(|record| record.verdict() != "skipped") {

@@ -43,7 +43,13 @@ impl App {
         header.name_device(&self.view.device_name());
         if let Some(remote) = &self.remote {
             remote.tell(&Event::Begin { run: Box::new(header.clone()) });
+            if !remote.taken().await {
+                *self.bench.borrow_mut() = Some(bench);
+                return self.view.unasked(remote.path(), &self.query(&asked));
+            }
+            self.view.remote();
         }
+        self.view.clear_notice("not-kept");
         if let Some(shelf) = &self.shelf {
             shelf.begin(&header, self.query(&asked));
         }
@@ -117,8 +123,10 @@ impl App {
             if let Some(remote) = &self.remote {
                 remote.tell(&event);
             }
-            if let Some(shelf) = &self.shelf {
-                shelf.tell(&event);
+            match &self.shelf {
+                Some(shelf) => shelf.tell(&event),
+                None if self.remote.is_none() => self.view.not_kept(),
+                None => {}
             }
             run.apply(event);
             self.view.end(run, environment::seconds() - began);

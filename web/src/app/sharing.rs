@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use parallax_core::record::{Run, RunSummary};
-use parallax_core::report::html;
+use parallax_core::report::{escape, html};
 use wasm_bindgen_futures::spawn_local;
 
 use super::App;
@@ -107,7 +107,7 @@ impl App {
 
     async fn open_trace(self: Rc<Self>) {
         if let Some((run, trace)) = self.trace().await {
-            let title = format!("Parallax · {} · {}", run.target, run.device().name);
+            let title = format!("Parallax · {} · {}", escape(&run.target), escape(&run.device().name));
             let view = self.view.clone();
             share::open_trace(&trace, &title, move |line| view.share_line(line)).await;
         }

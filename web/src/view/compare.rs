@@ -4,7 +4,7 @@ use wasm_bindgen::JsCast;
 use web_sys::{DragEvent, Element, File, FileList, HtmlElement, HtmlInputElement};
 
 use super::View;
-use super::dom::{attribute, empty, fill, id, listen, make, set_title, typed};
+use super::dom::{attribute, empty, fill, id, listen, make, say, set_title, typed};
 use crate::environment::window;
 use crate::shelf::Spine;
 use crate::words::{count, moment};
@@ -218,7 +218,7 @@ impl View {
 
     /// What is still to be done, or happens right now.
     pub fn compare_line(&self, line: &str) {
-        id("compare-line").set_text_content(Some(line));
+        say(&id("compare-line"), line);
     }
 
     /// Whether there is a picture to export.

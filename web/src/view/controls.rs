@@ -2,8 +2,11 @@
 
 use wasm_bindgen::prelude::*;
 
+use web_sys::Element;
+
 use super::View;
 use super::dom::{id, listen, on_click};
+use super::notices::DOWNLOAD;
 use crate::environment::window;
 
 /// How often the progress bar moves.
@@ -41,9 +44,15 @@ impl View {
         let _ = window().set_interval_with_callback_and_timeout_and_arguments_0(f.unchecked_ref(), TICK_MS);
     }
 
-    /// Call when the JSON file is asked for.
-    pub fn on_download_json(&self, f: impl Fn() + 'static) {
-        on_click("download-json", f);
+    /// Call when the JSON file is asked for, below the results or in a notice.
+    pub fn on_download_json(&self, f: impl Fn() + Clone + 'static) {
+        on_click("download-json", f.clone());
+        listen(&id("notices"), "click", move |event| {
+            let pressed = event.target().and_then(|target| target.dyn_into::<Element>().ok());
+            if pressed.is_some_and(|pressed| pressed.has_attribute(DOWNLOAD)) {
+                f();
+            }
+        });
     }
 
     /// Call when the report is asked for.

@@ -1,16 +1,17 @@
 //! The desk that takes results, as far as the page shows it.
 
 use super::View;
-use super::dom::{attribute, empty, fill, id, make, on_click};
+use super::dom::{attribute, empty, fill, id, make, on_click, say};
 
 impl View {
     /// Results go to the desk: offer that, and say it in place of where they would stay otherwise.
     pub fn desk(&self) {
         id("send").set_hidden(false);
-        id("privacy").set_text_content(Some(
+        say(
+            &id("privacy"),
             "Kernels run here. Results are sent to the desk that served this page and to nobody else; this browser keeps them too, until \
              you delete them.",
-        ));
+        );
     }
 
     /// Call `f` when a run is to be sent to the desk.

@@ -9,7 +9,7 @@ use parallax_lab::way::Target;
 use web_sys::Element;
 
 use super::View;
-use super::dom::{attribute, empty, facts, facts_from, fill, id, make, prose};
+use super::dom::{attribute, empty, facts, facts_from, fill, id, make, prose, say};
 use super::notices::Tone;
 use crate::words::sentence;
 
@@ -43,7 +43,7 @@ impl View {
     /// What else a page can measure, at an address of this page.
     pub fn other_target(&self, target: Target, query: &str) {
         let link = id("other-target");
-        link.set_text_content(Some(instead(target)));
+        say(&link, instead(target));
         attribute(&link, "href", &format!("?{query}"));
         link.set_hidden(false);
     }

@@ -1,5 +1,7 @@
-//! Small words for the document: find, make, fill, listen.
+//! Small words for the document: find, make, fill, listen. Every text goes into it through here: characters that do something other
+//! than being seen are shown as their codes, wherever the text is from.
 
+use parallax_core::report::escape_lines;
 use wasm_bindgen::prelude::*;
 use web_sys::{Element, EventTarget, HtmlElement};
 
@@ -24,9 +26,14 @@ pub fn make(tag: &str, class: &str, text: &str) -> Element {
         element.set_class_name(class);
     }
     if !text.is_empty() {
-        element.set_text_content(Some(text));
+        say(&element, text);
     }
     element
+}
+
+/// Make a text all that an element holds.
+pub fn say(element: &Element, text: &str) {
+    element.set_text_content(Some(&escape_lines(text)));
 }
 
 /// A new element with text in which backticks mark code.
@@ -79,7 +86,7 @@ pub fn empty(element: &Element) {
 
 /// Set an attribute whose name is known to be valid.
 pub fn attribute(element: &Element, name: &str, value: &str) {
-    let _ = element.set_attribute(name, value);
+    let _ = element.set_attribute(name, &escape_lines(value));
 }
 
 /// Whether an element of the skeleton has the keyboard's attention.

@@ -6,7 +6,7 @@ use parallax_core::plan::{OfVariant, Outline};
 use web_sys::Element;
 
 use super::View;
-use super::dom::{attribute, empty, fill, id, make};
+use super::dom::{attribute, empty, fill, id, make, say};
 use crate::words::count;
 
 impl View {
@@ -20,7 +20,7 @@ impl View {
             0 => format!("Nothing to run.{skips}"),
             cases => format!("{}{}.{skips}", count(cases), time.map(|t| format!(", {t}")).unwrap_or_default()),
         };
-        id("plan-line").set_text_content(Some(&line));
+        say(&id("plan-line"), &line);
     }
 
     /// The plan: cases by workload, and what will not run, by reason.

@@ -7,7 +7,7 @@ use parallax_core::units::{Nanos, percent};
 use web_sys::Element;
 
 use super::View;
-use super::dom::{attribute, empty, fill, id, make, property, prose};
+use super::dom::{attribute, empty, fill, id, make, property, prose, say};
 use crate::activity::Stage;
 use crate::live::Glimpse;
 use crate::remarks::Remarks;
@@ -65,16 +65,16 @@ impl Busy {
     /// Samples are there; a figure so early is marked as such.
     fn show(&self, glimpse: &Glimpse) {
         self.median.set_class_name("num median preliminary");
-        self.median.set_text_content(Some(&format!("≈ {}", glimpse.median)));
+        say(&self.median, &format!("≈ {}", glimpse.median));
         // Markup of the core's report, which has no text in it.
         self.strip.set_inner_html(&glimpse.strip);
-        self.tally.set_text_content(Some(&glimpse.tally));
+        say(&self.tally, &glimpse.tally);
     }
 
     /// It has to begin again.
     fn wait(&self) {
-        self.median.set_text_content(Some("…"));
-        self.stage.set_text_content(Some("waiting"));
+        say(&self.median, "…");
+        say(&self.stage, "waiting");
         empty(&self.strip);
         empty(&self.tally);
     }
@@ -209,14 +209,14 @@ impl View {
     pub fn case_started(&self, case: &str, stage: Stage) {
         let (problem, variant) = (problem_of(case), variant_of(case));
         if let State::Busy(cells) = &self.table.borrow_mut().group(problem).line(variant).state {
-            cells.stage.set_text_content(Some(stage.word()));
+            say(&cells.stage, stage.word());
         }
     }
 
     /// Every case that is on its way is at this stage.
     pub fn cases_at(&self, stage: Stage) {
         for (.., cells) in self.table.borrow().busy() {
-            cells.stage.set_text_content(Some(stage.word()));
+            say(&cells.stage, stage.word());
         }
     }
 

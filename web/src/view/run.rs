@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::*;
 use web_sys::{HtmlButtonElement, HtmlInputElement, HtmlProgressElement};
 
 use super::View;
-use super::dom::{attribute, empty, fill, has_focus, id, make, set_title, typed};
+use super::dom::{attribute, empty, fill, has_focus, id, make, say, set_title, typed};
 use crate::words::rough;
 
 impl View {
@@ -41,7 +41,7 @@ impl View {
         id("plan-line").set_hidden(running);
         id("progress").set_hidden(!running);
         attribute(&id("stop"), "aria-disabled", "false");
-        id("stop").set_text_content(Some("Stop"));
+        say(&id("stop"), "Stop");
         if let Ok(inputs) = id("settings").query_selector_all("input") {
             for i in 0..inputs.length() {
                 if let Some(input) = inputs.get(i).and_then(|n| n.dyn_into::<HtmlInputElement>().ok()) {
@@ -55,15 +55,15 @@ impl View {
     pub fn stopping(&self) {
         // A button that is disabled loses the focus; pressing this one again changes nothing.
         attribute(&id("stop"), "aria-disabled", "true");
-        id("stop").set_text_content(Some("Stopping …"));
+        say(&id("stop"), "Stopping …");
     }
 
     /// Where the run is, and what it is doing.
     pub fn progress(&self, fraction: f64, left: &str, doing: &str) {
         typed::<HtmlProgressElement>("bar").set_value(fraction);
         let percent = (fraction * 100.0).floor();
-        id("progress-doing").set_text_content(Some(doing));
-        id("progress-left").set_text_content(Some(&format!("{percent} %, about {left} left")));
+        say(&id("progress-doing"), doing);
+        say(&id("progress-left"), &format!("{percent} %, about {left} left"));
         set_title(&format!("{percent} % · Parallax"));
     }
 

@@ -1,0 +1,27 @@
+// Where files from outside are read, and reports and traces of runs are made: beside the page, in a program of its own. A file that
+// breaks the program ends this worker, and the page begins another.
+
+addEventListener(
+  "message",
+  async ({ data: { glue, program } }) => {
+    try {
+      const { default: start, ...made } = await import(glue);
+      await start({ module_or_path: program });
+      onmessage = ({ data: { what, text } }) => {
+        try {
+          postMessage({ made: made[what](text) });
+        } catch (error) {
+          // The program throws text. What it does not throw is a trap, after which it holds nothing that can be relied on.
+          postMessage(typeof error === "string" ? { refused: error } : { broke: String(globalThis.panicked ?? error) });
+        }
+      };
+      postMessage({ ready: true });
+      // For visits without a network.
+      new BroadcastChannel("parallax-files").postMessage(performance.getEntriesByType("resource").map((entry) => entry.name));
+    } catch {
+      // The page finds out why when it loads the program itself.
+      postMessage({ ready: false });
+    }
+  },
+  { once: true },
+);
