@@ -49,7 +49,7 @@
 //!
 //! - **workload**: an operation with a definition, one file in `core/src/suite/workloads/`; the file stem names it everywhere.
 //! - **form**: one direction of a workload (`fwd`, `bwd`, `fwd+bwd`), whole in itself: shapes, buffers, cost, tolerance of
-//!   each output, reference, variants, a set-up that runs once, what inputs must keep, hard inputs ([`suite::Form`]).
+//!   each output, reference, variants, a set-up that runs once, what inputs must keep, hard inputs, what it says of NaN ([`suite::Form`]).
 //! - **shape**: named extents of one problem, in elements.
 //! - **variant**: one way to compute it: a program, which is an ordered list of **stages**.
 //! - **stage**: one piece of work, whole in itself: a kernel launch, a library call, a fill or a copy, with its constants,

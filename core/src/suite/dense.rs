@@ -31,6 +31,26 @@ pub fn narrow<T: Real>(x: f64) -> T {
     T::from(x).expect("a float")
 }
 
+/// The larger of two numbers, NaN where either is.
+pub fn maximum<T: Real>(a: T, b: T) -> T {
+    if a > b || a.is_nan() { a } else { b }
+}
+
+/// What is left above zero; NaN is no less.
+pub fn relu<T: Real>(x: T) -> T {
+    if x < T::zero() { T::zero() } else { x }
+}
+
+/// The gradient before ReLU: none where its result is zero or below, which NaN is not.
+pub fn gated<T: Real>(result: T, gradient: T) -> T {
+    if result <= T::zero() { T::zero() } else { gradient }
+}
+
+/// A sum in f64, rounded once: for floats of the host, whose own sums lose a place with each doubling of their length.
+pub fn total<T: Real>(x: impl IntoIterator<Item = T>) -> T {
+    narrow(x.into_iter().map(wide).sum())
+}
+
 /// `a·b`.
 pub fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     let (heads, tails) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
@@ -155,6 +175,25 @@ mod tests {
                 let want = 0.5 + (0..k).map(|l| left(o, i, l) * right(o, l, j)).sum::<f32>();
                 assert_eq!(got, want, "{stored:?} at {o}, {i}, {j}");
             }
+        }
+    }
+
+    #[test]
+    fn a_maximum_and_what_relu_leaves_are_nan_where_a_number_is() {
+        let (nan, inf) = (f32::NAN, f32::INFINITY);
+        for (a, b, larger) in [(1.0, 2.0, 2.0), (2.0, 1.0, 2.0), (-inf, -1.0, -1.0), (inf, -inf, inf)] {
+            assert_eq!(maximum(a, b), larger);
+            assert!(maximum(a, nan).is_nan() && maximum(nan, b).is_nan());
+        }
+        assert_eq!([-inf, -1.0, 0.0, 1.0, inf].map(relu), [0.0, 0.0, 0.0, 1.0, inf]);
+        assert!(relu(nan).is_nan());
+        assert_eq!([-1.0, 0.0, 1.0, nan].map(|result| gated(result, 3.0)), [0.0, 0.0, 3.0, 3.0]);
+    }
+
+    #[test]
+    fn a_total_of_equal_numbers_is_off_by_no_more_than_its_rounding() {
+        for count in [1, 255, 4099, 1 << 20] {
+            assert_eq!(total(vec![10_000.3_f32; count]) / count as f32, 10_000.3, "{count}");
         }
     }
 

@@ -45,8 +45,31 @@ pub struct Form {
     pub preconditions: Vec<Precondition>,
     /// Hard inputs beside the seeded ones.
     pub hard: Vec<Hard>,
+    /// What it says of NaN among its inputs.
+    pub nan: OfNan,
     /// The only dialects in which it exists, with the reason; every dialect where absent.
     pub only: Option<(&'static [Dialect], &'static str)>,
+}
+
+/// What a form says of NaN among its inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfNan {
+    /// A result is NaN where the reference is, and nowhere else: one of the hard sets has NaN among its inputs.
+    Kept,
+    /// Nothing, with the reason.
+    Unsaid(&'static str),
+}
+
+impl OfNan {
+    /// Of forms without floats.
+    pub const WHOLE_NUMBERS: OfNan = OfNan::Unsaid("inputs are whole numbers");
+    /// Of forms whose variants multiply zeros with different elements.
+    pub const MIXED: OfNan = OfNan::Unsaid(
+        "variants multiply different elements by zero (padding of tiles, weights of what is not seen or dropped), which NaN turns into NaN",
+    );
+    /// Of forms in which one NaN reaches all of a result, so that there is nothing to tell apart.
+    pub const EVERYWHERE: OfNan =
+        OfNan::Unsaid("one NaN reaches all of a result by its sums: nothing is left to tell apart");
 }
 
 /// The right answer in f64: the plainest loops that could work, no cleverness shared with any kernel.

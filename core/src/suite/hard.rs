@@ -66,6 +66,32 @@ pub fn closed(applies: fn(&Problem) -> bool, tolerance: fn(&Problem, usize) -> T
     }
 }
 
+/// NaN in place of every seventh element.
+pub fn scattered_nan(_: &Shape, draw: Draw) -> f64 {
+    if draw.index % 7 == 3 { f64::NAN } else { draw.normal() }
+}
+
+/// NaN at the beginning of every third row of so many elements, from the first on.
+pub fn nan_in_rows(draw: Draw, columns: u64) -> f64 {
+    let (row, column) = (draw.index / columns, draw.index % columns);
+    if column == 0 && row.is_multiple_of(3) { f64::NAN } else { draw.normal() }
+}
+
+/// NaN, for what is added to the first channel, and numbers for the others.
+pub fn nan_of_first(_: &Shape, draw: Draw) -> f64 {
+    if draw.index == 0 { f64::NAN } else { draw.normal() }
+}
+
+/// What goes into a softmax of so many columns: of each three rows one begins with NaN, and the first half of another is -inf.
+pub fn not_finite_rows(draw: Draw, columns: u64) -> f64 {
+    let (row, column) = (draw.index / columns, draw.index % columns);
+    match row % 3 {
+        0 if column < columns / 2 => f64::NEG_INFINITY,
+        1 if column == 0 => f64::NAN,
+        _ => draw.normal(),
+    }
+}
+
 /// What is filled with numbers too small for the case's type to be normal.
 pub fn subnormal(p: &Problem) -> Fill {
     match p.dtype {

@@ -6,8 +6,8 @@ use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Planned, Spec};
 use parallax_core::record::{Event, Items, LOADING, Outcome, Record, TRANSFER};
 use parallax_core::suite::{
-    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Preset, Problem, Rate, Reference, RowsFn,
-    Stage, Tolerance, Workload, all,
+    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Hard, Inputs, OfNan, Preset, Problem,
+    Rate, Reference, RowsFn, Stage, Tolerance, Workload, all,
 };
 use parallax_core::testing::mock::{Fault, Mock, World, caps};
 
@@ -58,6 +58,7 @@ fn form() -> Form {
         fallback: &[],
         preconditions: Vec::new(),
         hard: Vec::new(),
+        nan: OfNan::Unsaid("for tests"),
         only: None,
     }
 }
@@ -192,6 +193,71 @@ fn every_form_has_hard_sets_with_names_and_each_applies_somewhere() {
             assert!(workload.dtypes.iter().any(applies) && !hard.about.is_empty(), "{} {}", workload.name, hard.name);
         }
     }
+}
+
+/// Whether an input has NaN.
+fn has_nan(problem: &Problem, inputs: &Inputs) -> bool {
+    let buffers = problem.buffers();
+    let given = buffers.iter().enumerate().filter(|(_, spec)| spec.role.fill().is_some());
+    given.flat_map(|(at, spec)| (0..spec.len).map(move |i| (at, i))).any(|(at, i)| inputs.at(at, i).is_nan())
+}
+
+/// Of results, how many are NaN, and how many are none.
+fn told_apart(problem: &Problem, inputs: &Inputs) -> [usize; 2] {
+    let (specs, rows) = (problem.buffers(), problem.form().reference.rows.of_inputs(problem, inputs));
+    let mut count = [0; 2];
+    for (output, buffer) in problem.outputs().into_iter().enumerate() {
+        let row_len = specs[buffer].role.row_len().expect("an output");
+        let mut row = vec![0.0; row_len as usize];
+        for at in 0..specs[buffer].len / row_len {
+            rows(output, at, &mut row);
+            let nan = row.iter().filter(|x| x.is_nan()).count();
+            count = [count[0] + nan, count[1] + row.len() - nan];
+        }
+    }
+    count
+}
+
+/// Elements of a buffer up to which a reference takes no time: most forms have awkward shapes that small.
+const SMALL: u64 = 1 << 12;
+
+#[test]
+fn a_form_that_keeps_nan_has_hard_inputs_with_nan_which_its_reference_keeps() {
+    let mut kept = 0;
+    for (workload, form) in all().iter().flat_map(|w| w.forms.iter().map(move |f| (w, f))) {
+        let name = format!("{} {:?}", workload.name, form.direction);
+        let of = |shape: &&str| Problem::new(workload, form.direction, shape, workload.dtypes[0]).expect("awkward");
+        let all: Vec<Problem> = form.awkward.iter().map(of).collect();
+        let is_small = |problem: &&Problem| problem.buffers().iter().all(|spec| spec.len <= SMALL);
+        let (small, every) = (all.iter().filter(is_small).collect::<Vec<_>>(), all.iter().collect());
+        let with_nan = |problems: &[&Problem]| -> Vec<&'static Hard> {
+            let has = |hard: &'static Hard, p: &Problem| (hard.applies)(p) && has_nan(p, &p.hard_inputs(1, hard));
+            form.hard.iter().filter(|hard| problems.iter().any(|p| has(hard, p))).collect()
+        };
+        let sets = with_nan(&small);
+        // Some have NaN only in shapes of several chunks.
+        let larger = sets.is_empty() && form.nan == OfNan::Kept;
+        let problems: Vec<&Problem> = if larger { every } else { small };
+        let sets = with_nan(&problems);
+        match form.nan {
+            OfNan::Unsaid(reason) => assert!(sets.is_empty() && !reason.is_empty(), "{name}: {sets:?}"),
+            OfNan::Kept => {
+                kept += 1;
+                let mut both = [0; 2];
+                for hard in &sets {
+                    for problem in problems.iter().filter(|problem| (hard.applies)(problem)) {
+                        let count = told_apart(problem, &problem.hard_inputs(1, hard));
+                        both = [both[0] + count[0], both[1] + count[1]];
+                    }
+                }
+                // A loss is one number.
+                let single =
+                    problems.iter().all(|p| p.outputs().iter().map(|at| p.buffers()[*at].len).sum::<u64>() == 1);
+                assert!(both[0] > 0 && (both[1] > 0 || single), "{name}: {sets:?} {both:?}");
+            }
+        }
+    }
+    assert!(kept > 20, "{kept}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
+use super::rows::maximum;
 use crate::definition::{Definition, Real};
 
 /// A shape, known when the kernel is made.
@@ -41,8 +42,6 @@ const LANES: u32 = EDGE * EDGE / ROWS;
 const LANE_KEYS: u32 = KEYS / LANES;
 /// What a score is that does not count: below every other, and finite.
 const UNSEEN: f32 = -3.0e38;
-/// Up to here a score counts as such.
-const NOT_SEEN: f32 = -2.5e38;
 /// What finite values of a mask are cut off at.
 const LEAST_BIAS: f32 = -2.0e38;
 
@@ -152,7 +151,7 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
                             if u32::reinterpret(bias) == 0xFF80_0000u32 {
                                 score = f32::new(UNSEEN);
                             } else {
-                                score += max(bias, f32::new(LEAST_BIAS));
+                                score += maximum(bias, f32::new(LEAST_BIAS));
                             }
                         }
                     }
@@ -180,9 +179,10 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
             #[unroll]
             for i in 0..LANE_KEYS {
                 let score = scores[(own_scores + i) as usize];
-                let mut weight = 0.0f32;
-                if score > f32::new(NOT_SEEN) {
-                    weight = (score - highest).exp();
+                // Compared for being equal, so that NaN reaches the sums: dialects differ in whether it differs from a number.
+                let mut weight = (score - highest).exp();
+                if score == f32::new(UNSEEN) {
+                    weight = 0.0f32;
                 }
                 scores[(own_scores + i) as usize] = weight;
                 part += weight;
@@ -207,7 +207,8 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
                 while at < comptime!(values * e.d) {
                     let row = begin + key + at / comptime!(e.d);
                     let mut value = 0.0f32;
-                    if row < comptime!(e.t) {
+                    // Beyond the length may lie anything, of which no weight makes a number.
+                    if row < length {
                         value = f32::cast_from(v[(keys + row * comptime!(e.d) + at % comptime!(e.d)) as usize]);
                     }
                     stage[at as usize] = value;
@@ -242,9 +243,9 @@ fn attention<F: Float>(q: &[F], k: &[F], v: &[F], out: &mut [F], lengths: &[u32]
             for i in 0..LANES {
                 all += kept[(row * LANES + i) as usize];
             }
-            let mut scale = 0.0f32;
-            if all > 0.0f32 {
-                scale = 1.0f32 / all;
+            let mut scale = 1.0f32 / all;
+            if all == 0.0f32 {
+                scale = 0.0f32;
             }
             #[unroll]
             for j in 0..own {

@@ -3,7 +3,7 @@
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 
-use super::rows::{largest_of, largest_of_all, sum_of, sum_of_all};
+use super::rows::{largest_of, largest_of_all, maximum, sum_of, sum_of_all};
 use crate::definition::{Definition, Real, Width};
 
 #[cube]
@@ -22,7 +22,7 @@ fn reduce<F: Float, N: Size>(
         if comptime!(largest) {
             let mut top = f32::cast_from(x[0].extract(0usize));
             while i < pieces {
-                top = max(top, largest_of::<N>(Vector::<f32, N>::cast_from(x[i])));
+                top = maximum(top, largest_of::<N>(Vector::<f32, N>::cast_from(x[i])));
                 i += parts * units as usize;
             }
             let of_all = largest_of_all(top, &mut kept, units);

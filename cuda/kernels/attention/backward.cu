@@ -58,6 +58,7 @@ extern "C" __global__ void attention_dscores(const float* __restrict__ delta, co
         const float probability = seen ? expf(exponent) : 0.0f;
         const u64 at = (head * S + row) * T + key;
         probabilities[at] = probability;
-        dscores[at] = probability * (dprobability - delta[head * S + row]) * scale;
+        // Beyond the length the gradient of a probability may be anything.
+        dscores[at] = seen ? probability * (dprobability - delta[head * S + row]) * scale : 0.0f;
     }
 }

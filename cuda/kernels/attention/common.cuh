@@ -38,8 +38,8 @@ struct Masks {
         if constexpr (!BIASED) return score;
         if (query >= S || key >= T) return score;
         const float bias = load(mask[(u64)query * T + key]);
-        // Finite values are cut off where scores could become infinite.
-        return bias == negative_infinity() ? bias : fmaf(fmaxf(bias, -2e38f), unit, score);
+        // Finite values are cut off where scores could become infinite. No maximum, which would lose NaN.
+        return bias == negative_infinity() ? bias : fmaf(bias < -2e38f ? -2e38f : bias, unit, score);
     }
 };
 

@@ -79,12 +79,12 @@ struct Squares {
 struct Vectors {
     float4 at[V_EACH];
 
-    __device__ __forceinline__ void fetch(const elem* __restrict__ v, unsigned key) {
+    __device__ __forceinline__ void fetch(const elem* __restrict__ v, unsigned key, unsigned end) {
 #pragma unroll
         for (unsigned b = 0; b < V_EACH; b++) {
             const unsigned e = threadIdx.x + b * THREADS, row = key + e / WIDTH;
             if (VALUES * WIDTH % THREADS != 0 && e >= VALUES * WIDTH) break;
-            at[b] = load_columns(v + (u64)row * D, e % WIDTH * 4, row < T);
+            at[b] = load_columns(v + (u64)row * D, e % WIDTH * 4, row < end);
         }
     }
 
@@ -136,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 
     // The tile's last row sees the most keys.
-    const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1);
+    const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1), keys = masks.keys_of(head);
     Squares next;
     Vectors next_v;
     if (end > 0) next.fetch(q_head, k_head, row0, 0, 0);
@@ -151,15 +151,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (unsigned d = 0; d < DEPTH; d++) {
                 const float4 left = staged[d * Q_STRIDE + y], right = staged[K_FROM + d * K_STRIDE + x];
-                const float rows[4] = {left.x, left.y, left.z, left.w}, keys[4] = {right.x, right.y, right.z, right.w};
+                const float rows[4] = {left.x, left.y, left.z, left.w}, columns[4] = {right.x, right.y, right.z, right.w};
 #pragma unroll
                 for (unsigned r = 0; r < 4; r++) {
 #pragma unroll
-                    for (unsigned j = 0; j < 4; j++) score[r][j] = fmaf(rows[r], keys[j], score[r][j]);
+                    for (unsigned j = 0; j < 4; j++) score[r][j] = fmaf(rows[r], columns[j], score[r][j]);
                 }
             }
         }
-        next_v.fetch(v_head, key);
+        next_v.fetch(v_head, key, keys);
 
 #pragma unroll
         for (unsigned r = 0; r < 4; r++) {
@@ -205,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             next_v.keep(staged);
             __syncthreads();
             if (f + 1 < PARTS) {
-                next_v.fetch(v_head, key + (f + 1) * VALUES);
+                next_v.fetch(v_head, key + (f + 1) * VALUES, keys);
             } else if (key + KEYS < end) {
                 next.fetch(q_head, k_head, row0, key + KEYS, 0);
             }
@@ -230,9 +230,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (unsigned r = 0; r < 4; r++) {
         const float total = over_row(sum[r], [](float a, float b) { return a + b; });
         if (row + r >= S) continue;
-        const float inverse = total > 0.0f ? 1.0f / total : 0.0f;
+        const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
         // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
-#when KEEPS_LSE         if (x == 0) lse[head * S + row + r] = total > 0.0f ? top[r] / LOG2_E + logf(total) : 0.0f;
+#when KEEPS_LSE         if (x == 0) lse[head * S + row + r] = total == 0.0f ? 0.0f : top[r] / LOG2_E + logf(total);
 #pragma unroll
         for (unsigned j = 0; j < COLUMNS; j++) {
             const float4 sums = acc[r][j];

@@ -78,9 +78,9 @@ __device__ __forceinline__ Found of_tile(float4* staged, const Heads& heads, uns
             const bool seen = query < S && key < heads.masks.seen_keys(heads.queries, query);
             const float biased = heads.masks.biased(score[r][e] * scale, query, key, 1.0f);
             const float probability = seen ? expf(biased - heads.lse[query]) : 0.0f;
-            const float delta = seen ? heads.delta[query] : 0.0f;
             found.probability[r][e] = probability;
-            found.dscore[r][e] = probability * (dprobability[r][e] - delta) * scale;
+            // Beyond the length the gradient of a probability may be anything.
+            found.dscore[r][e] = seen ? probability * (dprobability[r][e] - heads.delta[query]) * scale : 0.0f;
         }
     }
     return found;

@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(256)
     for (unsigned key0 = 0; key0 < end; key0 += OTHERS) {
         const Found found = of_tile(staged, heads, query0, key0);
         share(factors, found.dscore);
-        add_rows<OTHERS>(sums, factors, staged, heads.other, key0, T);
+        add_rows<OTHERS>(sums, factors, staged, heads.other, key0, masks.keys_of(head));
     }
     store_sums(gradient + of_queries, query0, sums);
 }

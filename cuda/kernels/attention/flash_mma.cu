@@ -65,12 +65,13 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 
     // The tile's last row sees the most keys.
-    const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1);
+    const unsigned end = masks.seen_keys(head, min(row0 + ROWS, S) - 1), keys = masks.keys_of(head);
     if (end > 0) stage_rows<STEP>(k_stage, k_head, 0, T);
     for (unsigned key0 = 0; key0 < end; key0 += STEP) {
         // The barrier also ends the reading of the values of the step before.
         staged_by_all();
-        stage_rows<STEP>(v_stage, v_head, key0, T);
+        // Values beyond the length may be anything, of which no weight makes a number.
+        stage_rows<STEP>(v_stage, v_head, key0, keys);
 
         float score[HALF / 8][4];
 #pragma unroll
@@ -165,9 +166,9 @@ extern "C" __global__ void __launch_bounds__(256)
         mine[r] = exp2f(max[r] - common);
         theirs[r] = exp2f(other_max - common);
         const float total = sum[r] * mine[r] + other_sum * theirs[r];
-        const float inverse = total > 0.0f ? 1.0f / total : 0.0f;
+        const float inverse = total == 0.0f ? 0.0f : 1.0f / total;
         // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
-#when KEEPS_LSE         const float logarithm = total > 0.0f ? common / LOG2_E + logf(total) : 0.0f;
+#when KEEPS_LSE         const float logarithm = total == 0.0f ? 0.0f : common / LOG2_E + logf(total);
 #when KEEPS_LSE         if (half == 0 && lane % 4 == 0 && my_rows[r] < S) lse[head * S + my_rows[r]] = logarithm;
         mine[r] *= inverse;
         theirs[r] *= inverse;

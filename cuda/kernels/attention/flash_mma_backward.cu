@@ -102,8 +102,9 @@ extern "C" __global__ void __launch_bounds__(256)
         store_keys(dv + of_keys, key0 + warp_key, dv_sum, 1.0f);
         return;
     }
-    stage_rows<KEYS>(k_tile, k + of_keys, key0, T);
-    stage_rows<KEYS>(v_tile, v + of_keys, key0, T);
+    // What lies beyond the length may be anything, of which no weight makes a number.
+    stage_rows<KEYS>(k_tile, k + of_keys, key0, keys);
+    stage_rows<KEYS>(v_tile, v + of_keys, key0, keys);
     // The last query sees every key, so that there is a first step.
     stage_queries(0);
     if (thread < 2 * QUERIES) numbers[thread] = number(0);

@@ -54,8 +54,8 @@ extern "C" __global__ void attention_forward(const elem* __restrict__ q, const e
 #pragma unroll
     for (unsigned c = 0; c < COLUMNS; c++) {
         const unsigned x = threadIdx.x + c * ROW_THREADS;
-        if (x < D) out[row * D + x] = to_elem(sum > 0.0f ? sums[c] / sum : 0.0f);
+        if (x < D) out[row * D + x] = to_elem(sum == 0.0f ? 0.0f : sums[c] / sum);
     }
     // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
-    if (threadIdx.x == 0) lse[row] = sum > 0.0f ? max + logf(sum) : 0.0f;
+    if (threadIdx.x == 0) lse[row] = sum == 0.0f ? 0.0f : max + logf(sum);
 }

@@ -1,9 +1,8 @@
 // Scaled dot-product attention, forward, with the score matrix in device memory. The definition is in
 // core/src/suite/workloads/attention.
 //
-// attention_scores        scores = scale * Q K^T in 16 x 16 tiles staged in shared memory. Masked scores are computed too.
-// attention_softmax       each row of scores becomes weights, in place; keys that the query does not see get weight 0.
-// attention_weighted_sum  out = weights * V, tiled as the scores are.
+// attention_scores   scores = scale * Q K^T in 16 x 16 tiles staged in shared memory. Masked scores are computed too.
+// attention_softmax  each row of scores becomes weights, in place; keys that the query does not see get weight 0.
 
 #include "attention/common.cuh"
 #include "lib/launch.cuh"
@@ -63,36 +62,9 @@ extern "C" __global__ void attention_softmax(float* __restrict__ scores
     float sum = 0.0f;
     for (unsigned j = threadIdx.x; j < seen; j += ROW_THREADS) sum += expf(weights[j] - max);
     sum = block_sum(sum, partial);
-#when KEEPS_LSE     if (threadIdx.x == 0) lse[row] = sum > 0.0f ? max + logf(sum) : 0.0f;
+#when KEEPS_LSE     if (threadIdx.x == 0) lse[row] = sum == 0.0f ? 0.0f : max + logf(sum);
     for (unsigned j = threadIdx.x; j < T; j += ROW_THREADS) {
         // Where all that a row sees is hidden, its sum is zero.
-        weights[j] = j < seen && sum > 0.0f ? expf(weights[j] - max) / sum : 0.0f;
+        weights[j] = j >= seen || sum == 0.0f ? 0.0f : expf(weights[j] - max) / sum;
     }
-}
-
-extern "C" __global__ void attention_weighted_sum(float* __restrict__ scores, const elem* __restrict__ v,
-                                                  elem* __restrict__ out) {
-    __shared__ float w_tile[TILE][TILE];
-    __shared__ float v_tile[TILE][TILE];
-    constexpr unsigned across = (D + TILE - 1) / TILE;
-    constexpr unsigned down = (S + TILE - 1) / TILE;
-    const u64 tile = flat_workgroup();
-    if (tile >= (u64)HEADS * down * across) return;
-    const u64 head = tile / ((u64)down * across);
-    const u64 key_head = head / GROUP;
-    const unsigned row = (unsigned)(tile / across % down) * TILE + threadIdx.y;
-    const unsigned d = (unsigned)(tile % across) * TILE + threadIdx.x;
-
-    float acc = 0.0f;
-    for (unsigned key0 = 0; key0 < T; key0 += TILE) {
-        const unsigned w_key = key0 + threadIdx.x;
-        const unsigned v_key = key0 + threadIdx.y;
-        w_tile[threadIdx.y][threadIdx.x] = row < S && w_key < T ? scores[(head * S + row) * T + w_key] : 0.0f;
-        v_tile[threadIdx.y][threadIdx.x] = v_key < T && d < D ? load(v[(key_head * T + v_key) * D + d]) : 0.0f;
-        __syncthreads();
-#pragma unroll
-        for (unsigned x = 0; x < TILE; x++) acc = fmaf(w_tile[threadIdx.y][x], v_tile[x][threadIdx.x], acc);
-        __syncthreads();
-    }
-    if (row < S && d < D) out[(head * S + row) * D + d] = to_elem(acc);
 }

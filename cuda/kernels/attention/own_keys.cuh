@@ -8,14 +8,14 @@ constexpr bool OF_KEYS = true;
 // dq_sum += transposed factors * own rows. Begins with a barrier, behind which the stage is free.
 __device__ __forceinline__ void add_to_queries(float* __restrict__ dq_sum, const float (*factors)[OTHERS],
                                                float4* staged, const elem* __restrict__ own, unsigned own0,
-                                               unsigned other0) {
+                                               unsigned own_end, unsigned other0) {
     const unsigned tx = threadIdx.x, ty = threadIdx.y, thread = ty * 16 + tx;
     float4 sums[2][COLUMNS] = {};
     for (unsigned part = 0; part < OWN; part += VALUES) {
         __syncthreads();
         for (unsigned i = thread; i < VALUES * COLUMNS * 16; i += 256) {
             const unsigned row = own0 + part + i / (COLUMNS * 16);
-            staged[i] = load_columns(own + (u64)row * D, i % (COLUMNS * 16) * 4, row < own_length);
+            staged[i] = load_columns(own + (u64)row * D, i % (COLUMNS * 16) * 4, row < own_end);
         }
         __syncthreads();
 #pragma unroll
@@ -60,7 +60,8 @@ __device__ __forceinline__ void own_keys(const elem* __restrict__ own, const ele
     float4 keys[4][COLUMNS] = {}, values[4][COLUMNS] = {};
     const u64 first_head = index / tiles * GROUP;
     // Keys beyond the length are seen by no query.
-    const u64 end_head = first_head + (key0 < masks.keys_of(first_head) ? GROUP : 0);
+    const unsigned end = masks.keys_of(first_head);
+    const u64 end_head = first_head + (key0 < end ? GROUP : 0);
     for (u64 head = first_head; head < end_head; head++) {
         const u64 of_queries = head * S * D;
         const Heads heads = {own + of_keys,            own_value + of_keys, other + of_queries,
@@ -73,7 +74,7 @@ __device__ __forceinline__ void own_keys(const elem* __restrict__ own, const ele
             __syncthreads();
             share(factors, found.dscore);
             add_rows<OTHERS>(keys, factors, staged, heads.other, query0, S);
-            if constexpr (atomic) add_to_queries(dq_sum + of_queries, factors, staged, heads.own, key0, query0);
+            if constexpr (atomic) add_to_queries(dq_sum + of_queries, factors, staged, heads.own, key0, end, query0);
         }
     }
     store_sums(gradient + of_keys, key0, keys);

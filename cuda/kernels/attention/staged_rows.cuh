@@ -7,7 +7,7 @@ constexpr unsigned PADDED = (D + 15) / 16 * 16;
 // A row in shared memory, in chunks of 16 bytes: an odd number, so that eight rows start in eight different bank groups.
 constexpr unsigned ROW_ELEMS = (PADDED / 8 + 1) * 8;
 
-// Copy `count` rows from row `first` on to shared memory, zeros past the end of rows and columns.
+// Copy `count` rows from row `first` on to shared memory, zeros from row `end` on and past the last column.
 template <unsigned count>
 __device__ __forceinline__ void stage_rows(elem* stage, const elem* __restrict__ matrix, unsigned first, unsigned end) {
     const unsigned thread = threadIdx.y * 16 + threadIdx.x;

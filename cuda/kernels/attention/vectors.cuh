@@ -3,7 +3,8 @@
 
 #include "lib/launch.cuh"
 
-// Columns column .. column + 3 of a row of Q, K or V, widened; zeros past the end.
+// Columns column .. column + 3 of a row of Q, K or V, widened; zeros past the end, and where the row is not inside: beyond a length
+// may lie anything, of which no weight makes a number.
 __device__ __forceinline__ float4 load_columns(const elem* __restrict__ row, unsigned column, bool inside) {
     float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if constexpr (D % 4 == 0) {

@@ -30,6 +30,6 @@ extern "C" __global__ void attention_decode_combine(const float* __restrict__ pa
         // Few rows leave most of the device idle: their time is that of the loads that wait for each other.
 #pragma unroll 32
         for (unsigned i = 0; i < SPLITS; i++) sum = fmaf(parts[(row * SPLITS + i) * D + x], weights[i], sum);
-        out[row * D + x] = to_elem(total > 0.0f ? sum / total : 0.0f);
+        out[row * D + x] = to_elem(total == 0.0f ? 0.0f : sum / total);
     }
 }

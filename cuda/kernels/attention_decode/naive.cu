@@ -17,7 +17,7 @@ extern "C" __global__ void attention_decode_naive(const elem* __restrict__ q, co
     float* const weights = scores + row * T;
 
     const float scale = 1.0f / sqrtf((float)D);
-    float max = negative_infinity();
+    float max = LOWEST;
     for (unsigned j = threadIdx.x; j < length; j += ROW_THREADS) {
         const elem* const key = k + cache_at(table, sequence, j, key_head);
         float dot = 0.0f;
@@ -38,6 +38,6 @@ extern "C" __global__ void attention_decode_naive(const elem* __restrict__ q, co
         for (unsigned j = 0; j < length; j++) {
             acc = fmaf(weights[j], load(v[cache_at(table, sequence, j, key_head) + x]), acc);
         }
-        out[row * D + x] = to_elem(sum > 0.0f ? acc / sum : 0.0f);
+        out[row * D + x] = to_elem(sum == 0.0f ? 0.0f : acc / sum);
     }
 }

@@ -111,7 +111,7 @@ struct Finished {
         if constexpr (BIAS) sum += load(bias[channel]);
 #when NORMALISED         const float scaled = (sum - mean[channel]) / sqrtf(variance[channel] + EPS);
 #when NORMALISED         sum = scaled * load(gamma[channel]) + load(beta[channel]);
-        if constexpr (RELU) sum = fmaxf(sum, 0.0f);
+        if constexpr (RELU) sum = relu(sum);
         return sum;
     }
 };

@@ -1,4 +1,4 @@
-// The gradient before ReLU, in pieces: that of the result where the result is above zero, and zero elsewhere. The definition is in
+// The gradient before ReLU, in pieces: that of the result, and zero where the result is zero or below. The definition is in
 // core/src/suite/workloads/conv2d/backward.rs.
 
 #include "lib/launch.cuh"
@@ -12,7 +12,7 @@ extern "C" __global__ void conv2d_gate(const elem* __restrict__ result, const el
     piece value = load_piece(gradient, at);
 #pragma unroll
     for (unsigned i = 0; i < WIDTH; i++) {
-        if (!(above.at[i] > 0.0f)) value.at[i] = 0.0f;
+        value.at[i] = gated_by(above.at[i], value.at[i]);
     }
     store_piece(gated, at, value);
 }

@@ -40,11 +40,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (unsigned i = 0; i < WIDTH; i++) factor.at[i] /= sqrtf(spread.at[i] + EPS);
     for_each(place, given, made, [&](float x, unsigned i) {
         const float value = (x - middle.at[i]) * factor.at[i] + offset.at[i];
-        return RELU ? fmaxf(value, 0.0f) : value;
+        return RELU ? relu(value) : value;
     });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     conv_block_relu(const elem* __restrict__ given, elem* __restrict__ made) {
-    for_each(place_of_thread(), given, made, [](float x, unsigned) { return fmaxf(x, 0.0f); });
+    for_each(place_of_thread(), given, made, [](float x, unsigned) { return relu(x); });
 }

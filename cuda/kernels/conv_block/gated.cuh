@@ -1,4 +1,4 @@
-// The gradient of what ReLU was given. With GATED it is that of the result, of which nothing is left where the result is not above zero;
+// The gradient of what ReLU was given. With GATED it is that of the result, of which nothing is left where the result is zero or below;
 // otherwise this has been done.
 
 #include "lib/pieces.cuh"
@@ -6,7 +6,7 @@
 __device__ __forceinline__ piece gated(piece gradient, const piece& result) {
 #pragma unroll
     for (unsigned i = 0; i < WIDTH; i++) {
-        if (!(result.at[i] > 0.0f)) gradient.at[i] = 0.0f;
+        gradient.at[i] = gated_by(result.at[i], gradient.at[i]);
     }
     return gradient;
 }

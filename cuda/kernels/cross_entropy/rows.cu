@@ -8,8 +8,8 @@
 
 // The logarithm of the sum of a row's exponentials, by all threads of the block.
 __device__ __forceinline__ float log_sum(const elem* __restrict__ logits, u64 base) {
-    // Lowest instead of minus infinity, whose difference to itself is none: a thread may have no piece.
-    float top = -3.4028234e38f;
+    // A thread may have no piece, or one of nothing but minus infinity.
+    float top = LOWEST;
     float sum = 0.0f;
 #pragma unroll 4
     for (unsigned at = threadIdx.x; at < row_pieces; at += LANES) {

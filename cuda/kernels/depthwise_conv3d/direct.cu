@@ -28,6 +28,6 @@ extern "C" __global__ void depthwise_conv3d_direct(const elem* __restrict__ x, c
         }
     }
 #when BIASED     sum += load(bias[here.c]);
-    if constexpr (RELU) sum = fmaxf(sum, 0.0f);
+    if constexpr (RELU) sum = relu(sum);
     out[index] = to_elem(sum);
 }

@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     for (unsigned lane = 0; lane < LANES; lane++) {
                         float sum = sums[IN_FLIGHT - 1][down][along].at[lane];
                         if constexpr (BIASED) sum += offset.at[lane];
-                        finished[along][lane] = RELU ? fmaxf(sum, 0.0f) : sum;
+                        finished[along][lane] = RELU ? relu(sum) : sum;
                     }
                 }
                 const u64 start = row_start(mine, z, mine.y + down, OD, OH, OW);

@@ -1,4 +1,4 @@
-// The gradient of what ReLU is taken of: that of its result, where this is above zero. In pieces.
+// The gradient of what ReLU is taken of: that of its result, and zero where this is zero or below. In pieces.
 
 #include "lib/launch.cuh"
 #include "lib/pieces.cuh"
@@ -10,6 +10,6 @@ extern "C" __global__ void depthwise_relu(const elem* __restrict__ out, const el
     const piece result = load_piece(out, at);
     piece gradient = load_piece(dout, at);
 #pragma unroll
-    for (unsigned i = 0; i < WIDTH; i++) gradient.at[i] = result.at[i] > 0.0f ? gradient.at[i] : 0.0f;
+    for (unsigned i = 0; i < WIDTH; i++) gradient.at[i] = gated_by(result.at[i], gradient.at[i]);
     store_piece(dpre, at, gradient);
 }

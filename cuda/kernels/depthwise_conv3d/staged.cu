@@ -118,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
 #pragma unroll
                     for (unsigned lane = 0; lane < LANES; lane++) {
                         const float sum = sums[KD - 1][down][along].at[lane] + offset.at[lane];
-                        result.at[lane] = RELU ? fmaxf(sum, 0.0f) : sum;
+                        result.at[lane] = RELU ? relu(sum) : sum;
                     }
                     if (my_row + down < OH && my_column + along < OW) store_piece(to + ((u64)down * OW + along) * C, 0, result);
                 }

@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (unsigned item = begin; item < end; item++) {
         float x = load(table[(u64)index[item] * PIECES + mine.piece]);
 #when WEIGHTED         x *= weight[item];
-        value = MAX && item > begin ? fmaxf(value, x) : value + x;
+        value = MAX && item > begin ? maximum(value, x) : value + x;
     }
     out[at] = to_elem(MEAN && end > begin ? value / (float)(end - begin) : value);
 }

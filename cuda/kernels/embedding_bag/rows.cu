@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (unsigned k = 0; k < WIDTH; k++) {
 #when WEIGHTED                 x.at[k] *= factors[i];
-                value.at[k] = MAX ? fmaxf(value.at[k], x.at[k]) : value.at[k] + x.at[k];
+                value.at[k] = MAX ? maximum(value.at[k], x.at[k]) : value.at[k] + x.at[k];
             }
         }
     }

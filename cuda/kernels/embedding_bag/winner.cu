@@ -1,4 +1,4 @@
-// Which item each element of a bag's maximum comes from: the first of the largest, and none, which is the largest number of 32
+// Which item each element of a bag's maximum comes from: the first of the largest, or the last NaN, and none, which is the largest number of 32
 // bits, where the bag is empty. The definition is in core/src/suite/workloads/embedding_bag.
 
 #include "embedding_bag/bag.cuh"
@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     float largest = 0.0f;
     for (unsigned item = begin; item < end; item++) {
         const float x = load(table[(u64)index[item] * PIECES + mine.piece]);
-        if (item == begin || x > largest) {
+        if (item == begin || x > largest || is_nan(x)) {
             best = item;
             largest = x;
         }

@@ -4,6 +4,8 @@
 // exponential is taken, so that nothing overflows. Exponentials and quotients are the approximate ones: with 16-bit elements
 // the exact ones would take longer than the memory.
 
+#include "lib/elem.cuh"
+
 constexpr float far_away = 16.0f;
 // sqrt(2/pi), and the coefficient of the cube.
 constexpr float slope_at_zero = 0.7978845608f;
@@ -28,22 +30,25 @@ __device__ __forceinline__ float normal_share(float x) {
 }
 
 __device__ __forceinline__ float gelu_tanh(float x) {
-    const float value = fmaxf(x, -far_away);
+    const float value = maximum(x, -far_away);
     return value * tanh_share(fminf(value, far_away));
 }
 
 __device__ __forceinline__ float gelu_erf(float x) {
-    const float value = fmaxf(x, -far_away);
+    const float value = maximum(x, -far_away);
     return value * normal_share(fminf(value, far_away));
 }
 
+// Within what has a slope other than zero and one; NaN stays.
+__device__ __forceinline__ float clamped(float x) { return is_nan(x) ? x : fminf(fmaxf(x, -far_away), far_away); }
+
 __device__ __forceinline__ float slope_tanh(float x) {
-    const float near = fminf(fmaxf(x, -far_away), far_away), share = tanh_share(near);
+    const float near = clamped(x), share = tanh_share(near);
     const float inner = 2.0f * slope_at_zero * fmaf(3.0f * cube * near, near, 1.0f);
     return fmaf(near * share * (1.0f - share), inner, share);
 }
 
 __device__ __forceinline__ float slope_erf(float x) {
-    const float near = fminf(fmaxf(x, -far_away), far_away);
+    const float near = clamped(x);
     return fmaf(near * 0.3989422804f, __expf(-0.5f * near * near), normal_share(near));
 }

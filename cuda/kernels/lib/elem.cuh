@@ -51,3 +51,25 @@ struct alignas(4 * sizeof(elem)) elem4 {
 };
 
 __device__ __forceinline__ float negative_infinity() { return __uint_as_float(0xFF800000u); }
+
+// What a maximum begins with that goes into exponentials, while nothing is seen yet: the difference of two infinities is no number.
+constexpr float LOWEST = -3.4028234e38f;
+
+__device__ __forceinline__ bool is_nan(float x) { return x != x; }
+
+// The larger of two numbers, NaN where either is: fmaxf takes the other then.
+__device__ __forceinline__ float maximum(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+#else
+    return a > b || is_nan(a) ? a : b;
+#endif
+}
+
+// Zero in place of what is negative.
+__device__ __forceinline__ float relu(float x) { return maximum(x, 0.0f); }
+
+// The gradient before ReLU: none where its result is zero or below, which NaN is not.
+__device__ __forceinline__ float gated_by(float result, float gradient) { return result <= 0.0f ? 0.0f : gradient; }

@@ -1,4 +1,6 @@
-// Sums and maxima over lanes of a warp, and over a block.
+// Sums and maxima over lanes of a warp, and over a block. A maximum is NaN where a number is.
+
+#include "lib/elem.cuh"
 
 // Reduce over groups of `width` neighbouring lanes of a warp (a power of two); every lane gets the result.
 __device__ __forceinline__ float lanes_sum(float x, unsigned width) {
@@ -10,7 +12,7 @@ __device__ __forceinline__ float lanes_sum(float x, unsigned width) {
 
 __device__ __forceinline__ float lanes_max(float x, unsigned width) {
     for (unsigned step = width / 2; step > 0; step /= 2) {
-        x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, step));
+        x = maximum(x, __shfl_xor_sync(0xFFFFFFFFu, x, step));
     }
     return x;
 }
@@ -32,6 +34,6 @@ __device__ __forceinline__ float block_max(float x, float* partial) {
     if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
     __syncthreads();
     float total = partial[0];
-    for (unsigned warp = 1; warp < blockDim.x / 32; warp++) total = fmaxf(total, partial[warp]);
+    for (unsigned warp = 1; warp < blockDim.x / 32; warp++) total = maximum(total, partial[warp]);
     return total;
 }

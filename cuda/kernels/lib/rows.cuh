@@ -51,7 +51,7 @@ __device__ __forceinline__ float row_max(float x) {
     float top = negative_infinity();
 #pragma unroll
     for (unsigned warp = 0; warp < row_warps; warp++) {
-        top = fmaxf(top, partial[threadIdx.x / LANES * row_warps + warp]);
+        top = maximum(top, partial[threadIdx.x / LANES * row_warps + warp]);
     }
     return top;
 }

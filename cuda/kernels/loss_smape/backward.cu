@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         // A quotient before the second product: the square of the sum may be beyond f32.
         const float inverse = __fdividef(1.0f, fabsf(x) + size + EPS);
         const float error = 2.0f * (sign_of(x - t) - fabsf(x - t) * inverse * sign_of(x)) * inverse;
-        const float toward = t < 0.0f ? -1.0f : 1.0f;
+        const float toward = sign_of(t);
         const float along = x * toward;
         const float outside = along > BAND * size ? toward : along < size * (1.0f / BAND) ? -toward : 0.0f;
         value.at[i] = (error + __fdividef(WEIGHT * outside, size + EPS)) * factor;

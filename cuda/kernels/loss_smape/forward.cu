@@ -10,13 +10,15 @@
 #include "lib/pieces.cuh"
 #include "lib/reduce.cuh"
 
+__device__ __forceinline__ float sign_of(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
+
 __device__ __forceinline__ float error_of(float x, float t) {
     return __fdividef(2.0f * fabsf(x - t), fabsf(x) + fabsf(t) + EPS);
 }
 
 __device__ __forceinline__ float penalty_of(float x, float t) {
     const float size = fabsf(t);
-    const float along = t < 0.0f ? -x : x;
+    const float along = x * sign_of(t);
     const float outside = fmaxf(fmaxf(along - BAND * size, size * (1.0f / BAND) - along), 0.0f);
     return __fdividef(WEIGHT * outside, size + EPS);
 }

@@ -15,7 +15,7 @@ __device__ __forceinline__ void of_window(const elem* __restrict__ x, const Elem
 #pragma unroll
             for (unsigned c = 0; c < count; c++) {
                 const float more = load(pixel.at[c]);
-                value[c] = LARGEST ? fmaxf(value[c], more) : value[c] + more;
+                value[c] = LARGEST ? maximum(value[c], more) : value[c] + more;
             }
         }
     }

@@ -1,4 +1,4 @@
-// Where the first of the largest pixels of each window is, within its channel: what the gradient of a maximum needs. The definition is
+// Where the first of the largest pixels of each window is, or the last NaN, within its channel: what the gradient of a maximum needs. The definition is
 // in core/src/suite/workloads/pool/backward.rs.
 
 #include "pool/window.cuh"
@@ -14,7 +14,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (unsigned i = rows.begin; i < rows.end; i++) {
         for (unsigned j = columns.begin; j < columns.end; j++) {
             const float value = load(x[position(own, i, j, H, W)]);
-            if (value > largest) {
+            if (value > largest || is_nan(value)) {
                 largest = value;
                 found = i * W + j;
             }

@@ -16,12 +16,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x != 0) return;
     if constexpr (LARGEST) {
         // Bits of floats rise with the number where it is positive, and fall where it is negative. The sum makes minus zero plus
-        // zero, whose bits are on the right side.
+        // zero, whose bits are on the right side. Above those of all numbers are those of NaN without a sign.
         const float value = all + 0.0f;
-        if (value >= 0.0f) {
-            atomicMax(reinterpret_cast<int*>(out), __float_as_int(value));
-        } else {
+        if (value < 0.0f) {
             atomicMin(reinterpret_cast<unsigned*>(out), __float_as_uint(value));
+        } else {
+            atomicMax(reinterpret_cast<int*>(out), is_nan(value) ? 0x7FFFFFFF : __float_as_int(value));
         }
     } else {
         atomicAdd(out, all);

@@ -2,7 +2,7 @@
 
 #include "lib/reduce.cuh"
 
-__device__ __forceinline__ float joined(float a, float b) { return LARGEST ? fmaxf(a, b) : a + b; }
+__device__ __forceinline__ float joined(float a, float b) { return LARGEST ? maximum(a, b) : a + b; }
 
 // All threads of the block must call.
 __device__ __forceinline__ float of_block(float mine) {

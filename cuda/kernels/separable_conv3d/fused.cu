@@ -145,7 +145,7 @@ struct Separable {
 
     __device__ __forceinline__ float finished(unsigned row, float sum) const {
         if constexpr (BIAS) sum += load(bias[row]);
-        if constexpr (RELU) sum = fmaxf(sum, 0.0f);
+        if constexpr (RELU) sum = relu(sum);
         return sum;
     }
 

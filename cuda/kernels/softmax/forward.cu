@@ -11,8 +11,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) softmax_online(const elem*
     if (row >= ROWS) return;
     const u64 base = row * row_pieces;
 
-    // Lowest instead of minus infinity, whose difference to itself is none: a thread may have no piece.
-    float top = -3.4028234e38f;
+    // A thread may have no piece, or one of nothing but minus infinity.
+    float top = LOWEST;
     float sum = 0.0f;
 #pragma unroll 4
     for (unsigned at = threadIdx.x; at < row_pieces; at += LANES) {

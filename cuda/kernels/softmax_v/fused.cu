@@ -24,7 +24,8 @@ extern "C" __global__ void __launch_bounds__(256)
     float max[4], sum[4];
 #pragma unroll
     for (unsigned r = 0; r < 4; r++) {
-        max[r] = negative_infinity();
+        // A tile may be nothing but minus infinity.
+        max[r] = LOWEST;
         sum[r] = 0.0f;
     }
     for (unsigned first = 0; first < T; first += KEYS) {

@@ -229,7 +229,7 @@ fn activation(api: &Api, kind: Kind, pass: ConvPass) -> Result<Owned, BackendErr
     let relu = matches!(pass, ConvPass::Forward { relu: true, .. });
     let mode = if relu { Mode::CUDNN_ACTIVATION_RELU } else { Mode::CUDNN_ACTIVATION_IDENTITY };
     // As PyTorch asks for it: the fused call may know no other way.
-    let numbers = sys::cudnnNanPropagation_t::CUDNN_NOT_PROPAGATE_NAN;
+    let numbers = sys::cudnnNanPropagation_t::CUDNN_PROPAGATE_NAN;
     let activation = api.make("describing an activation", kind)?;
     // SAFETY: the object is alive.
     let status = unsafe { (api.set_activation)(activation.object, mode as c_int, numbers as c_int, 0.0) };

@@ -67,13 +67,17 @@ fn attention_dscores(
     }
     if row < S && col < T {
         let scale = inverseSqrt(f32(D));
+        // Both are zero for keys that are not seen, whatever these hold.
         var probability = 0.0;
+        var dscore = 0.0;
         let biased_score = biased(score * scale, row, col, 1.0);
-        if col < seen_keys(head, row) && biased_score > HIDDEN {
+        // NaN is no other number to naga: what is asked is whether they are equal.
+        if col < seen_keys(head, row) && !(biased_score == HIDDEN) {
             probability = exp(biased_score - lse[head * S + row]);
+            dscore = probability * (dprobability - delta[head * S + row]) * scale;
         }
         let at = (head * S + row) * T + col;
         probabilities[at] = probability;
-        dscores[at] = probability * (dprobability - delta[head * S + row]) * scale;
+        dscores[at] = dscore;
     }
 }

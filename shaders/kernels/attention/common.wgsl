@@ -1,6 +1,8 @@
 // Shared by the variants of attention: the masks. Of the HEADS heads of queries, each GROUP neighbours have one head of keys
 // and values.
 
+#import lib/nan
+
 // Number of keys that query i sees, if T are there: all, or those up to the diagonal that ends at the last key.
 fn visible(i: u32) -> u32 {
     if !CAUSAL {
@@ -32,7 +34,8 @@ fn seen_keys(head: u32, i: u32) -> u32 {
     return min(visible(i), keys_of(head));
 }
 
-// The score of a key that the mask hides, below all others. No infinity: WGSL promises nothing about them.
+// The score of a key that is not seen, below all others. No infinity: WGSL promises nothing about them. Weights are zero where a score
+// is this one, so that NaN, which compares with nothing, reaches the sums.
 const HIDDEN: f32 = -3e38;
 // What finite values of the mask are cut off at, so that a score stays above that even when exponents are to base two.
 const LEAST_BIAS: f32 = -2e38;
@@ -45,5 +48,5 @@ fn biased(score: f32, query: u32, key: u32, unit: f32) -> f32 {
 }
 
 fn with_bias(score: f32, bias: f32, unit: f32) -> f32 {
-    return select(score + max(bias, LEAST_BIAS) * unit, HIDDEN, bitcast<u32>(bias) == 0xff800000u);
+    return select(score + maximum(bias, LEAST_BIAS) * unit, HIDDEN, bitcast<u32>(bias) == 0xff800000u);
 }

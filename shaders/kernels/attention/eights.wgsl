@@ -44,12 +44,12 @@ fn key_eight(head: u32, first: u32, e: u32) -> Eight {
     return eight_from(all);
 }
 
-// The e-th eight of a tile of values that begins with this one.
-fn value_eight(head: u32, first: u32, e: u32) -> Eight {
+// The e-th eight of a tile of values that begins with this one. Zeros from row `end` on: no weight makes a number of what may lie there.
+fn value_eight(head: u32, first: u32, end: u32, e: u32) -> Eight {
     let row = first + e / (WIDTH / 8u);
     let col = e % (WIDTH / 8u) * 8u;
     // Threads may be more than the last eights.
-    if e >= KEYS * (WIDTH / 8u) || (!WHOLE && (row >= T || col >= D)) {
+    if e >= KEYS * (WIDTH / 8u) || ((!WHOLE || OWN_LENGTHS) && row >= end) || (!WHOLE && col >= D) {
         return Eight();
     }
     let at = (head * T + row) * D + col;

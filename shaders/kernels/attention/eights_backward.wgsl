@@ -18,9 +18,13 @@
 const OWN_LENGTH: u32 = select(S, T, OF_KEYS);
 const OTHER_LENGTH: u32 = select(T, S, OF_KEYS);
 
-// Columns col .. col + 7 of a row, zeros outside; col is a multiple of eight.
-fn own_eight(head: u32, row: u32, col: u32) -> Eight {
-    if !WHOLE && (row >= OWN_LENGTH || col >= D) {
+// Whether rows end before their last block or tile does.
+const BOUNDED: bool = !WHOLE || OWN_LENGTHS;
+
+// Columns col .. col + 7 of a row, zeros outside and from row `end` on: no weight makes a number of what may lie beyond a length. col is a
+// multiple of eight.
+fn own_eight(head: u32, row: u32, end: u32, col: u32) -> Eight {
+    if (BOUNDED && row >= end) || (!WHOLE && col >= D) {
         return Eight();
     }
     let at = (head * OWN_LENGTH + row) * D + col;
@@ -34,8 +38,8 @@ fn own_eight(head: u32, row: u32, col: u32) -> Eight {
     return eight_from(all);
 }
 
-fn own_value_eight(head: u32, row: u32, col: u32) -> Eight {
-    if !WHOLE && (row >= OWN_LENGTH || col >= D) {
+fn own_value_eight(head: u32, row: u32, end: u32, col: u32) -> Eight {
+    if (BOUNDED && row >= end) || (!WHOLE && col >= D) {
         return Eight();
     }
     let at = (head * OWN_LENGTH + row) * D + col;
@@ -49,8 +53,8 @@ fn own_value_eight(head: u32, row: u32, col: u32) -> Eight {
     return eight_from(all);
 }
 
-fn other_eight(head: u32, row: u32, col: u32) -> Eight {
-    if !WHOLE && (row >= OTHER_LENGTH || col >= D) {
+fn other_eight(head: u32, row: u32, end: u32, col: u32) -> Eight {
+    if (BOUNDED && row >= end) || (!WHOLE && col >= D) {
         return Eight();
     }
     let at = (head * OTHER_LENGTH + row) * D + col;
@@ -64,8 +68,8 @@ fn other_eight(head: u32, row: u32, col: u32) -> Eight {
     return eight_from(all);
 }
 
-fn other_value_eight(head: u32, row: u32, col: u32) -> Eight {
-    if !WHOLE && (row >= OTHER_LENGTH || col >= D) {
+fn other_value_eight(head: u32, row: u32, end: u32, col: u32) -> Eight {
+    if (BOUNDED && row >= end) || (!WHOLE && col >= D) {
         return Eight();
     }
     let at = (head * OTHER_LENGTH + row) * D + col;
@@ -80,18 +84,18 @@ fn other_value_eight(head: u32, row: u32, col: u32) -> Eight {
 }
 
 // The e-th eight of a tile that begins with this row; threads may be more than the last eights.
-fn other_tile_eight(head: u32, first: u32, e: u32) -> Eight {
+fn other_tile_eight(head: u32, first: u32, end: u32, e: u32) -> Eight {
     if e >= TILE * EIGHTS {
         return Eight();
     }
-    return other_eight(head, first + e / EIGHTS, e % EIGHTS * 8u);
+    return other_eight(head, first + e / EIGHTS, end, e % EIGHTS * 8u);
 }
 
-fn other_value_tile_eight(head: u32, first: u32, e: u32) -> Eight {
+fn other_value_tile_eight(head: u32, first: u32, end: u32, e: u32) -> Eight {
     if e >= TILE * EIGHTS {
         return Eight();
     }
-    return other_value_eight(head, first + e / EIGHTS, e % EIGHTS * 8u);
+    return other_value_eight(head, first + e / EIGHTS, end, e % EIGHTS * 8u);
 }
 
 // Write columns col .. col + 7 of an own row's gradients; col is a multiple of eight.

@@ -48,7 +48,7 @@ const K_FROM: u32 = DEPTH * Q_STRIDE;
 const STAGE: u32 = max(K_FROM + DEPTH * K_STRIDE, VALUES * WIDTH);
 const Q_WHOLE: bool = S % ROWS == 0u && D % DEPTH == 0u;
 const K_WHOLE: bool = T % KEYS == 0u && D % DEPTH == 0u;
-const V_WHOLE: bool = T % KEYS == 0u && D == 4u * WIDTH;
+const V_WHOLE: bool = !OWN_LENGTHS && T % KEYS == 0u && D == 4u * WIDTH;
 const HIDES: bool = CAUSAL || OWN_LENGTHS || BIASED || T % KEYS != 0u;
 
 // Weights of keys, as vectors of rows.
@@ -96,13 +96,14 @@ fn load_k(head: u32, row: u32, col: u32) -> vec4<elem> {
     return x;
 }
 
-fn load_v(head: u32, row: u32, col: u32) -> vec4<elem> {
+// Zeros from row `end` on: no weight makes a number of what may lie there.
+fn load_v(head: u32, row: u32, end: u32, col: u32) -> vec4<elem> {
     let at = (head * T + row) * D + col;
     if V_WHOLE {
         return v[at / 4u];
     }
     var x = vec4<elem>();
-    if row >= T || col >= D {
+    if row >= end || col >= D {
         return x;
     }
     if D % 4u == 0u {
@@ -159,11 +160,11 @@ fn keep(next: ptr<function, array<vec4<elem>, 4u * EACH>>, buffer: u32, lane: u3
 }
 
 // The thread's vectors of V from this key on.
-fn fetch_v(next: ptr<function, array<vec4<elem>, V_EACH>>, head: u32, key: u32, lane: u32) {
+fn fetch_v(next: ptr<function, array<vec4<elem>, V_EACH>>, head: u32, key: u32, end: u32, lane: u32) {
     for (var b = 0u; b < V_EACH; b++) {
         let e = lane + b * THREADS;
         if VALUES * WIDTH % THREADS == 0u || e < VALUES * WIDTH {
-            (*next)[b] = load_v(head / GROUP, key + e / WIDTH, e % WIDTH * 4u);
+            (*next)[b] = load_v(head / GROUP, key + e / WIDTH, end, e % WIDTH * 4u);
         }
     }
 }
@@ -195,6 +196,7 @@ fn attention_flash(
     let y = lane / (2u * ACROSS) * 2u + lane % 2u;
     let last = seen_keys(head, min(first_row + ROWS, S) - 1u);
     let tiles = (last + KEYS - 1u) / KEYS;
+    let end = keys_of(head);
     let scale = inverseSqrt(f32(D)) * LOG2_E;
     // Scores are kept as they are, and scaled where they become exponents; a mask is added to scaled ones.
     let unit = select(scale, 1.0, BIASED);
@@ -237,7 +239,7 @@ fn attention_flash(
                 s[3] = fma(left, vec4<f32>(right.w), s[3]);
             }
         }
-        fetch_v(&next_v, head, key, lane);
+        fetch_v(&next_v, head, key, end, lane);
 
         var now = top;
         for (var j = 0u; j < 4u; j++) {
@@ -261,7 +263,7 @@ fn attention_flash(
         for (var j = 0u; j < 4u; j++) {
             var weight = exp2((s[j] - now) * unit);
             if HIDES {
-                weight = select(vec4<f32>(), weight, s[j] > vec4<f32>(HIDDEN));
+                weight = select(weight, vec4<f32>(), s[j] == vec4<f32>(HIDDEN));
             }
             sum += weight;
             weights[(j * ACROSS + x) * W_STRIDE + y] = weight;
@@ -280,7 +282,7 @@ fn attention_flash(
             keep_v(&next_v, buffer, lane);
             workgroupBarrier();
             if f + 1u < PARTS {
-                fetch_v(&next_v, head, key + (f + 1u) * VALUES, lane);
+                fetch_v(&next_v, head, key + (f + 1u) * VALUES, end, lane);
             } else if t + 1u < tiles {
                 fetch(&next, head, first_row, key + KEYS, 0u, lane);
             }
@@ -308,9 +310,9 @@ fn attention_flash(
     for (var i = 0u; i < ACROSS; i++) {
         total += partial[i * DOWN + y];
     }
-    let factor = select(vec4<f32>(), 1.0 / total, total > vec4<f32>());
+    let factor = select(1.0 / total, vec4<f32>(), total == vec4<f32>());
     // Scores are to base two; a row that sees no key has no logarithm, for which zero stands.
-#when KEEPS_LSE     let logarithms = select(vec4<f32>(), top * (unit / LOG2_E) + log(total), total > vec4<f32>());
+#when KEEPS_LSE     let logarithms = select(top * (unit / LOG2_E) + log(total), vec4<f32>(), total == vec4<f32>());
 #when KEEPS_LSE     if x == 0u && row < S { lse[head * S + row] = logarithms.x; }
 #when KEEPS_LSE     if x == 0u && row + 1u < S { lse[head * S + row + 1u] = logarithms.y; }
 #when KEEPS_LSE     if x == 0u && row + 2u < S { lse[head * S + row + 2u] = logarithms.z; }

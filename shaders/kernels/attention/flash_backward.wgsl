@@ -55,9 +55,10 @@ fn load_own_value(head: u32, row: u32, col: u32) -> vec4<f32> {
     return x;
 }
 
-fn load_other(head: u32, row: u32, col: u32) -> vec4<f32> {
+// Zeros from row `end` on: no weight makes a number of what may lie there.
+fn load_other(head: u32, row: u32, end: u32, col: u32) -> vec4<f32> {
     var x = vec4<f32>();
-    if row < OTHER_LENGTH {
+    if row < end {
         for (var e = 0u; e < 4u; e++) {
             if col + e < D { x[e] = f32(other[(head * OTHER_LENGTH + row) * D + col + e]); }
         }
@@ -75,12 +76,13 @@ fn load_other_value(head: u32, row: u32, col: u32) -> vec4<f32> {
     return x;
 }
 
-// The heads that rows are taken from, the first rows of the tiles, and the thread.
+// The heads that rows are taken from, the first rows of the tiles, the end of the other rows, and the thread.
 struct Tile {
     own_head: u32,
     other_head: u32,
     first_own: u32,
     first_other: u32,
+    end_other: u32,
     lane: u32,
 }
 
@@ -102,7 +104,7 @@ fn of_tile(tile: Tile) -> array<vec4<f32>, 4> {
             let row = tile.first_other + e / QUARTER;
             let col = x + e % QUARTER * 4u;
             let slot = e % QUARTER * OTHERS + e / QUARTER;
-            stage[OTHER_ROWS + slot] = load_other(tile.other_head, row, col);
+            stage[OTHER_ROWS + slot] = load_other(tile.other_head, row, tile.end_other, col);
             stage[VALUES_OF_OTHERS + slot] = load_other_value(tile.other_head, row, col);
         }
         workgroupBarrier();
@@ -139,7 +141,7 @@ fn weigh(tile: Tile, own_row: u32, other_row: u32, products: vec2<f32>) -> vec2<
     let at = head * S + query;
     let scale = inverseSqrt(f32(D));
     let score = biased(products.x * scale, query, key, 1.0);
-    if score <= HIDDEN {
+    if score == HIDDEN {
         return vec2<f32>();
     }
     let probability = exp(score - lse[at]);
@@ -166,7 +168,7 @@ fn add_rows(sums: ptr<function, array<vec4<f32>, 4u * COLUMNS>>, tile: Tile, val
             if values {
                 stage[e] = load_other_value(tile.other_head, added, e % WIDTH * 4u);
             } else {
-                stage[e] = load_other(tile.other_head, added, e % WIDTH * 4u);
+                stage[e] = load_other(tile.other_head, added, tile.end_other, e % WIDTH * 4u);
             }
         }
         workgroupBarrier();

@@ -68,7 +68,7 @@ fn weigh(half: Half, key: u32, top: f32) -> vec2<f32> {
     } else {
         for (var i = 0u; i < KEYS / 8u; i++) {
             let score = scores_of(half, i, key);
-            let weight = select(vec4<f32>(), exp2(score - top), score > vec4<f32>(HIDDEN));
+            let weight = select(exp2(score - top), vec4<f32>(), score == vec4<f32>(HIDDEN));
             highest = max(highest, max(max(score.x, score.y), max(score.z, score.w)));
             sum += weight;
             weights[half.row * LIGHT + i * 2u + half.odd] = vec4<f16>(weight);
@@ -137,6 +137,7 @@ fn attention_flash_coopmat(
 #when OWN_LENGTHS     last = min(last, lengths[head / ITEM_HEADS]);
     let steps = (last + KEYS - 1u) / KEYS;
     let keys = head / GROUP;
+    let end = keys_of(head);
     let row = thread / 2u;
     let query = first_row + row;
     let seen = seen_keys(head, min(query, S - 1u));
@@ -254,8 +255,8 @@ fn attention_flash_coopmat(
         workgroupBarrier();
         put_staged(0u, thread, key_eight(keys, 0u, thread));
 #when FETCH1         put_staged(0u, thread + THREADS, key_eight(keys, 0u, thread + THREADS));
-        var value0 = value_eight(keys, 0u, thread);
-#when FETCH1         var value1 = value_eight(keys, 0u, thread + THREADS);
+        var value0 = value_eight(keys, 0u, end, thread);
+#when FETCH1         var value1 = value_eight(keys, 0u, end, thread + THREADS);
         var key0 = Eight();
 #when FETCH1         var key1 = Eight();
         workgroupBarrier();
@@ -303,8 +304,8 @@ fn attention_flash_coopmat(
 #when FETCH1             put_staged(0u, thread + THREADS, key1);
             workgroupBarrier();
             if t + 1u < steps {
-                value0 = value_eight(keys, (t + 1u) * KEYS, thread);
-#when FETCH1                 value1 = value_eight(keys, (t + 1u) * KEYS, thread + THREADS);
+                value0 = value_eight(keys, (t + 1u) * KEYS, end, thread);
+#when FETCH1                 value1 = value_eight(keys, (t + 1u) * KEYS, end, thread + THREADS);
             }
             let p00 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 0u * LIGHT + 0u], LIGHT);
             let p10 = coopLoadT<coop_mat16x16<f16, A>>(&weights[light + 16u * LIGHT + 0u], LIGHT);
@@ -347,7 +348,7 @@ fn attention_flash_coopmat(
 
     let total = sum + subgroupShuffleXor(sum, 1u);
     // A row that sees no key has sum zero and output zero.
-    let share = select(0.0, 1.0 / total, total > 0.0);
+    let share = select(1.0 / total, 0.0, total == 0.0);
     coopStoreT(o00, &scores[strip + 0u * LONG + side * 4u], LONG);
     coopStoreT(o10, &scores[strip + 16u * LONG + side * 4u], LONG);
     write_squares(half, head, 0u, share);

@@ -106,7 +106,7 @@ fn weight_of(quarter: Quarter, raw: f32, other: u32, top: f32) -> f32 {
         return 0.0;
     }
     let score = biased(raw * quarter.scale, query, key, LOG2_E);
-    return select(exp2(score - top), 0.0, score <= HIDDEN);
+    return select(exp2(score - top), 0.0, score == HIDDEN);
 }
 
 // Write a square of either half of the columns of either sum, which lie where scores and slopes do.
@@ -153,6 +153,8 @@ fn attention_flash_coopmat_backward(
     var keys = T;
 #when OWN_LENGTHS #when OF_KEYS     keys = min(T, lengths[head * GROUP / ITEM_HEADS]);
 #when OWN_LENGTHS #when !OF_KEYS     keys = min(T, lengths[head / ITEM_HEADS]);
+    let own_end = select(OWN_LENGTH, keys, OF_KEYS);
+    let other_end = select(keys, OTHER_LENGTH, OF_KEYS);
     // Tiles of a head, of which those are left out whose queries do not see the workgroup's keys or whose keys its queries do not see.
 #when OF_KEYS     let skipped = select(0u, (max(first + S, T) - T) / TILE, CAUSAL);
 #when OF_KEYS     let tiles = (S + TILE - 1u) / TILE - skipped;
@@ -175,32 +177,32 @@ fn attention_flash_coopmat_backward(
 #when !OF_KEYS     quarter.lse = number_of(head, first + row, false);
 #when !OF_KEYS     quarter.delta = number_of(head, first + row, true);
 
-    put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, 0u + thread % 4u * 8u));
-    put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, 0u + thread % 4u * 8u));
+    put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 0u + thread % 4u * 8u));
+    put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 0u + thread % 4u * 8u));
     workgroupBarrier();
     let own00 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
     let own01 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
 #when SQUARE1     let own10 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
 #when SQUARE1     let own11 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
     workgroupBarrier();
-#when SQUARE2     put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, 32u + thread % 4u * 8u));
-#when SQUARE2     put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, 32u + thread % 4u * 8u));
+#when SQUARE2     put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 32u + thread % 4u * 8u));
+#when SQUARE2     put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 32u + thread % 4u * 8u));
 #when SQUARE2     workgroupBarrier();
 #when SQUARE2     let own20 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
 #when SQUARE2     let own21 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
 #when SQUARE3     let own30 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
 #when SQUARE3     let own31 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
 #when SQUARE2     workgroupBarrier();
-#when SQUARE4     put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, 64u + thread % 4u * 8u));
-#when SQUARE4     put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, 64u + thread % 4u * 8u));
+#when SQUARE4     put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 64u + thread % 4u * 8u));
+#when SQUARE4     put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 64u + thread % 4u * 8u));
 #when SQUARE4     workgroupBarrier();
 #when SQUARE4     let own40 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
 #when SQUARE4     let own41 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
 #when SQUARE5     let own50 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
 #when SQUARE5     let own51 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 2u) * PIECES], OWN_ROW * PIECES);
 #when SQUARE4     workgroupBarrier();
-#when SQUARE6     put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, 96u + thread % 4u * 8u));
-#when SQUARE6     put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, 96u + thread % 4u * 8u));
+#when SQUARE6     put_eight(thread / 4u * OWN_ROW + thread % 4u, own_eight(head, first + thread / 4u, own_end, 96u + thread % 4u * 8u));
+#when SQUARE6     put_eight((OWN + thread / 4u) * OWN_ROW + thread % 4u, own_value_eight(head, first + thread / 4u, own_end, 96u + thread % 4u * 8u));
 #when SQUARE6     workgroupBarrier();
 #when SQUARE6     let own60 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 0u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
 #when SQUARE6     let own61 = coopLoadT<coop_mat16x16<f16, A>>(&stage[((side * OWN + strip + 16u) * OWN_ROW + 0u) * PIECES], OWN_ROW * PIECES);
@@ -218,14 +220,14 @@ fn attention_flash_coopmat_backward(
     // The first tile; where there is none, what is looked at belongs to none but is there.
 #when OF_KEYS     let begin = skipped * TILE;
 #when !OF_KEYS     let begin = 0u;
-    var row0 = other_tile_eight(other_head, begin, thread);
-    var value0 = other_value_tile_eight(other_head, begin, thread);
-#when FETCH1     var row1 = other_tile_eight(other_head, begin, thread + THREADS);
-#when FETCH1     var value1 = other_value_tile_eight(other_head, begin, thread + THREADS);
-#when FETCH2     var row2 = other_tile_eight(other_head, begin, thread + 2u * THREADS);
-#when FETCH2     var value2 = other_value_tile_eight(other_head, begin, thread + 2u * THREADS);
-#when FETCH3     var row3 = other_tile_eight(other_head, begin, thread + 3u * THREADS);
-#when FETCH3     var value3 = other_value_tile_eight(other_head, begin, thread + 3u * THREADS);
+    var row0 = other_tile_eight(other_head, begin, other_end, thread);
+    var value0 = other_value_tile_eight(other_head, begin, other_end, thread);
+#when FETCH1     var row1 = other_tile_eight(other_head, begin, other_end, thread + THREADS);
+#when FETCH1     var value1 = other_value_tile_eight(other_head, begin, other_end, thread + THREADS);
+#when FETCH2     var row2 = other_tile_eight(other_head, begin, other_end, thread + 2u * THREADS);
+#when FETCH2     var value2 = other_value_tile_eight(other_head, begin, other_end, thread + 2u * THREADS);
+#when FETCH3     var row3 = other_tile_eight(other_head, begin, other_end, thread + 3u * THREADS);
+#when FETCH3     var value3 = other_value_tile_eight(other_head, begin, other_end, thread + 3u * THREADS);
 #when OF_KEYS     var four = four_numbers(other_head, begin, thread);
     put_staged(0u, thread, row0);
     put_staged(VALUES, thread, value0);
@@ -250,14 +252,14 @@ fn attention_flash_coopmat_backward(
 #when OF_KEYS             let next = (skipped + (t + 1u) % tiles) * TILE;
 #when !OF_KEYS             let next_head = other_head;
 #when !OF_KEYS             let next = (t + 1u) * TILE;
-            row0 = other_tile_eight(next_head, next, thread);
-            value0 = other_value_tile_eight(next_head, next, thread);
-#when FETCH1             row1 = other_tile_eight(next_head, next, thread + THREADS);
-#when FETCH1             value1 = other_value_tile_eight(next_head, next, thread + THREADS);
-#when FETCH2             row2 = other_tile_eight(next_head, next, thread + 2u * THREADS);
-#when FETCH2             value2 = other_value_tile_eight(next_head, next, thread + 2u * THREADS);
-#when FETCH3             row3 = other_tile_eight(next_head, next, thread + 3u * THREADS);
-#when FETCH3             value3 = other_value_tile_eight(next_head, next, thread + 3u * THREADS);
+            row0 = other_tile_eight(next_head, next, other_end, thread);
+            value0 = other_value_tile_eight(next_head, next, other_end, thread);
+#when FETCH1             row1 = other_tile_eight(next_head, next, other_end, thread + THREADS);
+#when FETCH1             value1 = other_value_tile_eight(next_head, next, other_end, thread + THREADS);
+#when FETCH2             row2 = other_tile_eight(next_head, next, other_end, thread + 2u * THREADS);
+#when FETCH2             value2 = other_value_tile_eight(next_head, next, other_end, thread + 2u * THREADS);
+#when FETCH3             row3 = other_tile_eight(next_head, next, other_end, thread + 3u * THREADS);
+#when FETCH3             value3 = other_value_tile_eight(next_head, next, other_end, thread + 3u * THREADS);
 #when OF_KEYS             if thread < TILE / 2u {
 #when OF_KEYS                 four = four_numbers(next_head, next, thread);
 #when OF_KEYS             }

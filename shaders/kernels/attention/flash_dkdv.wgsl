@@ -27,7 +27,7 @@ fn attention_flash_dkdv(
     let members = select(0u, GROUP, first < keys_of(head * GROUP));
     for (var member = 0u; member < members; member++) {
         for (var query = first_query(first); query < S; query += OTHERS) {
-            let tile = Tile(head, head * GROUP + member, first, query, lane);
+            let tile = Tile(head, head * GROUP + member, first, query, S, lane);
             let found = of_tile(tile);
             share(lane, array<vec2<f32>, 4>(found[0].xy, found[1].xy, found[2].xy, found[3].xy));
             add_rows(&values, tile, true);

@@ -44,7 +44,7 @@ fn attention_forward(
         let before = top;
         // Its barriers also end the reading of the weights of the tile before.
         top = max(top, row_max(lane, score));
-        let weight = select(0.0, exp(score - top), score > HIDDEN);
+        let weight = select(exp(score - top), 0.0, score == HIDDEN);
         weights[lane] = weight;
         let shrink = exp(before - top);
         sum = sum * shrink + row_sum(lane, weight);
@@ -62,11 +62,11 @@ fn attention_forward(
     for (var c = 0u; c < COLUMNS; c++) {
         let x = lane + c * ROW_THREADS;
         if x < D {
-            out[row * D + x] = elem(select(0.0, sums[c] / sum, sum > 0.0));
+            out[row * D + x] = elem(select(sums[c] / sum, 0.0, sum == 0.0));
         }
     }
     if lane == 0u {
         // A row that sees no key has no probabilities; zero stands for its logarithm, and nothing reads it.
-        lse[row] = select(0.0, top + log(sum), sum > 0.0);
+        lse[row] = select(top + log(sum), 0.0, sum == 0.0);
     }
 }

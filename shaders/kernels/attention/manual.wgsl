@@ -1,9 +1,8 @@
 // Scaled dot-product attention, forward, with the score matrix in device memory. The definition is in
 // core/src/suite/workloads/attention.
 //
-// attention_scores        S×T products of 16×16 tiles, scores to device memory
-// attention_softmax       one workgroup a row, in place
-// attention_weighted_sum  S×D products of 16×16 tiles
+// attention_scores   S×T products of 16×16 tiles, scores to device memory
+// attention_softmax  one workgroup a row, in place
 
 #import attention/common
 #import lib/launch
@@ -15,9 +14,6 @@
 // Of the first stage.
 @group(0) @binding(1) var<storage, read> q: array<elem>;
 @group(0) @binding(2) var<storage, read> k: array<elem>;
-// Of the last.
-@group(0) @binding(1) var<storage, read> v: array<elem>;
-@group(0) @binding(2) var<storage, read_write> out: array<elem>;
 
 var<workgroup> tile_a: array<f32, TILE * TILE>;
 var<workgroup> tile_b: array<f32, TILE * TILE>;
@@ -85,57 +81,18 @@ fn attention_softmax(
     top = row_max(lane, top);
     var sum = 0.0;
     for (var j = lane; j < seen; j += ROW_THREADS) {
-        let weight = select(0.0, exp(scores[base + j] - top), scores[base + j] > HIDDEN);
+        let weight = select(exp(scores[base + j] - top), 0.0, scores[base + j] == HIDDEN);
         scores[base + j] = weight;
         sum += weight;
     }
     sum = row_sum(lane, sum);
-#when KEEPS_LSE     if lane == 0u { lse[row] = select(0.0, top + log(sum), sum > 0.0); }
+#when KEEPS_LSE     if lane == 0u { lse[row] = select(top + log(sum), 0.0, sum == 0.0); }
     for (var j = lane; j < T; j += ROW_THREADS) {
         // Where all that a row sees is hidden, its sum is zero.
-        if j < seen && sum > 0.0 {
-            scores[base + j] /= sum;
-        } else {
+        if j >= seen || sum == 0.0 {
             scores[base + j] = 0.0;
+        } else {
+            scores[base + j] /= sum;
         }
-    }
-}
-
-@compute @workgroup_size(TILE, TILE)
-fn attention_weighted_sum(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_id) local: vec3<u32>,
-) {
-    let across = (D + TILE - 1u) / TILE;
-    let down = (S + TILE - 1u) / TILE;
-    let flat = flat_group(group, groups);
-    let head = flat / (across * down);
-    if head >= HEADS {
-        return;
-    }
-    let row = flat / across % down * TILE + local.y;
-    let col = flat % across * TILE + local.x;
-    var sum = 0.0;
-    for (var j = 0u; j < T; j += TILE) {
-        let slot = local.y * TILE + local.x;
-        var a = 0.0;
-        var b = 0.0;
-        if row < S && j + local.x < T {
-            a = scores[(head * S + row) * T + j + local.x];
-        }
-        if j + local.y < T && col < D {
-            b = f32(v[(head / GROUP * T + j + local.y) * D + col]);
-        }
-        tile_a[slot] = a;
-        tile_b[slot] = b;
-        workgroupBarrier();
-        for (var i = 0u; i < TILE; i++) {
-            sum += tile_a[local.y * TILE + i] * tile_b[i * TILE + local.x];
-        }
-        workgroupBarrier();
-    }
-    if row < S && col < D {
-        out[(head * S + row) * D + col] = elem(sum);
     }
 }

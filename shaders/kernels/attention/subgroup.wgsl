@@ -100,7 +100,7 @@ fn attention_subgroup(
         let before = top;
         top = max(top, team_max(score));
         let shrink = exp2(before - top);
-        let weight = select(vec4<f32>(), exp2(score - top), score > vec4<f32>(HIDDEN));
+        let weight = select(exp2(score - top), vec4<f32>(), score == vec4<f32>(HIDDEN));
         sum = sum * shrink + weight;
         for (var c = 0u; c < COLUMNS; c++) {
             sums[c] *= shrink;
@@ -116,7 +116,7 @@ fn attention_subgroup(
 
     sum = team_sum(sum);
     // A row that sees no key has sum zero and output zero.
-    let inverse = select(vec4<f32>(), 1.0 / sum, sum > vec4<f32>());
+    let inverse = select(1.0 / sum, vec4<f32>(), sum == vec4<f32>());
     for (var c = 0u; c < COLUMNS; c++) {
         let x = lane + c * LANES;
         let mean = sums[c] * inverse;

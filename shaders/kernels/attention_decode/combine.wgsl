@@ -3,6 +3,7 @@
 // attention_decode_combine  a workgroup per row of the output weighs the parts of its sequence and adds them up
 
 #import lib/launch
+#import lib/lowest
 
 @group(0) @binding(0) var<storage, read> parts: array<f32>;
 @group(0) @binding(1) var<storage, read> numbers: array<f32>;
@@ -19,7 +20,7 @@ fn attention_decode_combine(
         return;
     }
     let first = row * SPLITS;
-    var top = -1e30;
+    var top = LOWEST;
     for (var i = first; i < first + SPLITS; i++) {
         top = max(top, numbers[2u * i]);
     }
@@ -33,6 +34,6 @@ fn attention_decode_combine(
             sum += parts[i * D + x] * exp2(numbers[2u * i] - top);
         }
         // A sequence of no tokens has no weights.
-        out[row * D + x] = elem(select(0.0, sum / total, total > 0.0));
+        out[row * D + x] = elem(select(sum / total, 0.0, total == 0.0));
     }
 }

@@ -4,6 +4,7 @@
 
 #import attention_decode/cache
 #import lib/launch
+#import lib/lowest
 #import lib/reduce
 
 @group(0) @binding(0) var<storage, read> q: array<elem>;
@@ -29,7 +30,7 @@ fn attention_decode_naive(
     let length = lengths[sequence];
     let base = row * T;
     let scale = inverseSqrt(f32(D));
-    var top = -1e30;
+    var top = LOWEST;
     for (var j = lane; j < length; j += ROW_THREADS) {
         let at = cache_at(sequence, j, key_head);
         var product = 0.0;

@@ -13,6 +13,7 @@
 #import attention_decode/cache
 #import lib/lanes
 #import lib/launch
+#import lib/lowest
 
 @group(0) @binding(0) var<storage, read> q: array<elem>;
 #when !APPENDS @group(0) @binding(1) var<storage, read> k: array<elem>;
@@ -80,7 +81,7 @@ fn attention_decode_split(
     workgroupBarrier();
 
     let scale = inverseSqrt(f32(D)) * LOG2_E;
-    var top = -1e30;
+    var top = LOWEST;
     var total = 0.0;
     var sums: array<f32, COLUMNS * HELD>;
     for (var first = begin; first < end; first += KEYS) {
@@ -104,7 +105,7 @@ fn attention_decode_split(
         workgroupBarrier();
 
         // Thread g · 32 + i weighs token i for query g.
-        var score = -1e30;
+        var score = LOWEST;
         let seen = thread / KEYS < HELD && first + thread % KEYS < end;
         if seen {
             let at = thread * 4u;

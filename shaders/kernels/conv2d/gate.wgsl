@@ -1,4 +1,4 @@
-// The gradient before ReLU, in pieces: that of the result where the result is above zero, and zero elsewhere. The definition is in
+// The gradient before ReLU, in pieces: that of the result, and zero where the result is zero or below. The definition is in
 // core/src/suite/workloads/conv2d/backward.rs.
 
 #import lib/launch
@@ -17,5 +17,5 @@ fn conv2d_gate(
     if at >= COUNT {
         return;
     }
-    gated[at] = stored(select(piece(), piece(gradient[at]), piece(result[at]) > piece()));
+    gated[at] = stored(gated_by(piece(result[at]), piece(gradient[at])));
 }

@@ -55,7 +55,7 @@ fn conv_block_normalise(
     for (var at = place.begin; at < place.end; at += TOGETHER) {
         var value = (piece(given[at]) - middle) * factor + offset;
         if RELU {
-            value = max(value, piece());
+            value = piece_relu(value);
         }
         made[at] = stored(value);
     }
@@ -69,6 +69,6 @@ fn conv_block_relu(
 ) {
     let place = place_of(flat_group(group, groups) * THREADS + lane);
     for (var at = place.begin; at < place.end; at += TOGETHER) {
-        made[at] = stored(max(piece(given[at]), piece()));
+        made[at] = stored(piece_relu(piece(given[at])));
     }
 }

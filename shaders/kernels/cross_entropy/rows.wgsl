@@ -6,6 +6,7 @@
 
 #import lib/lanes
 #import lib/launch
+#import lib/lowest
 
 @group(0) @binding(1) var<storage, read_write> lse: array<f32>;
 @group(0) @binding(2) var<storage, read_write> loss: array<f32>;
@@ -13,13 +14,11 @@
 @group(0) @binding(2) var<storage, read_write> log_softmax: array<piece>;
 
 const ROW_PIECES: u32 = COLUMNS / WIDTH;
-// No infinity: WGSL promises nothing about them.
-const LOWEST: f32 = -3.4028234e38;
 
 // The logarithm of the sum of a row's exponentials, by all threads of the workgroup.
 fn log_sum(thread: u32, base: u32) -> f32 {
-    // A thread without a piece has the weight of none, and the maximum of the first.
-    var top = piece_max(piece(logits[base]));
+    // A thread without a piece has the weight of none.
+    var top = LOWEST;
     var sums = piece();
     for (var at = thread; at < ROW_PIECES; at += LANES) {
         let value = piece(logits[base + at]);

@@ -3,6 +3,7 @@
 
 #import depthwise_conv3d/common
 #import lib/launch
+#import lib/nan
 
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(1) var<storage, read> w: array<elem>;
@@ -42,7 +43,7 @@ fn depthwise_conv3d_direct(
     }
 #when BIASED     sum += f32(bias[here.c]);
     if RELU {
-        sum = max(sum, 0.0);
+        sum = relu(sum);
     }
     out[index] = elem(sum);
 }

@@ -154,7 +154,7 @@ fn finished(sum: value, c: u32) -> value {
     var result = sum;
 #when BIASED     result += bias_value(c);
     if RELU {
-        result = max(result, value());
+        result = relu_value(result);
     }
     return result;
 }

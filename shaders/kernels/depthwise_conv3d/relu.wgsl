@@ -1,4 +1,4 @@
-// The gradient of what ReLU is taken of: that of its result, where this is above zero. In pieces.
+// The gradient of what ReLU is taken of: that of its result, and zero where this is zero or below. In pieces.
 
 #import lib/launch
 
@@ -16,5 +16,5 @@ fn depthwise_relu(
     if at >= COUNT {
         return;
     }
-    dpre[at] = select(stored(), dout[at], out[at] > stored());
+    dpre[at] = stored(gated_by(piece(out[at]), piece(dout[at])));
 }

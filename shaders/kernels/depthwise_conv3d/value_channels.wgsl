@@ -4,6 +4,10 @@
 
 alias value = vec4<f32>;
 
+fn relu_value(x: value) -> value {
+    return relu4(x);
+}
+
 fn put(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
     (*window)[load] = vec4<f32>(piece);
 }

@@ -4,6 +4,10 @@
 
 alias value = f32;
 
+fn relu_value(x: value) -> value {
+    return relu(x);
+}
+
 fn put(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
     let four = vec4<f32>(piece);
     for (var i = 0u; i < 4u; i++) {

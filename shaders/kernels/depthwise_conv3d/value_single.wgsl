@@ -4,6 +4,10 @@
 
 alias value = f32;
 
+fn relu_value(x: value) -> value {
+    return relu(x);
+}
+
 fn put(window: ptr<function, array<value, WINDOW>>, load: u32, piece: stored) {
     (*window)[load] = f32(piece);
 }

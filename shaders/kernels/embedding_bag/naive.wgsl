@@ -1,6 +1,7 @@
 // Rows of a table put together bag by bag, one element a thread. The definition is in core/src/suite/workloads/embedding_bag.
 
 #import lib/launch
+#import lib/nan
 
 @group(0) @binding(0) var<storage, read> index: array<u32>;
 @group(0) @binding(1) var<storage, read> offsets: array<u32>;
@@ -26,7 +27,7 @@ fn embedding_bag_naive(
         var x = f32(table[index[item] * PIECES + at % PIECES]);
 #when WEIGHTED         x *= weight[item];
         if MAX && item > begin {
-            value = max(value, x);
+            value = maximum(value, x);
         } else {
             value += x;
         }

@@ -23,7 +23,7 @@ fn together(one: piece, other: piece, both: bool) -> piece {
         return one;
     }
     if MAX {
-        return max(one, other);
+        return larger(one, other);
     }
     return one + other;
 }

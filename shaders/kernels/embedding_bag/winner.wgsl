@@ -1,7 +1,8 @@
-// Which item each element of a bag's maximum comes from: the first of the largest, and none, which is the largest number of 32
+// Which item each element of a bag's maximum comes from: the first of the largest, or the last NaN, and none, which is the largest number of 32
 // bits, where the bag is empty. The definition is in core/src/suite/workloads/embedding_bag.
 
 #import lib/launch
+#import lib/nan
 
 @group(0) @binding(0) var<storage, read> index: array<u32>;
 @group(0) @binding(1) var<storage, read> offsets: array<u32>;
@@ -25,7 +26,7 @@ fn embedding_bag_winner(
     var largest = 0.0;
     for (var item = begin; item < end; item++) {
         let x = f32(table[index[item] * PIECES + at % PIECES]);
-        if item == begin || x > largest {
+        if item == begin || x > largest || is_nan(x) {
             best = item;
             largest = x;
         }

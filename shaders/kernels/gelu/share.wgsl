@@ -24,23 +24,23 @@ fn normal_share(x: piece) -> piece {
 }
 
 fn gelu_tanh(x: piece) -> piece {
-    let value = max(x, piece(-FAR));
+    let value = larger(x, piece(-FAR));
     return value * tanh_share(min(value, piece(FAR)));
 }
 
 fn gelu_erf(x: piece) -> piece {
-    let value = max(x, piece(-FAR));
+    let value = larger(x, piece(-FAR));
     return value * normal_share(min(value, piece(FAR)));
 }
 
 fn slope_tanh(x: piece) -> piece {
-    let near = clamp(x, piece(-FAR), piece(FAR));
+    let near = select(clamp(x, piece(-FAR), piece(FAR)), x, nan_in(x));
     let share = tanh_share(near);
     let inner = (2.0 * SLOPE) * (piece(1.0) + (3.0 * CUBE) * near * near);
     return share + near * share * (piece(1.0) - share) * inner;
 }
 
 fn slope_erf(x: piece) -> piece {
-    let near = clamp(x, piece(-FAR), piece(FAR));
+    let near = select(clamp(x, piece(-FAR), piece(FAR)), x, nan_in(x));
     return normal_share(near) + near * 0.3989422804 * exp(-0.5 * near * near);
 }

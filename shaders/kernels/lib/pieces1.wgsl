@@ -1,6 +1,8 @@
 // Rows in pieces of one element, for those whose length is no multiple of four. What is computed is written in pieces, and
 // its text imports either this file or `pieces4`.
 
+#import lib/nan
+
 // A piece as it lies in memory, and as it is computed with.
 alias stored = elem;
 alias piece = f32;
@@ -9,6 +11,29 @@ fn piece_sum(x: piece) -> f32 {
     return x;
 }
 
+// May lose NaN: for what goes into exponentials, which keep it.
 fn piece_max(x: piece) -> f32 {
     return x;
+}
+
+// These keep it.
+fn piece_maximum(x: piece) -> f32 {
+    return x;
+}
+
+fn larger(a: piece, b: piece) -> piece {
+    return maximum(a, b);
+}
+
+fn piece_relu(x: piece) -> piece {
+    return relu(x);
+}
+
+// The gradient before ReLU: none where its result is zero or below, which NaN is not.
+fn gated_by(result: piece, gradient: piece) -> piece {
+    return select(gradient, 0.0, result <= 0.0 && !is_nan(result));
+}
+
+fn nan_in(x: piece) -> bool {
+    return is_nan(x);
 }

@@ -1,5 +1,7 @@
 // Reductions over the workgroup of one row: ROW_THREADS threads, a power of two. Every thread gets the result, and all
-// of them must call.
+// of them must call. A maximum is NaN where a thread's number is.
+
+#import lib/nan
 
 var<workgroup> partial_row: array<f32, ROW_THREADS>;
 
@@ -22,7 +24,7 @@ fn row_max(lane: u32, x: f32) -> f32 {
     workgroupBarrier();
     for (var half = ROW_THREADS / 2u; half > 0u; half /= 2u) {
         if lane < half {
-            partial_row[lane] = max(partial_row[lane], partial_row[lane + half]);
+            partial_row[lane] = maximum(partial_row[lane], partial_row[lane + half]);
         }
         workgroupBarrier();
     }

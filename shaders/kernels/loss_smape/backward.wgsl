@@ -24,7 +24,7 @@ fn loss_smape_backward(
     let whole = abs(x) + size + piece(EPS);
     // A quotient before the second division: the square of the sum may be beyond f32.
     let error = 2.0 * (sign(x - t) - abs(x - t) / whole * sign(x)) / whole;
-    let toward = select(piece(1.0), piece(-1.0), t < piece(0.0));
+    let toward = sign(t);
     let along = x * toward;
     var outside = select(piece(0.0), toward, along > BAND * size);
     outside = select(outside, -toward, along < size / BAND);

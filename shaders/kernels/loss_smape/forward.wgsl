@@ -18,7 +18,7 @@ fn error_of(x: piece, t: piece) -> piece {
 
 fn penalty_of(x: piece, t: piece) -> piece {
     let size = abs(t);
-    let along = select(x, -x, t < piece(0.0));
+    let along = x * sign(t);
     let outside = max(max(along - BAND * size, size / BAND - along), piece(0.0));
     return WEIGHT * outside / (size + piece(EPS));
 }

@@ -16,7 +16,7 @@ fn of_window(first: u32, row: u32, column: u32, channel: u32) -> piece {
         for (var j = columns.x; j < columns.y; j++) {
             let own = piece(x[position(first, i, j, channel, H, W)]);
             if LARGEST {
-                value = max(value, own);
+                value = larger(value, own);
             } else {
                 value += own;
             }

@@ -1,7 +1,8 @@
-// Where the first of the largest pixels of each window is, within its channel: what the gradient of a maximum needs. The definition is
+// Where the first of the largest pixels of each window is, or the last NaN, within its channel: what the gradient of a maximum needs. The definition is
 // in core/src/suite/workloads/pool/backward.rs.
 
 #import lib/launch
+#import lib/nan
 #import pool/window
 
 @group(0) @binding(0) var<storage, read> x: array<elem>;
@@ -25,7 +26,7 @@ fn pool_place(
     for (var i = rows.x; i < rows.y; i++) {
         for (var j = columns.x; j < columns.y; j++) {
             let value = f32(x[position(own.x, i, j, own.w, H, W)]);
-            if value > largest {
+            if value > largest || is_nan(value) {
                 largest = value;
                 found = i * W + j;
             }

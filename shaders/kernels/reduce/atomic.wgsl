@@ -27,7 +27,7 @@ fn reduce_atomic(
     }
     for (var i = lane; i < count; i += THREADS) {
         let value = f32(x[first + i]);
-        mine = select(mine + value, max(mine, value), LARGEST);
+        mine = select(mine + value, maximum(mine, value), LARGEST);
     }
     var all = 0.0;
     if LARGEST {
@@ -41,7 +41,7 @@ fn reduce_atomic(
     var seen = atomicLoad(&out[0]);
     loop {
         let known = bitcast<f32>(seen);
-        let wanted = select(known + all, max(known, all), LARGEST);
+        let wanted = select(known + all, maximum(known, all), LARGEST);
         let tried = atomicCompareExchangeWeak(&out[0], seen, bitcast<u32>(wanted));
         if tried.exchanged {
             break;

@@ -12,7 +12,7 @@ fn reduce_last(@builtin(local_invocation_index) lane: u32) {
         mine = parts[0];
     }
     for (var i = lane; i < PARTS; i += THREADS) {
-        mine = select(mine + parts[i], max(mine, parts[i]), LARGEST);
+        mine = select(mine + parts[i], maximum(mine, parts[i]), LARGEST);
     }
     var all = 0.0;
     if LARGEST {

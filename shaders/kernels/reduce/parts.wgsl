@@ -9,7 +9,7 @@
 
 fn joined(a: piece, b: piece) -> piece {
     if LARGEST {
-        return max(a, b);
+        return larger(a, b);
     }
     return a + b;
 }
@@ -51,7 +51,7 @@ fn reduce_parts(
     mine0 = joined(joined(mine0, mine1), joined(mine2, mine3));
     var all = 0.0;
     if LARGEST {
-        all = row_max(lane, piece_max(mine0));
+        all = row_max(lane, piece_maximum(mine0));
     } else {
         all = row_sum(lane, piece_sum(mine0));
     }

@@ -5,13 +5,12 @@
 
 #import lib/lanes
 #import lib/launch
+#import lib/lowest
 
 @group(0) @binding(0) var<storage, read> x: array<stored>;
 @group(0) @binding(1) var<storage, read_write> out: array<stored>;
 
 const ROW_PIECES: u32 = COLUMNS / WIDTH;
-// No infinity: WGSL promises nothing about them.
-const LOWEST: f32 = -3.4028234e38;
 
 @compute @workgroup_size(THREADS)
 fn softmax_online(
@@ -24,8 +23,8 @@ fn softmax_online(
         return;
     }
     let base = row * ROW_PIECES;
-    // A thread without a piece has the weight of none, and the maximum of the first.
-    var top = piece_max(piece(x[base]));
+    // A thread without a piece has the weight of none.
+    var top = LOWEST;
     var sums = piece();
     for (var at = thread; at < ROW_PIECES; at += LANES) {
         let value = piece(x[base + at]);

@@ -6,6 +6,7 @@
 
 #import lib/lanes
 #import lib/launch
+#import lib/lowest
 
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(1) var<storage, read> v: array<elem>;
@@ -14,8 +15,6 @@
 const WIDTH: u32 = COLUMNS * 16u;
 const STRIDE: u32 = KEYS + 1u;
 const OF_LANE: u32 = KEYS / LANES;
-// No infinity: WGSL promises nothing about them.
-const LOWEST: f32 = -3.4028234e38;
 
 var<workgroup> weights: array<f32, ROWS * STRIDE>;
 var<workgroup> values: array<vec4<f32>, STAGED>;

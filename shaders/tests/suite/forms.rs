@@ -4,8 +4,8 @@ use parallax_core::device::{Batch, POISON, Profiler};
 use parallax_core::measure::check::check_once;
 use parallax_core::record::CheckResult;
 use parallax_core::suite::{
-    Axis, BufferSpec, Caps, Case, Cost, DType, Dialect, Direction, Elem, Form, Problem, Program, Rate, Reference,
-    RowsFn, Stage, Tolerance, Variant, Workload,
+    Axis, BufferSpec, Caps, Case, Cost, DType, Dialect, Direction, Elem, Form, OfNan, Problem, Program, Rate,
+    Reference, RowsFn, Stage, Tolerance, Variant, Workload,
 };
 use parallax_shaders::{Options, open};
 use pollster::block_on;
@@ -50,6 +50,7 @@ fn form(setup: fn(&Problem, &Caps) -> Program) -> Form {
         fallback: &[],
         preconditions: Vec::new(),
         hard: Vec::new(),
+        nan: OfNan::Unsaid("for tests"),
         only: Some((&[Dialect::Wgsl], "for tests")),
     }
 }

@@ -12,7 +12,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
     Problem, Program, Rate, Reference, Role, RowsFn, Stage, Tolerance, Variant, Workload, by_pieces, indexable, normal,
     width,
 };
@@ -81,6 +81,7 @@ fn form() -> Form {
         fallback: &["vector", "scalar", "separate"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -7,8 +7,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
-    Probe, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
+    Preset, Probe, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
     indexable, spread,
 };
 use crate::units::{Bytes, Flops};
@@ -60,6 +60,7 @@ pub fn workload() -> Workload {
             fallback: &["stride", "vec4", "scalar"],
             preconditions: Vec::new(),
             hard: hard_sets(),
+            nan: OfNan::Kept,
             only: None,
         }],
     }

@@ -15,7 +15,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, smallest_normal, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, Probe,
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Probe,
     Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
@@ -83,6 +83,7 @@ pub fn workload() -> Workload {
             fallback: &["vec2", "scalar"],
             preconditions: Vec::new(),
             hard: hard_sets(),
+            nan: OfNan::EVERYWHERE,
             only: None,
         }],
     }

@@ -7,11 +7,12 @@
 
 use super::copy::row_len;
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, one, smallest_normal, subnormal, zero};
+use crate::suite::hard::{any, one, scattered_nan, smallest_normal, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Preset, Problem,
-    Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, OfNan, Preset,
+    Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable,
+    width,
 };
 use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 
@@ -66,6 +67,7 @@ fn forward() -> Form {
         fallback: &["vector", "scalar"],
         preconditions: Vec::new(),
         hard: hard_sets(tolerance),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -91,6 +93,7 @@ fn backward() -> Form {
         },
         host: None,
         hard: hard_sets(slope_tolerance),
+        nan: OfNan::Kept,
         ..forward()
     }
 }
@@ -146,6 +149,7 @@ fn hard_sets(tolerance: fn(&Problem, usize) -> Tolerance) -> Vec<Hard> {
         set("subnormal", "numbers too small to be normal: half of them, or zero where the device flushes them", |p| {
             vec![("x", subnormal(p))]
         }),
+        set("nan", "NaN among numbers: so are results", |_| vec![("x", scattered_nan)]),
     ]
 }
 

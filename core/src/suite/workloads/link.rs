@@ -6,8 +6,8 @@
 
 use super::copy;
 use crate::suite::{
-    Axis, BufferSpec, DType, Direction, Finds, Form, HostFn, Place, Probe, Problem, Program, Rate, Reference, RowsFn,
-    Stage, Variant, Workload,
+    Axis, BufferSpec, DType, Direction, Finds, Form, HostFn, OfNan, Place, Probe, Problem, Program, Rate, Reference,
+    RowsFn, Stage, Variant, Workload,
 };
 
 /// The form.
@@ -52,6 +52,7 @@ pub fn workload() -> Workload {
             fallback: &["copy"],
             preconditions: Vec::new(),
             hard: copy::hard_sets(),
+            nan: OfNan::Kept,
             only: None,
         }],
     }

@@ -3,7 +3,8 @@
 //! `loss = 1/n Σ 2|p − t| / (|p| + |t| + ε) + w · outside / (|t| + ε)` over predictions `p` and targets `t`, `ε = 10⁻⁸`. The
 //! first term is that of Armstrong, "Long-Range Forecasting" (1985), as Makridakis and Hibon scale it (2000). The band
 //! reaches from a `k`-th of the target to `k` times it: with `a = p · sgn t`, a prediction is `outside` by
-//! `max(0, a − k|t|, |t|/k − a)`. Backward, the gradient of predictions; where a term has a kink, its slope is zero.
+//! `max(0, a − k|t|, |t|/k − a)`. The sign of zero is zero, as `torch.sign` has it: no prediction is outside where the target is zero.
+//! Backward, the gradient of predictions; where a term has a kink, its slope is zero.
 //!
 //! Operations are counted as twelve an element forward and fifteen backward; bytes as each array read or written once.
 
@@ -15,8 +16,8 @@ use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs,
-    MOST_PARTS, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Stage, Tolerance, Variant, Workload,
-    by_pieces, indexable, pieces_in_parts, sum_of_parts, width,
+    MOST_PARTS, OfNan, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Stage, Tolerance, Variant,
+    Workload, by_pieces, indexable, pieces_in_parts, sum_of_parts, width,
 };
 
 const PRED: usize = 0;
@@ -81,6 +82,7 @@ fn forward() -> Form {
         fallback: &["fused", "separate"],
         preconditions: Vec::new(),
         hard: hard_sets(|p, _| tolerance(p), |p, _| tolerance(p)),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -122,6 +124,7 @@ fn backward() -> Form {
         ],
         fallback: &["vector", "scalar"],
         hard: hard_sets(|p, _| slope_tolerance(p, 0.5), |p, _| slope_tolerance(p, largest(p) / 2.0)),
+        nan: OfNan::Kept,
         ..forward()
     }
 }
@@ -191,6 +194,12 @@ fn hard_sets(usual: fn(&Problem, usize) -> Tolerance, of_huge: fn(&Problem, usiz
         set("opposite", "one where the target is minus one: the largest error", |_| {
             vec![("pred", one), ("targets", |_, _| -1.0)]
         }),
+        set("no target", "one where the target is zero: an error of two, and nothing outside a band", |_| {
+            vec![("pred", one), ("targets", zero)]
+        }),
+        set("nan", "NaN among predictions: so are the loss and their slopes", |_| {
+            vec![("pred", |shape, draw| if draw.index == shape["n"] / 2 { f64::NAN } else { draw.normal() })]
+        }),
         Hard {
             tolerance: of_huge,
             ..set(
@@ -205,7 +214,7 @@ fn hard_sets(usual: fn(&Problem, usize) -> Tolerance, of_huge: fn(&Problem, usiz
 /// An element's part of the loss.
 pub(super) fn term(p: &Problem, pred: f64, target: f64) -> f64 {
     let size = target.abs();
-    let along = if target < 0.0 { -pred } else { pred };
+    let along = pred * sign(target);
     let factor = p["k"] as f64;
     let outside = (along - factor * size).max(size / factor - along).max(0.0);
     2.0 * (pred - target).abs() / (pred.abs() + size + EPS) + p.shape.decimal("w") * outside / (size + EPS)
@@ -218,7 +227,7 @@ fn sign(x: f64) -> f64 {
 /// The derivative of that by the prediction.
 pub(super) fn slope(p: &Problem, pred: f64, target: f64) -> f64 {
     let size = target.abs();
-    let toward = if target < 0.0 { -1.0 } else { 1.0 };
+    let toward = sign(target);
     let factor = p["k"] as f64;
     let outside = match toward * pred {
         along if along > factor * size => toward,

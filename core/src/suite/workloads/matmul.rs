@@ -3,11 +3,11 @@
 //! Operations: `2·m·n·k`, as everybody counts them. Sums are kept in f32 for every element type.
 
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
     Allowed, Axis, BufferSpec, CPU_VARIANT, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form,
-    Hard, HostBuffer, HostFn, Inputs, MatrixTiles, Preset, Probe, Problem, Product, Program, Rate, Reference, RowsFn,
-    Shape, Stage, Tiles, Tolerance, Tunable, Variant, Workload, dense, normal, spread, width,
+    Hard, HostBuffer, HostFn, Inputs, MatrixTiles, OfNan, Preset, Probe, Problem, Product, Program, Rate, Reference,
+    RowsFn, Shape, Stage, Tiles, Tolerance, Tunable, Variant, Workload, dense, normal, spread, width,
 };
 use crate::units::{Bytes, Flops};
 
@@ -105,6 +105,7 @@ pub fn workload() -> Workload {
             fallback: &["coopmat", "mma", "tiled", "naive"],
             preconditions: Vec::new(),
             hard: hard_sets(),
+            nan: OfNan::Kept,
             only: None,
         }],
     }
@@ -146,6 +147,13 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
 
 fn hard_sets() -> Vec<Hard> {
     vec![
+        Hard {
+            name: "nan",
+            about: "rows of A with NaN: so are those of the result",
+            applies: any,
+            fills: |_| vec![("a", |shape, draw| nan_in_rows(draw, shape["k"]))],
+            tolerance,
+        },
         Hard {
             name: "zeros",
             about: "zero times anything finite is zero",

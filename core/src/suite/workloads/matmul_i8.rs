@@ -11,8 +11,8 @@ use crate::suite::hard::{any, smallest_normal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn,
-    Inputs, MatrixShape, Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Tunable, Variant,
-    Workload, indexable, spread,
+    Inputs, MatrixShape, OfNan, Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Tunable,
+    Variant, Workload, indexable, spread,
 };
 
 const A: usize = 0;
@@ -96,6 +96,7 @@ pub fn workload() -> Workload {
             fallback: &["coopmat", "mma", "dot4", "naive"],
             preconditions: Vec::new(),
             hard: hard_sets(),
+            nan: OfNan::WHOLE_NUMBERS,
             only: None,
         }],
     }

@@ -15,8 +15,8 @@ use crate::suite::hard::{any, one, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn,
-    Inner, Inputs, Place, Precondition, Preset, Problem, Product, Program, Rate, Reference, Rows, RowsFn, Scaling,
-    Shape, Sides, Stage, Tolerance, Variant, Workload, indexable, normal,
+    Inner, Inputs, OfNan, Place, Precondition, Preset, Problem, Product, Program, Rate, Reference, Rows, RowsFn,
+    Scaling, Shape, Sides, Stage, Tolerance, Variant, Workload, indexable, normal,
 };
 use crate::units::Bytes;
 
@@ -84,6 +84,7 @@ pub fn workload() -> Workload {
             fallback: &["overlapped", "serial"],
             preconditions: vec![Precondition::Below { buffer: "group", bound: |p| p["g"] }],
             hard: hard_sets(),
+            nan: OfNan::MIXED,
             only: None,
         }],
     }

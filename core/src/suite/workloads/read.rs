@@ -7,9 +7,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
-    Probe, Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, indexable,
-    spread,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
+    Preset, Probe, Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
+    indexable, spread,
 };
 use crate::units::{Bytes, Flops};
 
@@ -61,6 +61,7 @@ pub fn workload() -> Workload {
             fallback: &["stride4", "vec4"],
             preconditions: Vec::new(),
             hard: hard_sets(),
+            nan: OfNan::Kept,
             only: None,
         }],
     }

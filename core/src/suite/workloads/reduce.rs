@@ -6,12 +6,13 @@
 use std::sync::OnceLock;
 
 use crate::suite::Access::{Read, Write};
+use crate::suite::dense::maximum;
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, Preset,
-    Problem, Program, Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, Workload, indexable, normal, parts_of,
-    pieces_in_parts, spread, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan,
+    Preset, Problem, Program, Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, Workload, indexable, normal,
+    parts_of, pieces_in_parts, spread, width,
 };
 
 const X: usize = 0;
@@ -79,6 +80,7 @@ pub fn workload() -> Workload {
             fallback: &["vector", "tree", "atomic"],
             preconditions: Vec::new(),
             hard: hard_sets(),
+            nan: OfNan::Kept,
             only: None,
         }],
     }
@@ -168,6 +170,18 @@ fn hard_sets() -> Vec<Hard> {
             |_| vec![("x", |_, draw| if draw.index.is_multiple_of(1000) { f64::INFINITY } else { draw.normal() })],
             tolerance,
         ),
+        set(
+            "nan",
+            "NaN in the middle, among numbers and -inf: so is the result",
+            |_| {
+                vec![("x", |shape, draw| match draw.index {
+                    middle if middle == shape["n"] / 2 => f64::NAN,
+                    at if at % 1000 == 1 => f64::NEG_INFINITY,
+                    _ => draw.normal(),
+                })]
+            },
+            tolerance,
+        ),
     ]
 }
 
@@ -175,7 +189,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
     let of_all = OnceLock::new();
     let reduced = move || {
         let x = (0..p["n"]).into_par_iter().map(|i| inputs.at(X, i));
-        if largest(p) { reduce(x, || f64::NEG_INFINITY, f64::max) } else { x.sum::<f64>() }
+        if largest(p) { reduce(x, || f64::NEG_INFINITY, maximum) } else { x.sum::<f64>() }
     };
     Box::new(move |_, _, out| out[0] = *of_all.get_or_init(reduced))
 }
@@ -183,7 +197,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let x = inputs[X].f32().par_iter();
     outputs[0][0] = match largest(p) {
-        true => reduce(x.copied(), || f32::NEG_INFINITY, f32::max),
+        true => reduce(x.copied(), || f32::NEG_INFINITY, maximum),
         false => x.map(|x| f64::from(*x)).sum::<f64>() as f32,
     };
 }

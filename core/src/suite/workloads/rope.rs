@@ -10,7 +10,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
     Problem, Program, Rate, Reference, RowsFn, Shape, Tolerance, Variant, Workload, by_pieces, indexable, width,
 };
 
@@ -71,6 +71,7 @@ fn form(direction: Direction) -> Form {
         fallback: &["heads", "vector", "scalar"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -11,8 +11,8 @@ use crate::suite::hard::{any, one, smallest_normal, subnormal, sums_of_zeros, wi
 use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS,
-    Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Stage, Tolerance, Variant, Workload, indexable,
-    normal, parts_of, spread, text_for, width,
+    OfNan, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Stage, Tolerance, Variant, Workload,
+    indexable, normal, parts_of, spread, text_for, width,
 };
 
 const X: usize = 0;
@@ -79,6 +79,7 @@ pub fn workload() -> Workload {
             fallback: &["decoupled", "vector", "three_pass"],
             preconditions: Vec::new(),
             hard: hard_sets(),
+            nan: OfNan::MIXED,
             only: None,
         }],
     }

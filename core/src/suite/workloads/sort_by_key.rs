@@ -13,8 +13,8 @@ use crate::suite::hard::{any, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     Allowed, Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Form, Hard, Inputs,
-    MOST_PARTS, Precondition, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Sort, Sorted,
-    Stage, Tolerance, Tunable, Variant, Workload, indexable, parts_of, spread,
+    MOST_PARTS, OfNan, Precondition, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Sort,
+    Sorted, Stage, Tolerance, Tunable, Variant, Workload, indexable, parts_of, spread,
 };
 
 const KEYS: usize = 0;
@@ -90,6 +90,7 @@ pub fn workload() -> Workload {
             fallback: &["onesweep", "radix8", "radix4", "order"],
             preconditions: vec![Precondition::Below { buffer: "keys", bound: |p| 1 << p["bits"] }],
             hard: hard_sets(),
+            nan: OfNan::WHOLE_NUMBERS,
             only: None,
         }],
     }

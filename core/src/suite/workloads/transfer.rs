@@ -10,8 +10,8 @@
 
 use super::copy;
 use crate::suite::{
-    Access, Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Elem, Form, HostFn, Place, Preset,
-    Problem, Program, Rate, Reference, Role, RowsFn, Stage, Variant, Workload, indexable, normal, spread,
+    Access, Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Elem, Form, HostFn, OfNan, Place,
+    Preset, Problem, Program, Rate, Reference, Role, RowsFn, Stage, Variant, Workload, indexable, normal, spread,
 };
 use crate::units::Bytes;
 
@@ -92,6 +92,7 @@ pub fn workload() -> Workload {
             fallback: &["collated", "separate"],
             preconditions: Vec::new(),
             hard: copy::hard_sets(),
+            nan: OfNan::Kept,
             only: None,
         }],
     }

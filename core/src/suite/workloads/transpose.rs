@@ -7,8 +7,8 @@ use super::copy::{hard_sets, tolerance};
 use crate::suite::Access::{Read, Write};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, HostFn, Inputs, Preset, Problem,
-    Program, Rate, Reference, RowsFn, Stage, Variant, Workload, indexable, normal, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, HostFn, Inputs, OfNan, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Stage, Variant, Workload, indexable, normal, spread,
 };
 
 const X: usize = 0;
@@ -71,6 +71,7 @@ pub fn workload() -> Workload {
             fallback: &["vector", "tiled", "naive"],
             preconditions: Vec::new(),
             hard: hard_sets(),
+            nan: OfNan::Kept,
             only: None,
         }],
     }

@@ -13,8 +13,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Place, Preset,
-    Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Place,
+    Preset, Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, spread,
 };
 
 const A: usize = 0;
@@ -91,6 +91,7 @@ pub fn workload() -> Workload {
                 fills: |p| ["a"].iter().chain(&PIECES[..pieces(p)]).map(|name| (*name, zero as Fill)).collect(),
                 tolerance: exact,
             }],
+            nan: OfNan::MIXED,
             only: None,
         }],
     }

@@ -7,8 +7,8 @@ use super::layernorm::{self, HardPart, Spread, backward};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{one, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Problem, Program, Rate, Reference, RowsFn, Tolerance, Variant,
-    normal,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, OfNan, Problem, Program, Rate, Reference, RowsFn, Tolerance,
+    Variant, normal,
 };
 
 const SUM: usize = 0;
@@ -48,6 +48,7 @@ pub fn form() -> Form {
         fallback: &["fused", "naive"],
         preconditions: Vec::new(),
         hard: hard(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

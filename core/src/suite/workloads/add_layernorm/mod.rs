@@ -10,8 +10,8 @@ use crate::suite::Access::{self, Read, Write};
 use crate::suite::hard::{one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Problem, Program,
-    Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Problem,
+    Program, Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
 };
 
 mod backward;
@@ -84,6 +84,7 @@ fn forward() -> Form {
         fallback: &["fused", "separate", "naive"],
         preconditions: Vec::new(),
         hard: hard(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -16,10 +16,11 @@ use super::hard::unseen_keys;
 use super::masks::{self, Looks, Masks, looking};
 use super::{ROW_THREADS, by_rows, by_tiles, group, normal, product, score_error, sizes, stage, weighted_sum};
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, one, zero};
+use crate::suite::dense::maximum;
+use crate::suite::hard::{any, nan_of_first, one, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem,
-    Program, Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, dense, spread,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
+    Problem, Program, Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, dense, spread,
 };
 
 mod coopmat;
@@ -115,6 +116,7 @@ pub fn form() -> Form {
         setup: Some(setup),
         preconditions: vec![masks::precondition()],
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -134,6 +136,13 @@ fn hard_sets() -> Vec<Hard> {
             about: "all one: dV adds weights, and what reaches the scores cancels",
             applies: any,
             fills: |_| INPUTS.map(|name| (name, one as Fill)).to_vec(),
+            tolerance,
+        },
+        Hard {
+            name: "nan",
+            about: "NaN in the very first query: so are its gradient and those of all keys and values of its head",
+            applies: |p| !p.shape.has("causal") && !p.shape.has("padded") && !p.shape.has("biased"),
+            fills: |_| vec![("q", nan_of_first)],
             tolerance,
         },
     ]
@@ -293,7 +302,7 @@ impl Backward<'_> {
             let seen = keys.k.chunks_exact(d as usize).take(self.masks.seen(self.inputs, row) as usize);
             let score = |(j, key)| dense::dot(&q, key) * self.scale() + self.masks.added(self.inputs, row, j);
             let scores: Vec<f64> = (0..).zip(seen).map(score).collect();
-            let top = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let top = scores.iter().copied().fold(f64::NEG_INFINITY, maximum);
             let mut out = vec![0.0; d as usize];
             if top == f64::NEG_INFINITY {
                 return Query { lse: 0.0, delta: 0.0, out, q, dout };
@@ -306,12 +315,9 @@ impl Backward<'_> {
         })
     }
 
-    /// Probability of key `j` for a query, and the gradient of its score.
+    /// Probability of a key `j` that a query sees, and the gradient of its score.
     fn weight(&self, row: u64, j: u64) -> (f64, f64) {
         let (s, d) = (self.p["s"], self.p["d"] as usize);
-        if j >= self.masks.seen(self.inputs, row) {
-            return (0.0, 0.0);
-        }
         let (query, keys) = (self.query(row), self.keys(row / s));
         let of_key = |rows: &'_ [f64], left: &[f64]| dense::dot(left, &rows[j as usize * d..][..d]);
         let score = of_key(&keys.k, &query.q) * self.scale() + self.masks.added(self.inputs, row, j);
@@ -326,7 +332,8 @@ impl Backward<'_> {
             LSE => out[0] = self.query(row).lse,
             DQ => {
                 out.fill(0.0);
-                for (j, key) in self.keys(row / s).k.chunks_exact(d as usize).enumerate() {
+                let seen = self.masks.seen(self.inputs, row) as usize;
+                for (j, key) in self.keys(row / s).k.chunks_exact(d as usize).take(seen).enumerate() {
                     dense::add(out, self.weight(row, j as u64).1, key);
                 }
             }
@@ -336,7 +343,7 @@ impl Backward<'_> {
                 let first = row / t * each;
                 (first..first + each).into_par_iter().for_each(|row| _ = self.query(row));
                 out.fill(0.0);
-                for row in first..first + each {
+                for row in (first..first + each).filter(|row| j < self.masks.seen(self.inputs, *row)) {
                     let ((probability, dscore), query) = (self.weight(row, j), self.query(row));
                     match output {
                         DK => dense::add(out, dscore, &query.q),
@@ -398,7 +405,7 @@ fn setup(p: &Problem, _caps: &Caps) -> Program {
         // A number per thread for reductions, and a weight.
         .shared(2 * ROW_THREADS * 4)
         .costing(Cost::new(2 * product(p), queries + 2 * keys, queries + p["b"] * p["h"] * p["s"] * 4));
-    looking(p, Looks::AtBoth, stage).into()
+    looking(p, Looks::Both, stage).into()
 }
 
 /// What each key gets from all queries: transposed weights of f32 times rows of an element type.
@@ -442,7 +449,7 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
     Program {
         stages: vec![
             delta(p),
-            looking(p, Looks::AtBoth, dscores),
+            looking(p, Looks::Both, dscores),
             gradient(p, "attention_dv", ["scores", "dout", "dv"]),
             // Queries get from all keys what a weighted sum is.
             Stage { label: "attention_dq".into(), ..weighted_sum(p, ["dscores", "k", "dq"]) },

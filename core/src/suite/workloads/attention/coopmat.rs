@@ -73,7 +73,7 @@ pub fn program(p: &Problem, _caps: &Caps) -> Program {
         .grid(spread(p["b"] * p["h"] * s.div_ceil(ROWS)))
         .shared(shared(width) as u32)
         .costing(cost_of_one_stage(p));
-    looking(p, Looks::AtBoth, stage).into()
+    looking(p, Looks::Both, stage).into()
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub(super) fn flash_mma(p: &Problem, _caps: &Caps) -> Program {
         .threads([16, 16, 1])
         .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(u64::from(MMA_ROWS))))
         .costing(cost_of_one_stage(p));
-    looking(p, Looks::AtBoth, stage).into()
+    looking(p, Looks::Both, stage).into()
 }
 
 pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
@@ -50,7 +50,7 @@ pub(super) fn flash(p: &Problem, caps: &Caps) -> Program {
         .consts(&[(KEEPS_LSE, false)])
         .args([("q", Read), ("k", Read), ("v", Read), ("out", Write)])
         .costing(cost_of_one_stage(p));
-    looking(p, Looks::AtBoth, stage).into()
+    looking(p, Looks::Both, stage).into()
 }
 
 /// How the threads of a workgroup share a tile of scores, and of the output: each has four rows, four keys and some vectors of four
@@ -140,5 +140,5 @@ pub(super) fn cube(p: &Problem, caps: &Caps) -> Program {
         .grid(spread(p["b"] * p["h"] * p["s"].div_ceil(64)))
         .cube_shared(shared, caps)
         .costing(cost_of_one_stage(p));
-    looking(p, Looks::AtBoth, stage).into()
+    looking(p, Looks::Both, stage).into()
 }

@@ -1,7 +1,8 @@
 //! Inputs that are hard for attention: what they are, and how far results may be off then.
 
+use super::masks::length;
 use super::tolerance;
-use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
+use crate::suite::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, zero};
 use crate::suite::{DType, Draw, Hard, Problem, Shape, Tolerance};
 
 /// The largest value of the set `huge`. Sums of it over all keys stay within f32, in which they are kept.
@@ -109,6 +110,22 @@ pub(super) fn sets() -> Vec<Hard> {
     ]
     .into_iter()
     .chain(unseen_keys(tolerance))
+    .chain([
+        Hard {
+            name: "nan",
+            about: "NaN in every third query: so are their results, but for those that see no key",
+            applies: any,
+            fills: |_| vec![("q", |shape, draw| nan_in_rows(draw, shape["d"]))],
+            tolerance,
+        },
+        Hard {
+            name: "nan value",
+            about: "NaN in the first value of each head: so is the first column of results",
+            applies: |p| !p.shape.has("causal"),
+            fills: |_| vec![("v", |shape, draw| nan_in_rows(draw, shape["t"] * shape["d"]))],
+            tolerance,
+        },
+    ])
     .collect()
 }
 
@@ -117,9 +134,23 @@ fn hidden(shape: &Shape, draw: Draw) -> bool {
     (draw.index / shape["t"]).is_multiple_of(5) || !draw.bits().is_multiple_of(3)
 }
 
-/// Sets with queries that see no key, of either form.
-pub(super) fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [Hard; 2] {
+/// Keys or values, NaN beyond the lengths that batch items have by themselves.
+fn nan_beyond(shape: &Shape, draw: Draw) -> f64 {
+    let (kv, t, d) = (shape["kv"], shape["t"], shape["d"]);
+    let (item, key) = (draw.index / (kv * t * d), draw.index / d % t);
+    if key < length(shape, item) { draw.normal() } else { f64::NAN }
+}
+
+/// Sets with keys that no query sees, of either form.
+pub(super) fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [Hard; 3] {
     [
+        Hard {
+            name: "unread",
+            about: "NaN in all keys and values beyond the lengths: they are never read into a sum",
+            applies: |p| p.shape.has("padded"),
+            fills: |_| vec![("k", nan_beyond), ("v", nan_beyond)],
+            tolerance,
+        },
         Hard {
             name: "empty",
             about: "batch items of no keys and of one, by turns: zero, and the value of the one",

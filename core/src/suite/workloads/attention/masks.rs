@@ -28,7 +28,7 @@ pub fn ragged(i: u64, b: u64, t: u64) -> u64 {
 }
 
 /// Keys of batch item `i`.
-fn length(shape: &Shape, i: u64) -> u64 {
+pub(super) fn length(shape: &Shape, i: u64) -> u64 {
     if shape.has("padded") { ragged(i, shape["b"], shape["t"]) } else { shape["t"] }
 }
 
@@ -117,20 +117,18 @@ impl Masks<'_> {
 /// What a stage looks at of what only some shapes have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looks {
-    /// Nothing, although other stages of its text do.
-    Nowhere,
     /// At the lengths.
-    AtLengths,
+    Lengths,
     /// At the mask.
-    AtMask,
+    Mask,
     /// At both.
-    AtBoth,
+    Both,
 }
 
 /// A stage whose text imports `attention/common`, with arguments and costs complete but for these.
 pub(super) fn looking(p: &Problem, looks: Looks, mut stage: Stage) -> Stage {
-    let padded = p.shape.has("padded") && matches!(looks, Looks::AtLengths | Looks::AtBoth);
-    let biased = p.shape.has("biased") && matches!(looks, Looks::AtMask | Looks::AtBoth);
+    let padded = p.shape.has("padded") && matches!(looks, Looks::Lengths | Looks::Both);
+    let biased = p.shape.has("biased") && matches!(looks, Looks::Mask | Looks::Both);
     stage = stage.consts(&[("OWN_LENGTHS", padded), ("BIASED", biased)]).consts(&[("ITEM_HEADS", p["h"] as u32)]);
     let [of_lengths, of_mask] = bytes(p);
     for (given, name, position, bytes) in
@@ -183,9 +181,9 @@ mod tests {
             let stage = looking(&problem(shape), looks, stage());
             (stage.args.iter().map(|arg| arg.buffer).collect::<Vec<_>>(), stage.cost.read.0)
         };
-        assert_eq!(args("b3,h1,s5,d1", Looks::AtBoth), (vec!["q"], 0));
-        assert_eq!(args("b3,h1,s5,d1,padded,biased", Looks::AtBoth), (vec!["q", "lengths", "mask"], 12 + 100));
-        assert_eq!(args("b3,h1,s5,d1,padded,biased", Looks::AtMask), (vec!["q", "mask"], 100));
-        assert_eq!(args("b3,h1,s5,d1,padded", Looks::AtMask), (vec!["q"], 0));
+        assert_eq!(args("b3,h1,s5,d1", Looks::Both), (vec!["q"], 0));
+        assert_eq!(args("b3,h1,s5,d1,padded,biased", Looks::Both), (vec!["q", "lengths", "mask"], 12 + 100));
+        assert_eq!(args("b3,h1,s5,d1,padded,biased", Looks::Mask), (vec!["q", "mask"], 100));
+        assert_eq!(args("b3,h1,s5,d1,padded", Looks::Mask), (vec!["q"], 0));
     }
 }

@@ -7,17 +7,23 @@
 //! aligned to the last key, as in FlashAttention 2.1 and later. With `padded`, batch item `i` has only the first `lengths[i]`
 //! of its keys, from none to `t` of them, and queries see those of them that the causal mask leaves, which stays aligned to
 //! key `t`. With `biased`, a `mask` of `[s, t]`, shared by all heads and batch items, is added to the scaled scores:
-//! `softmax(scale · Q Kᵀ + mask) V`, PyTorch's `attn_mask`. Its values are finite, or −∞ where a key is not seen; below
-//! −2·10³⁸ they count as that. A query that sees no key has output zero.
+//! `softmax(scale · Q Kᵀ + mask) V`, PyTorch's `attn_mask`. Its values are finite, or −∞ where a key is not seen. Finite
+//! values below −2·10³⁸ count as −2·10³⁸, so that a row of nothing but the lowest number, as of `torch.finfo(dtype).min`, gives the mean
+//! of the values. A query that sees no key has output zero.
+//!
+//! Keys and values beyond a length are never read into a sum: there may be anything, as in a cache that is longer than what it holds.
+//! NaN in what a query sees, or in the query itself, makes its output NaN.
 //!
 //! Operations are counted by the rule that FlashAttention's benchmarks use: `4·b·h·s·t·d`, halved when causal; keys beyond a
 //! length are not counted. Without the reader's own inputs, lengths are spread evenly over `1..=t`.
 
 use crate::suite::Access::{Read, Write};
+use crate::suite::dense::maximum;
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, HostFn, Inputs, Preset, Problem,
-    Program, Rate, Reference, RowsFn, Stage, Tolerance, Variant, Work, Workload, cube_available, dense, normal, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, HostFn, Inputs, OfNan, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Stage, Tolerance, Variant, Work, Workload, cube_available, dense,
+    normal, spread,
 };
 
 use flash::{DEPTH, flash, flash_mma, mma_available, short_rows};
@@ -140,6 +146,7 @@ fn forward() -> Form {
         fallback: &["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"],
         preconditions: vec![masks::precondition()],
         hard: hard::sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -241,7 +248,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
         scores.push(dot * scale + masks.added(inputs, row, j));
     }
     out.fill(0.0);
-    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let max = scores.iter().copied().fold(f64::NEG_INFINITY, maximum);
     if max == f64::NEG_INFINITY {
         return;
     }
@@ -268,16 +275,15 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         if let Some(mask) = masks.row_on_host(inputs, row) {
             scores.iter_mut().zip(mask).for_each(|(score, added)| *score += added);
         }
-        let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let mut sum = 0.0;
+        let max = scores.iter().copied().fold(f32::NEG_INFINITY, maximum);
         out.fill(0.0);
         if max == f32::NEG_INFINITY {
             return;
         }
-        for (score, value) in scores.iter().zip(v[head * t * d..].chunks_exact(d)) {
-            let weight = (score - max).exp();
-            sum += weight;
-            dense::add(out, weight, value);
+        scores.iter_mut().for_each(|score| *score = (*score - max).exp());
+        let sum = dense::total(scores.iter().copied());
+        for (weight, value) in scores.iter().zip(v[head * t * d..].chunks_exact(d)) {
+            dense::add(out, *weight, value);
         }
         out.iter_mut().for_each(|o| *o /= sum);
     });
@@ -359,10 +365,10 @@ fn product(p: &Problem) -> u64 {
 /// What each query gets from all keys: weights of f32 times rows of an element type.
 fn weighted_sum(p: &Problem, [weights, values, to]: [&'static str; 3]) -> Stage {
     let (queries, keys, scores) = sizes(p);
-    let stage = by_tiles(p, ["attention/manual", "attention_weighted_sum"], [p["h"], p["s"], p["d"]], 2)
+    let stage = by_tiles(p, ["attention/weighted_sum", "attention_weighted_sum"], [p["h"], p["s"], p["d"]], 2)
         .args([("scores", weights, Write), ("v", values, Read), ("out", to, Write)])
         .costing(Cost::new(product(p), scores + keys, queries));
-    looking(p, Looks::Nowhere, stage)
+    looking(p, Looks::Lengths, stage)
 }
 
 fn manual(p: &Problem, _caps: &Caps) -> Program {
@@ -378,8 +384,8 @@ fn manual(p: &Problem, _caps: &Caps) -> Program {
         .costing(Cost::new(softmax, scores, scores));
     Program {
         stages: vec![
-            looking(p, Looks::AtMask, of_scores),
-            looking(p, Looks::AtLengths, of_rows),
+            looking(p, Looks::Mask, of_scores),
+            looking(p, Looks::Lengths, of_rows),
             weighted_sum(p, ["scores", "v", "out"]),
         ],
     }

@@ -39,7 +39,7 @@ pub fn program(p: &Problem, caps: &Caps) -> Program {
         // The counter by which teams are numbered.
         .shared(4)
         .costing(cost_of_one_stage(p));
-    looking(p, Looks::AtBoth, stage).into()
+    looking(p, Looks::Both, stage).into()
 }
 
 #[cfg(test)]

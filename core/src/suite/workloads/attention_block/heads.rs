@@ -2,7 +2,7 @@
 
 use crate::suite::parallel::*;
 
-use crate::suite::dense::{Real, add, dot};
+use crate::suite::dense::{Real, add, dot, maximum, total};
 
 /// Rows of queries, of keys and of values, `s` of each, with so many heads of `d` elements.
 #[derive(Clone, Copy)]
@@ -49,9 +49,9 @@ impl Heads {
             for (weight, key) in weights.iter_mut().zip(k.chunks_exact(width)).take(seen) {
                 *weight = dot(query, &key[head.clone()]) * self.scale();
             }
-            let top = weights[..seen].iter().copied().fold(T::neg_infinity(), T::max);
+            let top = weights[..seen].iter().copied().fold(T::neg_infinity(), maximum);
             weights[..seen].iter_mut().for_each(|weight| *weight = (*weight - top).exp());
-            let sum: T = weights[..seen].iter().copied().sum();
+            let sum = total(weights[..seen].iter().copied());
             weights[..seen].iter_mut().for_each(|weight| *weight = *weight / sum);
             *lse = top + sum.ln();
         });

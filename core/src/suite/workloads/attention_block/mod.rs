@@ -17,8 +17,8 @@ use crate::suite::dense::{Real, add_to_rows, product_of};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inner, Inputs,
-    Preset, Problem, Product, Program, Rate, Rearrange, Reference, Rows, RowsFn, Shape, Stage, Tolerance, Variant,
-    Workload, indexable,
+    OfNan, Preset, Problem, Product, Program, Rate, Rearrange, Reference, Rows, RowsFn, Shape, Stage, Tolerance,
+    Variant, Workload, indexable,
 };
 
 pub(super) mod heads;
@@ -98,6 +98,7 @@ fn forward() -> Form {
         fallback: &["level3", "level2", "level1", "level0"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -1,9 +1,9 @@
 //! Inputs that are hard for decoding: what they are, and how far results may be off then.
 
 use super::super::attention::{huge, saturated};
-use super::{append, of_result, pages_of_one, result, tolerance};
-use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero};
-use crate::suite::{DType, Fill, Hard, Problem, Tolerance};
+use super::{append, length, of_result, pages_of_one, result, tolerance};
+use crate::suite::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, zero};
+use crate::suite::{DType, Draw, Fill, Hard, Problem, Shape, Tolerance};
 
 /// What fills the caches also fills what is appended to them.
 fn filled(p: &Problem, mut fills: Vec<(&'static str, Fill)>) -> Vec<(&'static str, Fill)> {
@@ -16,6 +16,13 @@ fn filled(p: &Problem, mut fills: Vec<(&'static str, Fill)>) -> Vec<(&'static st
         fills.extend(fills.iter().filter_map(new).collect::<Vec<_>>());
     }
     fills
+}
+
+/// Keys or values of a contiguous cache, NaN beyond the lengths that sequences have by themselves.
+fn nan_beyond(shape: &Shape, draw: Draw) -> f64 {
+    let token = draw.index / (shape["kv"] * shape["d"]);
+    let each = pages_of_one(shape) * shape["p"];
+    if token % each < length(shape, token / each) { draw.normal() } else { f64::NAN }
 }
 
 pub(super) fn sets() -> Vec<Hard> {
@@ -80,6 +87,20 @@ pub(super) fn sets() -> Vec<Hard> {
             about: "sequences of no tokens and of one, by turns: zero, and the value of the one, which may be the new one",
             applies: any,
             fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
+            tolerance,
+        },
+        Hard {
+            name: "nan",
+            about: "NaN in every third query: so are their results",
+            applies: any,
+            fills: |_| vec![("q", |shape, draw| nan_in_rows(draw, shape["d"]))],
+            tolerance,
+        },
+        Hard {
+            name: "unread",
+            about: "NaN in the caches beyond the lengths: it is never read into a sum",
+            applies: |p| p.shape.has("contiguous"),
+            fills: |_| vec![("k", nan_beyond), ("v", nan_beyond)],
             tolerance,
         },
         Hard {

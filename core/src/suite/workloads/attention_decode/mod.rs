@@ -21,10 +21,11 @@
 
 use super::attention::ragged;
 use crate::suite::Access::{Read, Write};
+use crate::suite::dense::{maximum, total};
 use crate::suite::hard::exact;
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, HostFn, Inputs,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, HostFn, Inputs, OfNan,
     Precondition, Preset, Problem, Program, Rate, Reference, Rows, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
     normal, spread,
 };
@@ -136,6 +137,7 @@ pub fn workload() -> Workload {
                 Precondition::Distinct { buffer: "table", when: append::asked },
             ],
             hard: hard::sets(),
+            nan: OfNan::Kept,
             only: None,
         }],
     }
@@ -302,7 +304,7 @@ fn reference(p: &Problem, inputs: &Inputs, caches: &Appended, row: u64, out: &mu
         let dot: f64 = (0..d).map(|x| inputs.at(Q, row * d + x) * caches.at(K, place, key_head, x)).sum();
         scores.push(dot * scale);
     }
-    let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let max = scores.iter().copied().fold(f64::NEG_INFINITY, maximum);
     let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
     out.fill(0.0);
     for (j, score) in scores.iter().enumerate() {
@@ -341,17 +343,17 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             let key = &k[of_token(j)..][..d];
             query.iter().zip(key).map(|(a, b)| a * b).sum::<f32>() * scale
         }));
-        let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let mut sum = 0.0;
+        let max = scores.iter().copied().fold(f32::NEG_INFINITY, maximum);
+        scores.iter_mut().for_each(|score| *score = (*score - max).exp());
+        let sum = total(scores.iter().copied());
         out.fill(0.0);
-        for (j, score) in scores.iter().enumerate() {
-            let weight = (score - max).exp();
-            sum += weight;
+        for (j, weight) in scores.iter().enumerate() {
             for (o, x) in out.iter_mut().zip(&v[of_token(j)..][..d]) {
                 *o += weight * x;
             }
         }
-        if sum > 0.0 {
+        // A sequence of no tokens has no weights.
+        if length > 0 {
             out.iter_mut().for_each(|o| *o /= sum);
         }
     });

@@ -13,11 +13,12 @@ use super::backward_stages::{Backward, With, most_parts_of_weights};
 use super::forward::{of_library, of_terms};
 use super::wgmma as warpgroups;
 use crate::suite::conv::Conv;
+use crate::suite::dense::{gated, total};
 use crate::suite::hard::{closed, exact, no_gradient, one, wide};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Choice, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Problem, Product,
-    Program, Rate, Reference, RowsFn, Tolerance, Variant, by_cudnn, normal,
+    BufferSpec, Caps, Choice, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Problem,
+    Product, Program, Rate, Reference, RowsFn, Tolerance, Variant, by_cudnn, normal,
 };
 
 const X: usize = 0;
@@ -82,6 +83,7 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
         fallback: &["wgmma", "mma", "implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     };
     let library = by_cudnn(
@@ -219,7 +221,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let conv = Conv::of(&p.shape);
     let dout = inputs[DOUT].f32();
     let g: Vec<f32> = match p.shape.has("relu") {
-        true => dout.par_iter().zip(inputs[OUT].f32()).map(|(g, out)| if *out > 0.0 { *g } else { 0.0 }).collect(),
+        true => dout.par_iter().zip(inputs[OUT].f32()).map(|(g, out)| gated(*out, *g)).collect(),
         false => dout.to_vec(),
     };
     host_products(&conv, [inputs[X].f32(), inputs[W].f32(), &g], outputs);
@@ -227,7 +229,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         dbias.par_iter_mut().enumerate().for_each(|(m, dbias)| {
             let of_image = |image: u64| {
                 let places = conv.every_output().map(|at| conv.out_at([image, m as u64], at) as usize);
-                places.map(|place| g[place]).sum::<f32>()
+                total(places.map(|place| g[place]))
             };
             *dbias = (0..conv.images).map(of_image).sum();
         });

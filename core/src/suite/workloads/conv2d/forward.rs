@@ -6,11 +6,11 @@ use super::wgmma as warpgroups;
 use super::winograd::Squares;
 use crate::suite::conv::Conv;
 use crate::suite::dense::{self, Real};
-use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::hard::{any, exact, nan_of_first, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     BufferSpec, Caps, Choice, ConvPass, Convolution, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn,
-    Inputs, Problem, Product, Program, Rate, Reference, RowsFn, Tolerance, Variant, by_cudnn, normal,
+    Inputs, OfNan, Problem, Product, Program, Rate, Reference, RowsFn, Tolerance, Variant, by_cudnn, normal,
 };
 
 const X: usize = 0;
@@ -81,6 +81,7 @@ pub(in super::super) fn form(shapes: Shapes) -> Form {
         fallback: &["coopmat", "wgmma", "mma", "implicit_gemm", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     };
     let library = by_cudnn(|p, _| vendor(p, Choice::Heuristic), |p, _| vendor(p, Choice::Timed));
@@ -136,6 +137,13 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
 
 fn hard_sets() -> Vec<Hard> {
     vec![
+        Hard {
+            name: "nan",
+            about: "NaN as what is added to the first channel, which ReLU lets through",
+            applies: |p| p.shape.has("bias"),
+            fills: |_| vec![("bias", nan_of_first)],
+            tolerance,
+        },
         Hard {
             name: "zeros",
             about: "images of zeros give the bias, or zeros",
@@ -197,7 +205,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
             *slot += inputs.at(BIAS, m);
         }
         if relu {
-            *slot = slot.max(0.0);
+            *slot = dense::relu(*slot);
         }
     }
 }
@@ -230,7 +238,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     outputs[0].par_iter_mut().enumerate().for_each(|(place, out)| {
         let (of, at) = conv.of_out(place as u64);
         let sum = sum_at(&conv, factors, of, at) + bias.map_or(0.0, |bias| bias[of[1] as usize]);
-        *out = if relu { sum.max(0.0) } else { sum };
+        *out = if relu { dense::relu(sum) } else { sum };
     });
 }
 

@@ -4,7 +4,7 @@ use super::super::conv2d::forward::of_terms;
 use super::backward::{DBETA, DGAMMA, DW, DX};
 use super::inference;
 use crate::suite::conv::Conv;
-use crate::suite::hard::{any, closed, exact, no_gradient, one, smallest_normal, zero};
+use crate::suite::hard::{any, closed, exact, nan_of_first, no_gradient, one, smallest_normal, zero};
 use crate::suite::{DType, Hard, Problem, Tolerance};
 
 /// Which of its numbers an output holds.
@@ -78,6 +78,13 @@ const FAR: f64 = 1024.0;
 
 pub(super) fn hard_sets() -> Vec<Hard> {
     vec![
+        Hard {
+            name: "nan",
+            about: "NaN as the first channel's β, which ReLU lets through",
+            applies: any,
+            fills: |_| vec![("beta", |shape, draw| 0.5 * nan_of_first(shape, draw))],
+            tolerance,
+        },
         Hard {
             name: "zeros",
             about: "images of zeros: every value is its channel's bias, the variance zero, and the result β above zero",

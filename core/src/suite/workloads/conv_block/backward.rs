@@ -16,8 +16,8 @@ use super::stages::{self, Block};
 use super::{accuracy, bias, factor, gradients, inference, running_variance};
 use crate::suite::conv::Conv;
 use crate::suite::{
-    BufferSpec, Cost, Dialect, Direction, Elem, Form, HostFn, Problem, Product, Rate, Reference, RowsFn, Variant,
-    normal,
+    BufferSpec, Cost, Dialect, Direction, Elem, Form, HostFn, OfNan, Problem, Product, Rate, Reference, RowsFn,
+    Variant, normal,
 };
 
 pub(super) const X: usize = 0;
@@ -75,6 +75,7 @@ pub(super) fn form() -> Form {
         fallback: &["fused_mma", "fused", "unfused_mma", "unfused"],
         preconditions: Vec::new(),
         hard: accuracy::backward_hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

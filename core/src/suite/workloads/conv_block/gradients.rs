@@ -4,7 +4,7 @@ use super::super::conv2d::backward::{host_products, of_input, of_kernels};
 use super::backward::{DBETA, DGAMMA, DOUT, DW, DX, GAMMA, MEAN, OUT, VALUES, VARIANCE, W, X};
 use super::{EPS, inference};
 use crate::suite::conv::Conv;
-use crate::suite::dense::narrow;
+use crate::suite::dense::{gated, narrow};
 use crate::suite::parallel::*;
 use crate::suite::{HostBuffer, Inputs, Problem, Rows};
 
@@ -48,7 +48,7 @@ impl<A: Fn(u64) -> f64 + Sync> Given<A> {
 
     /// The gradient of what ReLU was given.
     fn gated(&self, place: u64) -> f64 {
-        if (self.out)(place) > 0.0 { (self.dout)(place) } else { 0.0 }
+        gated((self.out)(place), (self.dout)(place))
     }
 
     fn known(&self, p: &Problem) -> Known {

@@ -13,8 +13,8 @@
 
 use crate::suite::conv::Conv;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostFn, Inner, MOST_PARTS, Preset, Problem,
-    Product, Rate, Reference, RowsFn, Shape, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostFn, Inner, MOST_PARTS, OfNan, Preset,
+    Problem, Product, Rate, Reference, RowsFn, Shape, Variant, Workload, indexable, normal,
 };
 
 mod accuracy;
@@ -106,6 +106,7 @@ fn forward() -> Form {
         fallback: &["fused_mma", "fused", "unfused_mma", "unfused"],
         preconditions: Vec::new(),
         hard: accuracy::hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }

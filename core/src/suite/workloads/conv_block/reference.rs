@@ -4,7 +4,7 @@ use super::super::conv2d::forward::sum_at;
 use super::accuracy::{Holds, holds};
 use super::{BETA, BIAS, EPS, GAMMA, MEAN, VARIANCE, W, X, inference};
 use crate::suite::conv::Conv;
-use crate::suite::dense::{Real, narrow, wide};
+use crate::suite::dense::{Real, narrow, relu, wide};
 use crate::suite::parallel::*;
 use crate::suite::{HostBuffer, Inputs, Problem, Rows};
 
@@ -41,7 +41,7 @@ fn moments<T: Real>(conv: &Conv, values: &[T]) -> Vec<(f64, f64)> {
 
 /// The result for a value.
 fn finished(value: f64, (mean, variance): (f64, f64), gamma: f64, beta: f64) -> f64 {
-    ((value - mean) / (variance + EPS).sqrt() * gamma + beta).max(0.0)
+    relu((value - mean) / (variance + EPS).sqrt() * gamma + beta)
 }
 
 /// With statistics that are given, a row at a time; otherwise every value is made at once, before any row.

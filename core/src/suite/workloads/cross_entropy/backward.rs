@@ -4,12 +4,14 @@
 //! The logarithm of each row's sum is that of the forward pass, which runs before the timing: a weight is then one
 //! exponential. Operations: four an element. Bytes: one matrix read, one written, and what has one number a row.
 
-use super::{AWKWARD, TARGETS, TARGETS_ARE_CLASSES, by_rows, given, results, sizes, top_and_sum};
+use super::{
+    AWKWARD, NOT_FINITE, TARGETS, TARGETS_ARE_CLASSES, by_rows, given, not_finite, results, sizes, top_and_sum,
+};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, Problem, Program, Rate, Reference, RowsFn, Stage,
-    Tolerance, Variant, by_pieces, width,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, OfNan, Problem, Program, Rate, Reference, RowsFn,
+    Stage, Tolerance, Variant, by_pieces, width,
 };
 
 const LOGITS: usize = 0;
@@ -53,6 +55,7 @@ pub fn form() -> Form {
         fallback: &["fused", "separate", "naive"],
         preconditions: vec![TARGETS_ARE_CLASSES],
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -117,6 +120,10 @@ fn hard_sets() -> Vec<Hard> {
             ..set("huge", "logits up to 6e4 of either sign: few weights are not zero", |_| {
                 vec![("logits", |_, draw| 6e4 * (2.0 * draw.uniform() - 1.0))]
             })
+        },
+        Hard {
+            tolerance: |p, output| tolerance(p, output, 3.47, largest(p)),
+            ..set("not finite", NOT_FINITE, not_finite)
         },
     ]
 }

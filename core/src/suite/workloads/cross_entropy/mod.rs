@@ -6,10 +6,11 @@
 //! Bytes: the matrix read once, and what has one number a row.
 
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, one, zero};
+use crate::suite::dense::{maximum, total};
+use crate::suite::hard::{any, not_finite_rows, one, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
     Precondition, Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance,
     Variant, Workload, indexable, spread,
 };
@@ -88,6 +89,7 @@ fn forward() -> Form {
         fallback: &["row", "online", "separate", "naive"],
         preconditions: vec![TARGETS_ARE_CLASSES],
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -142,6 +144,16 @@ fn huge(p: &Problem) -> (Fill, f64) {
     }
 }
 
+/// What is in the sets `not finite` of both forms.
+const NOT_FINITE: &str = "rows with NaN, which are NaN; and rows whose first half is -inf, which weighs nothing: targets are in the other half";
+
+fn not_finite(_: &Problem) -> Vec<(&'static str, Fill)> {
+    vec![
+        ("logits", |shape, draw| not_finite_rows(draw, shape["c"])),
+        ("targets", |shape, draw| (shape["c"] - 1 - draw.below(shape["c"].div_ceil(2))) as f64),
+    ]
+}
+
 fn hard_sets() -> Vec<Hard> {
     let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance: |p, _| tolerance(p, 3.47) };
     vec![
@@ -156,13 +168,14 @@ fn hard_sets() -> Vec<Hard> {
                 |p| vec![("logits", huge(p).0)],
             )
         },
+        set("not finite", NOT_FINITE, not_finite),
     ]
 }
 
 /// A row's maximum, and the sum of exponentials of what its logits are less.
 fn top_and_sum(p: &Problem, inputs: &Inputs, row: u64) -> (f64, f64) {
     let logits = || (row * p["c"]..(row + 1) * p["c"]).map(|at| inputs.at(LOGITS, at));
-    let top = logits().fold(f64::NEG_INFINITY, f64::max);
+    let top = logits().fold(f64::NEG_INFINITY, maximum);
     (top, logits().map(|x| (x - top).exp()).sum())
 }
 
@@ -177,8 +190,8 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [loss, lse] = outputs else { unreachable!("two outputs") };
     let rows = inputs[LOGITS].f32().par_chunks(p["c"] as usize).zip(inputs[TARGETS].u32());
     loss.par_iter_mut().zip(lse.par_iter_mut()).zip(rows).for_each(|((loss, lse), (logits, target))| {
-        let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        *lse = top + logits.iter().map(|x| (x - top).exp()).sum::<f32>().ln();
+        let top = logits.iter().copied().fold(f32::NEG_INFINITY, maximum);
+        *lse = top + total(logits.iter().map(|x| (x - top).exp())).ln();
         *loss = *lse - logits[*target as usize];
     });
 }

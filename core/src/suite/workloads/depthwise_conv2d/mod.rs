@@ -18,9 +18,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
-    Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable, normal,
-    spread, width,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
+    Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable,
+    normal, spread, width,
 };
 use crate::units::{Bytes, Flops};
 
@@ -94,6 +94,7 @@ fn forward() -> Form {
         fallback: &[marching::NAME, "tiled", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     };
     form.variants.extend(vendor::forward());

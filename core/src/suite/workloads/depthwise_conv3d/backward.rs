@@ -13,11 +13,12 @@ use super::vendor;
 use super::volume::Volume;
 use super::{THREADS, by_element};
 use crate::suite::Access::{Read, Write};
+use crate::suite::dense::gated;
 use crate::suite::hard::{any, exact, no_gradient, one, smallest_normal};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem, Program, Rate,
-    Reference, RowsFn, Stage, Tolerance, Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset, Problem, Program,
+    Rate, Reference, RowsFn, Stage, Tolerance, Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
 };
 
 const X: usize = 0;
@@ -75,6 +76,7 @@ pub(in crate::suite) fn form(
         fallback: &[marching::NAME, "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     };
     form.variants.extend(vendor::backward());
@@ -171,8 +173,8 @@ fn hard_sets() -> Vec<Hard> {
 fn reference(p: &Problem, inputs: &Inputs, (output, row): (usize, u64), out: &mut [f64]) {
     let v = Volume::of(&p.shape);
     let gradient = |at: u64| {
-        let counts = !word(p, "relu") || inputs.at(OUT, at) > 0.0;
-        if counts { inputs.at(DOUT, at) } else { 0.0 }
+        let dout = inputs.at(DOUT, at);
+        if word(p, "relu") { gated(inputs.at(OUT, at), dout) } else { dout }
     };
     if output == DX {
         for (lane, slot) in (0..).zip(out) {
@@ -212,8 +214,8 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let dout = inputs[DOUT].f32();
     let result = word(p, "relu").then(|| inputs[OUT].f32());
     let gradient = |at: u64| {
-        let counts = result.is_none_or(|result| result[at as usize] > 0.0);
-        if counts { dout[at as usize] } else { 0.0 }
+        let (at, dout) = (at as usize, dout[at as usize]);
+        result.map_or(dout, |result| gated(result[at], dout))
     };
     let row = v.row(v.image);
     outputs[DX].par_chunks_mut(row as usize).enumerate().for_each(|(line, dx)| {

@@ -10,11 +10,12 @@
 //! Operations: `2·kd·k·kw` per output element, border included, and one more for each of bias and ReLU.
 
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::dense;
+use crate::suite::hard::{any, exact, nan_of_first, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Arg, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem,
-    Program, Rate, Reference, RowsFn, Stage, Tolerance, Variant, Workload, normal, spread,
+    Arg, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Stage, Tolerance, Variant, Workload, normal, spread,
 };
 use marching::Finish;
 use volume::Volume;
@@ -94,6 +95,7 @@ fn forward() -> Form {
         fallback: &[marching::NAME, "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     };
     form.variants.extend(vendor::forward());
@@ -174,6 +176,13 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
 fn hard_sets() -> Vec<Hard> {
     vec![
         Hard {
+            name: "nan",
+            about: "NaN as what is added to the first channel, which ReLU lets through",
+            applies: |p| p.shape.has("bias"),
+            fills: |_| vec![("bias", nan_of_first)],
+            tolerance,
+        },
+        Hard {
             name: "zeros",
             about: "an image of zeros gives the bias, or zeros",
             applies: any,
@@ -233,7 +242,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
             *slot += inputs.at(BIAS, c);
         }
         if p.shape.has("relu") {
-            *slot = slot.max(0.0);
+            *slot = dense::relu(*slot);
         }
     }
 }
@@ -265,7 +274,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             }
         }
         if p.shape.has("relu") {
-            out.iter_mut().for_each(|o| *o = o.max(0.0));
+            out.iter_mut().for_each(|o| *o = dense::relu(*o));
         }
     });
 }

@@ -7,8 +7,8 @@ use super::{INDEX, forward, row_bytes};
 use crate::suite::hard::{any, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Precondition, Problem, Program,
-    Reference, Rows, RowsFn, Tolerance, Variant, normal,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Precondition, Problem,
+    Program, Reference, Rows, RowsFn, Tolerance, Variant, normal,
 };
 use std::sync::OnceLock;
 
@@ -49,6 +49,7 @@ pub(super) fn form() -> Form {
         fallback: &["sorted", "atomic"],
         preconditions: vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }],
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         ..forward()
     }
 }

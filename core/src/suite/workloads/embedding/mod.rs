@@ -10,8 +10,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, Precondition, Preset,
-    Problem, Program, Rate, Reference, RowsFn, Stage, Variant, Workload, by_pieces, indexable, normal, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, OfNan, Precondition,
+    Preset, Problem, Program, Rate, Reference, RowsFn, Stage, Variant, Workload, by_pieces, indexable, normal, width,
 };
 
 mod backward;
@@ -88,6 +88,7 @@ fn forward() -> Form {
         fallback: &["rows", "naive"],
         preconditions: vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }],
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -7,9 +7,9 @@ use super::{
     INDEX, OFFSETS, TABLE, bag, factors, forward, host, inputs, items, known, longest, most, operations, row_bytes,
     stages, taken_bytes, weighted,
 };
-use crate::suite::hard::{any, sums_of_zeros, wide, zero};
+use crate::suite::hard::{any, scattered_nan, sums_of_zeros, wide, zero};
 use crate::suite::{
-    BufferSpec, Cost, Direction, Elem, Fill, Form, Hard, HostFn, Inputs, Problem, Reference, Role, Rows, RowsFn,
+    BufferSpec, Cost, Direction, Elem, Fill, Form, Hard, HostFn, Inputs, OfNan, Problem, Reference, Role, Rows, RowsFn,
     Tolerance, Variant, normal,
 };
 use std::sync::OnceLock;
@@ -55,6 +55,7 @@ pub(super) fn form() -> Form {
         ],
         fallback: &["sorted", "atomic"],
         hard: hard_sets(),
+        nan: OfNan::Kept,
         ..forward()
     }
 }
@@ -160,6 +161,7 @@ fn hard_sets() -> Vec<Hard> {
             |_| vec![("table", (|_, _| 1.0) as Fill)],
             crowded,
         ),
+        set("nan", "NaN in the table: with `max` it wins", any, |_| vec![("table", scattered_nan)], crowded),
         set(
             "huge",
             "gradients of up to 1e30: sums stay within the element type",
@@ -176,12 +178,12 @@ fn hard_sets() -> Vec<Hard> {
     ]
 }
 
-/// The item that wins an element of a bag: the first of the largest.
+/// The item that wins an element of a bag: the first of the largest, or the last NaN.
 fn winner(p: &Problem, inputs: &Inputs, g: u64, c: u64) -> Option<u64> {
     let mut best: Option<(u64, f64)> = None;
     for i in bag(inputs, g) {
         let x = inputs.at(TABLE, inputs.at(INDEX, i) as u64 * p["d"] + c);
-        if best.is_none_or(|(_, largest)| x > largest) {
+        if x.is_nan() || best.is_none_or(|(_, largest)| x > largest) {
             best = Some((i, x));
         }
     }

@@ -2,6 +2,7 @@
 
 use super::super::hash_embedding::by_group;
 use super::{INDEX, OFFSETS, TABLE, items, weighted};
+use crate::suite::dense::maximum;
 use crate::suite::parallel::*;
 use crate::suite::{HostBuffer, Problem};
 
@@ -21,7 +22,7 @@ pub(super) fn forward(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32
         for i in begin..end {
             let factor = weight.map_or(1.0, |weight| weight[i]);
             for (out, x) in out.iter_mut().zip(&table[index[i] as usize * d..][..d]) {
-                *out = if p.shape.has("max") { out.max(*x) } else { *out + factor * x };
+                *out = if p.shape.has("max") { maximum(*out, *x) } else { *out + factor * x };
             }
         }
         if p.shape.has("mean") && !empty {

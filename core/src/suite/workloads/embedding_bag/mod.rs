@@ -14,10 +14,11 @@
 
 use super::embedding::indices::{CHOICE, ENDS, LAST, chosen, different, moved, summed};
 use crate::suite::Access::Read;
-use crate::suite::hard::{any, sums_of_zeros, wide, zero};
+use crate::suite::dense::maximum;
+use crate::suite::hard::{any, scattered_nan, sums_of_zeros, wide, zero};
 use crate::suite::{
-    Access, Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Form, Hard, HostFn, Inputs, Precondition, Preset,
-    Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
+    Access, Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Form, Hard, HostFn, Inputs, OfNan, Precondition,
+    Preset, Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
 };
 
 mod backward;
@@ -100,6 +101,7 @@ fn forward() -> Form {
         fallback: &["rows", "naive"],
         preconditions: preconditions(),
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -212,6 +214,7 @@ fn hard_sets() -> Vec<Hard> {
     let set = |name, about, applies, fills, tolerance| Hard { name, about, applies, fills, tolerance };
     vec![
         set("zeros", "a table of zeros", any, |_| vec![("table", zero)], |p, _| sums_of_zeros(p)),
+        set("nan", "NaN in the table: so are bags that hold it", any, |_| vec![("table", scattered_nan)], tolerance),
         set(
             "one row",
             "every item takes the last row",
@@ -288,7 +291,7 @@ fn reference<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
             let factor = |i: u64| if weighted(p) { inputs.at(WEIGHT, i) } else { 1.0 };
             *out = match held.is_empty() {
                 true => 0.0,
-                false if p.shape.has("max") => held.clone().map(element).fold(f64::NEG_INFINITY, f64::max),
+                false if p.shape.has("max") => held.clone().map(element).fold(f64::NEG_INFINITY, maximum),
                 false => held.clone().map(|i| factor(i) * element(i)).sum(),
             };
             if p.shape.has("mean") && !held.is_empty() {

@@ -7,7 +7,7 @@ use super::{INDEX, forward, items, row_bytes, stages};
 use crate::suite::hard::{any, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Problem, Reference, Rows, RowsFn,
+    BufferSpec, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Problem, Reference, Rows, RowsFn,
     Tolerance, Variant, normal,
 };
 use std::sync::OnceLock;
@@ -39,6 +39,7 @@ pub(super) fn form() -> Form {
         ],
         fallback: &["sorted", "fused", "loop"],
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         ..forward()
     }
 }

@@ -11,8 +11,8 @@ use super::embedding::indices::{CHOICE, ENDS, LAST, chosen, different, moved};
 use crate::suite::hard::{any, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Precondition, Preset, Problem,
-    Rate, Reference, RowsFn, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, OfNan, Precondition, Preset,
+    Problem, Rate, Reference, RowsFn, Variant, Workload, indexable, normal,
 };
 
 mod backward;
@@ -106,6 +106,7 @@ fn forward() -> Form {
         fallback: &["fused", "flatten", "loop"],
         preconditions: vec![Precondition::Below { buffer: "index", bound: |p| p["v"] }],
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -13,8 +13,8 @@ use super::{
 use crate::suite::dense::Real;
 use crate::suite::hard::{any, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem, Program, Rate,
-    Reference, Role, Rows, RowsFn, Tolerance, Variant, numbered,
+    BufferSpec, Caps, Cost, Dialect, Direction, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset, Problem,
+    Program, Rate, Reference, Role, Rows, RowsFn, Tolerance, Variant, numbered,
 };
 use crate::units::Bytes;
 
@@ -57,6 +57,7 @@ pub(super) fn form() -> Form {
         fallback: &["mma", "fused", "unfused"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

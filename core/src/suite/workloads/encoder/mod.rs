@@ -18,8 +18,8 @@ use super::encoder_layer::{BQ, LEARNED, WQ, layer_of, parameters};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Form, Hard, HostBuffer, HostFn, Inner, Inputs,
-    MOST_NUMBERED, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Stage, Tolerance, Variant,
-    Workload, numbered,
+    MOST_NUMBERED, OfNan, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Stage, Tolerance,
+    Variant, Workload, numbered,
 };
 
 mod both;
@@ -98,6 +98,7 @@ fn form() -> Form {
         fallback: &["mma", "fused", "unfused"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::suite::hard::{any, smallest_normal, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Cost, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, Preset,
-    Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant,
+    BufferSpec, Cost, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan,
+    Preset, Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant,
 };
 
 pub(super) const DOUT: usize = 1 + LEARNED.len();
@@ -63,6 +63,7 @@ pub fn form() -> Form {
         fallback: &["mma", "fused", "unfused"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -11,8 +11,8 @@ use super::forward::{self, MLP, fusable, remembering};
 use super::{BQ, BQKV, WQ, WQKV, cost as cost_of_forward, inputs, kept, side_by_side_buffers};
 use crate::suite::hard::{any, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Problem, Program, Rate,
-    Reference, Rows, RowsFn, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Problem, Program,
+    Rate, Reference, Rows, RowsFn, Tolerance, Variant,
 };
 
 /// The form.
@@ -53,6 +53,7 @@ pub fn form() -> Form {
         fallback: &["mma", "fused", "unfused"],
         preconditions: Vec::new(),
         hard: hard(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

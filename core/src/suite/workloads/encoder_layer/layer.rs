@@ -4,7 +4,9 @@ use super::super::attention_block::heads::{Attended, Heads};
 use super::super::gelu::{gelu_tanh, slope_tanh};
 use super::super::layernorm::EPS;
 use super::dropout::Factors;
-use crate::suite::dense::{Real, add, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, sum, wide};
+use crate::suite::dense::{
+    Real, add, add_to_rows, narrow, product_nn, product_nt, product_tn, rows_summed, sum, total, wide,
+};
 
 /// What a layer learns, each in the order of its buffer.
 #[derive(Clone)]
@@ -74,8 +76,8 @@ fn norm<T: Real>(x: &[T], gamma: &[T], beta: &[T]) -> Normed<T> {
     let (mut normalised, mut mean, mut rstd) = (x.to_vec(), Vec::new(), Vec::new());
     let mut out = Vec::with_capacity(x.len());
     for row in normalised.chunks_exact_mut(width) {
-        let level = row.iter().copied().sum::<T>() / count;
-        let squares: T = row.iter().map(|x| (*x - level).powi(2)).sum();
+        let level = total(row.iter().copied()) / count;
+        let squares = total(row.iter().map(|x| (*x - level).powi(2)));
         let factor = T::one() / (squares / count + narrow(EPS)).sqrt();
         row.iter_mut().for_each(|x| *x = (*x - level) * factor);
         out.extend(row.iter().zip(gamma).zip(beta).map(|((x, gamma), beta)| *x * *gamma + *beta));

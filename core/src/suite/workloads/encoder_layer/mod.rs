@@ -24,8 +24,8 @@ use super::layernorm;
 use super::linear::stages::By;
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
-    Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
+    Preset, Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
 };
 
 mod backward;
@@ -133,6 +133,7 @@ fn form() -> Form {
         fallback: &["mma", "fused", "unfused"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -10,8 +10,8 @@ use self::stages::{MOST_COLUMNS, MOST_LANES, MOST_WORDS, OWNER_ROWS, SHARED_ROWS
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Precondition,
-    Preset, Problem, Rate, Reference, Rows, RowsFn, Scaling, Shape, Sides, Tolerance, Variant, Workload,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
+    Precondition, Preset, Problem, Rate, Reference, Rows, RowsFn, Scaling, Shape, Sides, Tolerance, Variant, Workload,
     cube_available, normal,
 };
 use crate::units::{Bytes, Flops};
@@ -115,6 +115,7 @@ pub fn workload() -> Workload {
                 Precondition::Ascending { buffer: "group", when: |p| p.shape.has("sorted") },
             ],
             hard: hard_sets(),
+            nan: OfNan::MIXED,
             only: None,
         }],
     }

@@ -12,8 +12,8 @@ use super::{plain, sizes, statistics, statistics_stage};
 use crate::suite::Access::{self, Read, Write};
 use crate::suite::hard::{one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, MOST_PARTS, Preset, Problem, Program, Rate, Reference,
-    RowShare, Rows, RowsFn, Stage, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, MOST_PARTS, OfNan, Preset, Problem, Program, Rate,
+    Reference, RowShare, Rows, RowsFn, Stage, Tolerance, Variant,
 };
 
 const X: usize = 0;
@@ -58,6 +58,7 @@ pub fn form() -> Form {
         fallback: &["row", "naive"],
         preconditions: Vec::new(),
         hard: hard(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -5,12 +5,13 @@
 //! and written once, and of what has one number a row or a column.
 
 use crate::suite::Access::{self, Read, Write};
-use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::dense::total;
+use crate::suite::hard::{any, nan_in_rows, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
-    Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance, Variant, Workload, indexable,
-    normal, spread, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
+    Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
+    indexable, normal, spread, width,
 };
 
 pub(super) mod backward;
@@ -86,6 +87,7 @@ fn forward() -> Form {
         fallback: &["row", "naive"],
         preconditions: Vec::new(),
         hard: hard(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -217,12 +219,20 @@ fn hard() -> Vec<Hard> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
         |p, output| tolerance(p, output, hard_spreads(p)[SET], p.dtype.unit_roundoff())
     }
-    hard_sets([
+    let mut sets = hard_sets([
         (|_| vec![("x", zero)], of::<0>()),
         (|_| vec![("x", one)], of::<1>()),
         (|_| vec![("x", offset)], of::<2>()),
         (|p| vec![("x", huge(p))], of::<3>()),
-    ])
+    ]);
+    sets.push(Hard {
+        name: "nan",
+        about: "rows with NaN, which are NaN",
+        applies: any,
+        fills: |_| vec![("x", |shape, draw| nan_in_rows(draw, shape["c"]))],
+        tolerance: |p, output| tolerance(p, output, Spread::of_normal(p), p.dtype.unit_roundoff()),
+    });
+    sets
 }
 
 /// Mean and `ρ` of the elements of a row.
@@ -256,8 +266,8 @@ pub(super) fn reference(
 
 /// One row in f32: the result, mean and `ρ`.
 pub(super) fn host_row(x: &[f32], gamma: &[f32], beta: &[f32], out: &mut [f32]) -> (f32, f32) {
-    let mean = x.iter().sum::<f32>() / x.len() as f32;
-    let squares: f32 = x.iter().map(|x| (x - mean).powi(2)).sum();
+    let mean = total(x.iter().copied()) / x.len() as f32;
+    let squares = total(x.iter().map(|x| (x - mean).powi(2)));
     let rstd = 1.0 / (squares / x.len() as f32 + EPS as f32).sqrt();
     for (((out, x), gamma), beta) in out.iter_mut().zip(x).zip(gamma).zip(beta) {
         *out = (x - mean) * rstd * gamma + beta;

@@ -14,8 +14,8 @@ use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims,
 use crate::suite::hard::{any, no_gradient, one, smallest_normal};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem, Product,
-    Program, Rate, Reference, Role, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset, Problem,
+    Product, Program, Rate, Reference, Role, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense,
 };
 
 const DOUT: usize = 2;
@@ -64,6 +64,7 @@ pub fn form() -> Form {
         fallback: &["coopmat", "mma", "tiled", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

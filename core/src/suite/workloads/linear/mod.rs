@@ -15,8 +15,8 @@ use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, HostFn,
-    Inputs, Preset, Problem, Product, Program, Rate, Reference, RowsFn, Shape, Stored, Tolerance, Variant, Workload,
-    dense, indexable, normal,
+    Inputs, OfNan, Preset, Problem, Product, Program, Rate, Reference, RowsFn, Shape, Stored, Tolerance, Variant,
+    Workload, dense, indexable, normal,
 };
 
 pub(super) mod backward;
@@ -128,6 +128,7 @@ fn forward() -> Form {
         fallback: &["coopmat", "mma", "tiled", "separate", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

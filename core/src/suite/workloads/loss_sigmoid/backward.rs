@@ -12,7 +12,7 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::smallest_normal;
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, HostBuffer, HostFn, Inputs, Problem, Product, Program, Rate,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, HostBuffer, HostFn, Inputs, OfNan, Problem, Product, Program, Rate,
     Reference, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense, sum_of_parts,
 };
 use std::sync::OnceLock;
@@ -58,6 +58,7 @@ pub fn form() -> Form {
             |p, output| tolerance(p, output, Some(1.0)),
             |p, output| tolerance(p, output, Some(LARGE)),
         ]),
+        nan: OfNan::EVERYWHERE,
         only: None,
     }
 }

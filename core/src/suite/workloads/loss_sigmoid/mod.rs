@@ -9,8 +9,8 @@ use crate::suite::hard::{any, one, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, MOST_PARTS,
-    Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Variant, Workload, dense, indexable,
-    parts_of, pieces_in_parts, spread, sum_of_parts,
+    OfNan, Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Variant, Workload, dense,
+    indexable, parts_of, pieces_in_parts, spread, sum_of_parts,
 };
 
 mod backward;
@@ -88,6 +88,7 @@ fn forward() -> Form {
         fallback: &["fused", "separate", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets([|p, _| tolerance(p), |p, _| of_large(p, 1.0), |p, _| of_large(p, LARGE)]),
+        nan: OfNan::EVERYWHERE,
         only: None,
     }
 }

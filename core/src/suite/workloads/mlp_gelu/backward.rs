@@ -17,8 +17,8 @@ use super::{
 use crate::suite::hard::{any, no_gradient, smallest_normal, sums_of_zeros};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem, Product,
-    Program, Rate, Reference, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset, Problem,
+    Product, Program, Rate, Reference, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense,
 };
 
 const DOUT: usize = 4;
@@ -70,6 +70,7 @@ pub fn form() -> Form {
         fallback: &["coopmat", "mma", "fused", "separate", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -14,7 +14,7 @@ use super::linear::stages::{By, Stages, Then};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
     Preset, Problem, Product, Program, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant, Workload, dense,
     indexable, normal,
 };
@@ -104,6 +104,7 @@ fn forward() -> Form {
         fallback: &["coopmat", "mma", "fused", "separate", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -1,16 +1,16 @@
 //! The gradient of the image: what each pixel gets of the gradients of the windows that it is part of. Of a maximum it is all for the
-//! first of the largest pixels, whose place the set-up remembers, as a forward pass of training does.
+//! first of the largest pixels, or for the last NaN as in PyTorch. The set-up remembers its place, as a forward pass of training does.
 
 use super::window::Windows;
 use super::{
-    AWKWARD, THREADS, X, along, by_pieces_of, bytes, image, largest, most_pixels, pooled, position, several, shapes,
-    split,
+    AWKWARD, THREADS, X, along, by_pieces_of, bytes, image, largest, most_pixels, not_finite, pooled, position,
+    several, shapes, split,
 };
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, sums_of_zeros, zero};
+use crate::suite::hard::{any, exact, one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, Problem, Program, Rate, Reference, RowsFn, Stage,
-    Tolerance, Variant, normal, spread,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, OfNan, Problem, Program, Rate, Reference, RowsFn,
+    Stage, Tolerance, Variant, normal, spread,
 };
 
 /// The form.
@@ -50,6 +50,7 @@ pub(super) fn form() -> Form {
         fallback: &["vector", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -129,18 +130,28 @@ fn hard_sets() -> Vec<Hard> {
                 tolerance,
             )
         },
+        Hard {
+            applies: largest,
+            ..set(
+                "not finite",
+                "an image with NaN and -inf: the last NaN of each window gets its gradient",
+                |_| vec![("x", not_finite)],
+                tolerance,
+            )
+        },
+        set("nan", "gradients with NaN: so are those of their pixels", |_| vec![("dout", scattered_nan)], tolerance),
         set("subnormal", "gradients too small to be normal", |p| vec![("dout", subnormal(p))], small),
     ]
 }
 
-/// Where the first of the largest pixels of a window is, within its channel.
+/// Where the first of the largest pixels of a window is, or the last NaN, within its channel.
 fn place_of_largest(p: &Problem, inputs: &Inputs, [n, c, y, x]: [u64; 4]) -> u64 {
     let [rows, columns] = Windows::of(&p.shape);
     let mut found: Option<(f64, u64)> = None;
     for i in rows.window(y) {
         for j in columns.window(x) {
             let value = inputs.at(X, position(p, image(p), [n, c, i, j]));
-            if found.is_none_or(|(largest, _)| value > largest) {
+            if value.is_nan() || found.is_none_or(|(largest, _)| value > largest) {
                 found = Some((value, i * p["w"] + j));
             }
         }

@@ -12,12 +12,13 @@ mod window;
 use window::Windows;
 
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::dense::{maximum, total};
+use crate::suite::hard::{any, exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem,
-    Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Variant, Workload, countable, indexable, normal, spread,
-    text_for, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Variant, Workload, countable, indexable,
+    normal, spread, text_for, width,
 };
 
 const X: usize = 0;
@@ -100,6 +101,7 @@ fn forward() -> Form {
         fallback: &["vector", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -202,10 +204,21 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
+/// NaN and -inf among numbers.
+fn not_finite(shape: &Shape, draw: Draw) -> f64 {
+    if draw.index % 7 == 5 { f64::NEG_INFINITY } else { scattered_nan(shape, draw) }
+}
+
 fn hard_sets() -> Vec<Hard> {
     let set = |name, about, fills, tolerance| Hard { name, about, applies: any, fills, tolerance };
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)], exact),
+        set(
+            "not finite",
+            "NaN and -inf among numbers: so are windows with NaN",
+            |_| vec![("x", not_finite)],
+            tolerance,
+        ),
         set("equal", "all one: one, or the share of a window that is image", |_| vec![("x", one)], tolerance),
         set(
             "negative",
@@ -254,7 +267,7 @@ fn reference(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
         let pixels = rows.window(y).flat_map(|i| columns.window(x).map(move |j| (i, j)));
         let values = pixels.map(|(i, j)| inputs.at(X, position(p, image(p), [n, c, i, j])));
         *slot = match largest(p) {
-            true => values.fold(f64::NEG_INFINITY, f64::max),
+            true => values.fold(f64::NEG_INFINITY, maximum),
             false => values.sum::<f64>() / (rows.divisor(y) * columns.divisor(x)) as f64,
         };
     }
@@ -270,8 +283,8 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
             let pixels = rows.window(oy).flat_map(|i| columns.window(ox).map(move |j| (i, j)));
             let values = pixels.map(|(i, j)| x[position(p, image(p), [n, c, i, j]) as usize]);
             *slot = match largest(p) {
-                true => values.fold(f32::NEG_INFINITY, f32::max),
-                false => values.sum::<f32>() / (rows.divisor(oy) * columns.divisor(ox)) as f32,
+                true => values.fold(f32::NEG_INFINITY, maximum),
+                false => total(values) / (rows.divisor(oy) * columns.divisor(ox)) as f32,
             };
         }
     });

@@ -13,8 +13,8 @@ use super::{error, plain, rstd};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, MOST_PARTS, Problem, Program, Rate, Reference, Rows,
-    RowsFn, Tolerance, Variant, normal,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, MOST_PARTS, OfNan, Problem, Program, Rate, Reference,
+    Rows, RowsFn, Tolerance, Variant, normal,
 };
 
 const DOUT: usize = 2;
@@ -56,6 +56,7 @@ pub fn form() -> Form {
         fallback: &["row", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

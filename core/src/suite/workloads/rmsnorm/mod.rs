@@ -6,11 +6,12 @@
 
 use super::layernorm::{AWKWARD, AXES, GAMMA, ROW_THREADS, X, factor, huge, kept, shapes, sizes, validate};
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::dense::total;
+use crate::suite::hard::{any, nan_in_rows, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Problem, Program, Rate,
-    Reference, RowsFn, Stage, Tolerance, Variant, Workload, normal, spread,
+    BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Problem, Program,
+    Rate, Reference, RowsFn, Stage, Tolerance, Variant, Workload, normal, spread,
 };
 
 mod backward;
@@ -60,6 +61,7 @@ fn forward() -> Form {
         fallback: &["row", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -104,6 +106,7 @@ fn hard_sets() -> Vec<Hard> {
     let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance };
     vec![
         set("zeros", "all zero: a result of zero", |_| vec![("x", zero)]),
+        set("nan", "rows with NaN, which are NaN", |_| vec![("x", |shape, draw| nan_in_rows(draw, shape["c"]))]),
         set("equal", "all one: a result of γ, but for ε", |_| vec![("x", one)]),
         set("huge", "up to 6e4 in f16 and 1e15 otherwise: squares and their sums stay within f32", |p| {
             vec![("x", huge(p))]
@@ -136,7 +139,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let [out, rstd] = outputs else { unreachable!("two outputs") };
     let rows = out.par_chunks_mut(c).zip(inputs[X].f32().par_chunks(c)).zip(rstd);
     rows.for_each(|((out, x), rstd)| {
-        *rstd = 1.0 / (x.iter().map(|x| x * x).sum::<f32>() / c as f32 + EPS as f32).sqrt();
+        *rstd = 1.0 / (total(x.iter().map(|x| x * x)) / c as f32 + EPS as f32).sqrt();
         for ((out, x), gamma) in out.iter_mut().zip(x).zip(gamma) {
             *out = x * *rstd * gamma;
         }

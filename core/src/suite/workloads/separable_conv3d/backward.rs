@@ -16,8 +16,8 @@ use super::middle::{self, kept};
 use super::{AWKWARD, POINTWISE, W, X, pointwise, shapes, stages};
 use crate::suite::hard::{closed, exact, no_gradient, one, smallest_normal, wide};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inner, Inputs, Problem, Program, Rate,
-    Reference, Rows, RowsFn, Stage, Tolerance, Variant, normal,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inner, Inputs, OfNan, Problem, Program,
+    Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, normal,
 };
 
 const DOUT: usize = 3;
@@ -62,6 +62,7 @@ pub(super) fn form() -> Form {
         fallback: &["unfused", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -15,11 +15,12 @@
 
 use super::depthwise_conv3d::volume::Volume;
 use crate::suite::conv::Conv;
-use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::dense;
+use crate::suite::hard::{any, exact, nan_of_first, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, Preset, Problem,
-    Product, Rate, Reference, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
+    Problem, Product, Rate, Reference, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
 };
 use middle::kept;
 
@@ -112,6 +113,7 @@ fn forward() -> Form {
         fallback: &["unfused_mma", "fused", "unfused", "direct"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -243,6 +245,13 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
 fn hard_sets() -> Vec<Hard> {
     vec![
         Hard {
+            name: "nan",
+            about: "NaN as what is added to the first channel, which ReLU lets through",
+            applies: |p| p.shape.has("bias"),
+            fills: |_| vec![("bias", nan_of_first)],
+            tolerance,
+        },
+        Hard {
             name: "zeros",
             about: "an image of zeros gives the bias, or zeros",
             applies: any,
@@ -301,7 +310,7 @@ fn reference(p: &Problem, inputs: &Inputs, output: usize, row: u64, out: &mut [f
             *slot += inputs.at(BIAS, m);
         }
         if p.shape.has("relu") {
-            *slot = slot.max(0.0);
+            *slot = dense::relu(*slot);
         }
     }
 }
@@ -319,7 +328,7 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
         let channels = mid[conv.x_at([n, 0], at) as usize..].iter().step_by(apart);
         let row = &weights[(m * v.c) as usize..][..v.c as usize];
         let sum = channels.zip(row).map(|(x, w)| x * w).sum::<f32>() + bias.map_or(0.0, |bias| bias[m as usize]);
-        *out = if relu { sum.max(0.0) } else { sum };
+        *out = if relu { dense::relu(sum) } else { sum };
     });
     if let Some(kept) = outputs.get_mut(OUT + 1) {
         *kept = mid;

@@ -2,12 +2,12 @@
 //!
 //! The forward pass runs before the timing. Operations: four an element. Bytes: two matrices read, one written.
 
-use super::{by_rows, huge_x, kept, masked_x, matrix, matrix_of, normal, probabilities};
+use super::{NOT_FINITE, by_rows, huge_x, kept, masked_x, matrix, matrix_of, normal, not_finite_x, probabilities};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Program, Rate, Reference, RowsFn,
-    Tolerance, Variant,
+    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, OfNan, Preset, Problem, Program, Rate, Reference,
+    RowsFn, Tolerance, Variant,
 };
 
 const DOUT: usize = 1;
@@ -49,6 +49,7 @@ pub fn form() -> Form {
         fallback: &["row", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -125,6 +126,13 @@ fn hard_sets() -> Vec<Hard> {
             about: "x up to 6e4 in f16 and 1e30 otherwise: one weight is one, and the gradient zero",
             applies: any,
             fills: |p| vec![("x", huge_x(p))],
+            tolerance: uneven,
+        },
+        Hard {
+            name: "not finite",
+            about: NOT_FINITE,
+            applies: any,
+            fills: |_| vec![("x", not_finite_x)],
             tolerance: uneven,
         },
     ]

@@ -4,12 +4,13 @@
 //! each element read once and written once.
 
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, one, smallest_normal, zero};
+use crate::suite::dense::{maximum, total};
+use crate::suite::hard::{any, not_finite_rows, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Preset,
-    Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance, Variant, Workload, indexable,
-    normal, spread, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
+    Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
+    indexable, normal, spread, width,
 };
 
 pub(super) mod backward;
@@ -70,6 +71,7 @@ fn forward() -> Form {
         fallback: &["row", "online", "naive"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -125,6 +127,13 @@ fn huge_x(p: &Problem) -> Fill {
     }
 }
 
+/// What is in the sets `not finite` of both forms.
+const NOT_FINITE: &str = "rows with NaN, which are NaN; and rows whose first half is -inf, which weighs nothing";
+
+fn not_finite_x(shape: &Shape, draw: Draw) -> f64 {
+    not_finite_rows(draw, shape["c"])
+}
+
 fn hard_sets() -> Vec<Hard> {
     let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance };
     vec![
@@ -136,6 +145,7 @@ fn hard_sets() -> Vec<Hard> {
         set("huge", "up to 6e4 in f16 and 1e30 otherwise, of either sign: only the largest weighs anything", |p| {
             vec![("x", huge_x(p))]
         }),
+        set("not finite", NOT_FINITE, |_| vec![("x", not_finite_x)]),
     ]
 }
 
@@ -145,7 +155,7 @@ fn probabilities(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
     for (x, at) in out.iter_mut().zip(first..) {
         *x = inputs.at(X, at);
     }
-    let top = out.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let top = out.iter().copied().fold(f64::NEG_INFINITY, maximum);
     out.iter_mut().for_each(|x| *x = (*x - top).exp());
     let sum: f64 = out.iter().sum();
     out.iter_mut().for_each(|x| *x /= sum);
@@ -154,12 +164,9 @@ fn probabilities(p: &Problem, inputs: &Inputs, row: u64, out: &mut [f64]) {
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let c = p["c"] as usize;
     outputs[0].par_chunks_mut(c).zip(inputs[X].f32().par_chunks(c)).for_each(|(out, x)| {
-        let top = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let mut sum = 0.0;
-        for (out, x) in out.iter_mut().zip(x) {
-            *out = (x - top).exp();
-            sum += *out;
-        }
+        let top = x.iter().copied().fold(f32::NEG_INFINITY, maximum);
+        out.iter_mut().zip(x).for_each(|(out, x)| *out = (x - top).exp());
+        let sum = total(out.iter().copied());
         out.iter_mut().for_each(|out| *out /= sum);
     });
 }

@@ -11,8 +11,8 @@ use super::{V, masked_x, matrix, normal, rows, sizes, softmax, weight_error, wei
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, Preset, Problem, Product, Program, Rate,
-    Reference, Rows, RowsFn, Stored, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, OfNan, Preset, Problem, Product, Program,
+    Rate, Reference, Rows, RowsFn, Stored, Tolerance, Variant,
 };
 
 const DOUT: usize = 2;
@@ -63,6 +63,7 @@ pub fn form() -> Form {
         fallback: &["separate_mma", "separate"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::EVERYWHERE,
         only: None,
     }
 }

@@ -10,12 +10,13 @@
 use super::linear::stages::{By, Stages};
 use super::softmax::{FORWARD, OF_A_WARP};
 use crate::suite::Access::{Read, Write};
-use crate::suite::hard::{any, exact, one, smallest_normal, zero};
+use crate::suite::dense::{maximum, total};
+use crate::suite::hard::{any, exact, not_finite_rows, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs,
-    Preset, Problem, Product, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance, Variant,
-    Workload, indexable, normal, spread,
+    OfNan, Preset, Problem, Product, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance,
+    Variant, Workload, indexable, normal, spread,
 };
 
 mod backward;
@@ -99,6 +100,7 @@ fn forward() -> Form {
         fallback: &["fused", "separate_mma", "separate"],
         preconditions: Vec::new(),
         hard: hard_sets(),
+        nan: OfNan::Kept,
         only: None,
     }
 }
@@ -197,13 +199,20 @@ fn hard_sets() -> Vec<Hard> {
             },
             tolerance,
         },
+        Hard {
+            name: "not finite",
+            about: "rows of x with NaN, whose results are NaN; and rows whose first half is -inf, which weighs nothing",
+            applies: any,
+            fills: |_| vec![("x", |shape, draw| not_finite_rows(draw, shape["t"]))],
+            tolerance,
+        },
     ]
 }
 
 /// The weights of one row of x, counted through the batch.
 fn weights(p: &Problem, inputs: &Inputs, row: u64) -> Vec<f64> {
     let mut weights = inputs.values(X, row * p["t"]..(row + 1) * p["t"]);
-    let top = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let top = weights.iter().copied().fold(f64::NEG_INFINITY, maximum);
     weights.iter_mut().for_each(|x| *x = (*x - top).exp());
     let sum: f64 = weights.iter().sum();
     weights.iter_mut().for_each(|x| *x /= sum);
@@ -225,12 +234,11 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (x, v) = (inputs[X].f32(), inputs[V].f32());
     outputs[0].par_chunks_mut(d).enumerate().for_each(|(row, out)| {
         let scores = &x[row * t..][..t];
-        let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let mut sum = 0.0;
+        let top = scores.iter().copied().fold(f32::NEG_INFINITY, maximum);
+        let sum = total(scores.iter().map(|score| (score - top).exp()));
         out.fill(0.0);
         for (score, values) in scores.iter().zip(v[row / s * t * d..].chunks_exact(d)) {
             let weight = (score - top).exp();
-            sum += weight;
             out.iter_mut().zip(values).for_each(|(out, value)| *out += weight * value);
         }
         out.iter_mut().for_each(|out| *out /= sum);

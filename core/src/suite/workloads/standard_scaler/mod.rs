@@ -11,8 +11,8 @@
 use crate::suite::hard::{any, one, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, Place, Preset,
-    Problem, Rate, Reference, Rows, RowsFn, Scaling, Sides, Tolerance, Variant, Workload, indexable,
+    Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, Place,
+    Preset, Problem, Rate, Reference, Rows, RowsFn, Scaling, Sides, Tolerance, Variant, Workload, indexable,
 };
 
 mod stages;
@@ -80,6 +80,7 @@ pub fn workload() -> Workload {
             fallback: &["welford", "two_pass"],
             preconditions: Vec::new(),
             hard: hard_sets(),
+            nan: OfNan::MIXED,
             only: None,
         }],
     }

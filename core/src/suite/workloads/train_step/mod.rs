@@ -21,8 +21,8 @@ use super::hash_embedding::{any_id, rising};
 use super::linear::stages::most_parts;
 use crate::suite::hard::{any, zero, zipf};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, Precondition,
-    Preset, Problem, Rate, Reference, Rows, RowsFn, Shape, Variant, Workload, indexable,
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
+    Precondition, Preset, Problem, Rate, Reference, Rows, RowsFn, Shape, Variant, Workload, indexable,
 };
 
 mod model;
@@ -99,6 +99,7 @@ fn form() -> Form {
             Precondition::Below { buffer: "category", bound: |p| p["v"] },
         ],
         hard: hard_sets(),
+        nan: OfNan::MIXED,
         only: None,
     }
 }

@@ -71,7 +71,7 @@ pub fn program(p: &Problem, caps: &Caps) -> Program {
         .costing(Cost::new(4 * product(p), operands(p), 2 * keys));
     let dq = by_own_rows(p, caps, "attention_flash_coopmat_dq", [p["h"], p["s"]], &OF_QUERIES, false)
         .costing(Cost::new(3 * product(p), operands(p), queries));
-    Program { stages: vec![delta(p), looking(p, Looks::AtBoth, dkdv), looking(p, Looks::AtBoth, dq)] }
+    Program { stages: vec![delta(p), looking(p, Looks::Both, dkdv), looking(p, Looks::Both, dq)] }
 }
 
 #[cfg(test)]

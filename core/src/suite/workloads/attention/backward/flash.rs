@@ -66,7 +66,7 @@ pub fn flash(p: &Problem, caps: &Caps) -> Program {
     let dq = by_own_rows(p, caps, ["attention/flash_dq", "attention_flash_dq"], [p["h"], p["s"]])
         .args(OF_QUERIES)
         .costing(Cost::new(3 * product(p), operands(p), queries));
-    Program { stages: vec![delta(p), looking(p, Looks::AtBoth, dkdv), looking(p, Looks::AtBoth, dq)] }
+    Program { stages: vec![delta(p), looking(p, Looks::Both, dkdv), looking(p, Looks::Both, dq)] }
 }
 
 /// Stages before and after one that adds up dQ in f32 by atomic additions.
@@ -82,7 +82,7 @@ fn summing(p: &Problem, sums: Stage) -> Program {
         .costing(Cost::new(0, elements * 4, queries));
     let zero = Stage::fill("attention_dq_zero", "dq_sum", 0).costing(Cost::new(0, 0, elements * 4));
     let sums = sums.costing(Cost::new(5 * product(p), operands(p), elements * 4 + 2 * keys));
-    Program { stages: vec![delta(p), zero, looking(p, Looks::AtBoth, sums), convert] }
+    Program { stages: vec![delta(p), zero, looking(p, Looks::Both, sums), convert] }
 }
 
 pub fn flash_atomic(p: &Problem, caps: &Caps) -> Program {
