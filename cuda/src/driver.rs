@@ -94,7 +94,7 @@ impl Driver {
     }
 
     /// Whether it is the stub that the CUDA toolkit has for linkers.
-    fn is_stub(&self) -> bool {
+    pub(crate) fn is_stub(&self) -> bool {
         self.started.is_err_and(|error| error.is(CUresult::CUDA_ERROR_STUB_LIBRARY))
     }
 
