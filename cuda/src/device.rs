@@ -130,7 +130,7 @@ impl Device {
     }
 }
 
-/// Whether a driver is here, all the same whether it works.
+/// Whether a driver is here. It need not work.
 pub fn driver_is_here() -> bool {
     driver::driver().is_some()
 }

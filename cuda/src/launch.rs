@@ -364,7 +364,7 @@ fn resident(function: &Function, device: Multiprocessors) -> Option<u64> {
     let threads = function.block.iter().product::<u32>();
     let mut blocks = 0;
     // SAFETY: the function is alive as long as the case, and the argument outlives the call.
-    let told = unsafe {
+    let asked = unsafe {
         cuOccupancyMaxActiveBlocksPerMultiprocessor(
             &mut blocks,
             function.handle,
@@ -372,6 +372,6 @@ fn resident(function: &Function, device: Multiprocessors) -> Option<u64> {
             function.dynamic_shared_bytes as usize,
         )
     };
-    told.ok()?;
+    asked.ok()?;
     Some(u64::try_from(blocks).ok()? * u64::from(device.count))
 }

@@ -45,14 +45,14 @@ impl From<libloading::Error> for Refusal {
         use libloading::Error::{DlSym, GetProcAddress};
         match error {
             // It loads, and lacks the call that is named.
-            lacks @ (DlSym { .. } | GetProcAddress { .. }) => Refusal::Unfit(told(&lacks)),
+            lacks @ (DlSym { .. } | GetProcAddress { .. }) => Refusal::Unfit(words(&lacks)),
             other => Refusal::Unloadable(other),
         }
     }
 }
 
 /// An error with the loader's own words, which name the file or the symbol.
-fn told(error: &libloading::Error) -> String {
+fn words(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn load<T, E: Into<Refusal>>(
                             return Ok((loaded, file.display().to_string()));
                         }
                         Err(refused) => match refused.into() {
-                            Refusal::Unloadable(error) => tried.push(format!("{}: {}", file.display(), told(&error))),
+                            Refusal::Unloadable(error) => tried.push(format!("{}: {}", file.display(), words(&error))),
                             Refusal::Unfit(why) => tried.push(format!("{}: {why}", file.display())),
                         },
                     }
@@ -220,7 +220,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_library_that_lacks_a_call_is_told_with_its_name() {
+    fn the_call_that_a_library_lacks_is_named() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let file = folder.path().join("libempty.so");
         let mut compiler = Command::new("cc");

@@ -148,7 +148,7 @@ fn chosen(purpose: Purpose) -> Result<&'static Nvrtc, NvrtcError> {
 /// How well a compiler serves.
 enum Fit {
     Well,
-    /// It is newer than the driver, of the same major version: its binaries run all the same.
+    /// It is newer than the driver, of the same major version, so its binaries run.
     Newer,
     /// Why it does not.
     Not(String),
@@ -186,10 +186,10 @@ fn choose(purpose: Purpose) -> Result<Nvrtc, NvrtcError> {
                 Err(Refusal::Unfit("it is newer than the driver".to_owned()))
             }
             Fit::Not(why) => {
-                let told = format!("{major}.{minor} ({}) {why}", nvrtc.origin);
+                let sentence = format!("{major}.{minor} ({}) {why}", nvrtc.origin);
                 // A file may be found under several names.
                 if !unfit.iter().any(|(version, _)| *version == nvrtc.version) {
-                    unfit.push((nvrtc.version, told));
+                    unfit.push((nvrtc.version, sentence));
                 }
                 Err(Refusal::Unfit(why))
             }

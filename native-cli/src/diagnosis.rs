@@ -180,7 +180,7 @@ fn cuda(facts: &Facts) -> Diagnosis {
     if let Some(Err(why)) = &facts.compiles {
         found.missing(
             format!("no kernel compiles: {why}"),
-            "install the CUDA toolkit's compiler anew: `pip install --force-reinstall nvidia-cuda-nvrtc`",
+            "reinstall that NVRTC, or name the folder of another with PARALLAX_NVRTC_DIR",
         );
     }
     if !facts.lacking.is_empty() {
@@ -260,7 +260,7 @@ fn wgpu(facts: &Facts) -> Diagnosis {
             }
             false => "`sudo apt-get install libglvnd0 libgl1 libglx0 libegl1 libx11-6 libxext6`",
         };
-        match facts.wgpu.is_ok() && !emulated {
+        match facts.wgpu.is_ok() {
             true => found.note(what, remedy),
             false => found.missing(what, remedy),
         }

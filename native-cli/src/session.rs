@@ -27,8 +27,8 @@ fn flow() -> Flow {
 /// Losses of one device after which a run gives up.
 const LOSSES: usize = 3;
 
-/// Run the spec on a target, keep its file current, and return the finished file. A better target that was passed over is told in its
-/// environment.
+/// Run the spec on a target, keep its file current, and return the finished file. Its environment says which better target
+/// does not open.
 pub fn session(
     (target, opened): (&'static str, Opened),
     passed_over: Option<&str>,

@@ -164,11 +164,11 @@ pub struct Choice {
 impl Choice {
     /// Why the best is no better one, if one is there and does not open.
     pub fn passed_over(&self) -> Option<String> {
-        let told = self.absent.iter().map(|(name, why)| format!("{name} is there and does not open: {why}"));
-        Some(told.collect::<Vec<_>>().join("; ")).filter(|told| !told.is_empty())
+        let reasons = self.absent.iter().map(|(name, why)| format!("{name} is there and does not open: {why}"));
+        Some(reasons.collect::<Vec<_>>().join("; ")).filter(|reasons| !reasons.is_empty())
     }
 
-    /// The one target of a command that takes one. A better one that does not open is told.
+    /// The target of a command that takes one, after a line on a better one that does not open.
     pub fn one(mut self) -> (&'static str, Opened) {
         self.tell();
         self.reached.remove(0)
@@ -176,8 +176,8 @@ impl Choice {
 
     /// A line on a better target that does not open.
     pub fn tell(&self) {
-        if let (Some(told), [(name, _)]) = (self.passed_over(), &self.reached[..]) {
-            errln!("{told}; measuring {name}");
+        if let (Some(reasons), [(name, _)]) = (self.passed_over(), &self.reached[..]) {
+            errln!("{reasons}; measuring {name}");
         }
     }
 }
@@ -256,7 +256,7 @@ fn best(options: &Device) -> Result<Choice, TargetError> {
     Err(TargetError::Unavailable { name: CPU, why: "cannot be opened".to_owned() })
 }
 
-/// Whether there is something that a target could run on, all the same whether it opens: a driver of NVIDIA's, an adapter that emulates nothing.
+/// Whether a target has something to run on, which need not open: NVIDIA's driver, or an adapter that emulates nothing.
 fn is_there(target: &str) -> bool {
     match target {
         "cuda" => parallax_cuda::driver_is_here(),

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_ends_loops_is_told_where_the_problem_may_need_longer_ones() {
+    fn a_failed_check_names_the_limit_on_loops_where_the_problem_may_need_longer_ones() {
         let of = |shape: &str| -> Problem { shape.parse::<Case>().expect("a case").problem };
         let (long, short) = (of("rmsnorm/bwd/r65536,c4/f32/naive"), of("rmsnorm/bwd/r64,c4/f32/naive"));
         let ends = BTreeMap::from([(LOOP_TURNS.to_owned(), 65_535)]);

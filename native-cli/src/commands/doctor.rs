@@ -102,7 +102,7 @@ fn gather(args: &Doctor, start_browser: bool) -> Facts {
         compiles: opened_cuda.map(|cuda| cuda.compiles().map_err(|e| e.to_string())),
         lacking: opened_cuda.map(|cuda| cuda.lacks()).unwrap_or_default(),
         libraries: parallax_cuda::found::libraries(opened_cuda.map(|cuda| cuda.compiler())),
-        gl_missing: gl_missing(&adapters),
+        gl_missing: gl_missing(&adapters, cuda.is_ok()),
         cuda: cuda.map(|cuda| {
             let device = parallax_core::device::Profiler::device(&cuda);
             format!("{}, {}, driver {}", device.name, device.api, device.driver)
@@ -204,11 +204,12 @@ fn vulkan_loader() -> Option<bool> {
     None
 }
 
-/// Libraries of [`NVIDIA_GL`] that do not load, where NVIDIA's kernel module is and Vulkan shows no card of NVIDIA's.
+/// Libraries of [`NVIDIA_GL`] that do not load, where a card of NVIDIA's is and Vulkan shows none. In WSL, Vulkan has another way to it.
 #[cfg(target_os = "linux")]
-fn gl_missing(adapters: &[(String, DeviceKind)]) -> Option<Vec<&'static str>> {
-    let shown = adapters.iter().any(|(name, _)| name.contains("NVIDIA"));
-    if shown || !["/proc/driver/nvidia/version", "/dev/nvidiactl"].iter().any(|file| Path::new(file).exists()) {
+fn gl_missing(adapters: &[(String, DeviceKind)], cuda: bool) -> Option<Vec<&'static str>> {
+    let is_there = |file: &str| Path::new(file).exists();
+    let card = cuda || is_there("/proc/driver/nvidia/version") || is_there("/dev/nvidiactl");
+    if !card || is_there("/dev/dxg") || adapters.iter().any(|(name, _)| name.contains("NVIDIA")) {
         return None;
     }
     // SAFETY: libraries of the system, which may be loaded anywhere.
@@ -216,7 +217,7 @@ fn gl_missing(adapters: &[(String, DeviceKind)]) -> Option<Vec<&'static str>> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn gl_missing(_: &[(String, DeviceKind)]) -> Option<Vec<&'static str>> {
+fn gl_missing(_: &[(String, DeviceKind)], _: bool) -> Option<Vec<&'static str>> {
     None
 }
 

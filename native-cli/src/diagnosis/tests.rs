@@ -94,7 +94,7 @@ fn each_ailment_is_told_with_its_remedy_and_hurts_its_target_only() {
             State::Missing,
             |f| f.compiles = Some(Err("failed to open libnvrtc-builtins".to_owned())),
             "no kernel compiles: failed to open libnvrtc-builtins",
-            "nvidia-cuda-nvrtc",
+            "PARALLAX_NVRTC_DIR",
         ),
         ("cuda", State::Works, |f| f.lacking = vec!["cuGraphLaunch"], "lacks the call cuGraphLaunch", "reinstall"),
         (

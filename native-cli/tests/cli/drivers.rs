@@ -85,7 +85,7 @@ fn is_run(path: &Path) -> bool {
 const COPY: [&str; 9] =
     ["run", "--target", "cuda", "--case", "copy/fwd/n65536/f32/scalar", "--ceilings", "off", "--out", "out"];
 
-/// Each is told by its number, and the other targets go on.
+/// Each is named by its number, and the other targets go on.
 #[test]
 fn a_code_without_a_name_makes_the_target_unavailable() {
     let machine = Machine::new().driver().compiler(12);
@@ -93,8 +93,8 @@ fn a_code_without_a_name_makes_the_target_unavailable() {
     let later = [("DRIVER_OPEN", "919", "opening the device"), ("DRIVER_MEMORY", "919", "testing the clock")];
     for (answer, code, doing) in starting.into_iter().chain(later) {
         let said = machine.says(&["devices"], &[(answer, code)]);
-        let told = said.contains(&format!("failed while {doing}")) && said.contains(&format!("error {code}"));
-        assert!(told && said.contains("cpu"), "{answer}={code}: {said}");
+        let named = said.contains(&format!("failed while {doing}")) && said.contains(&format!("error {code}"));
+        assert!(named && said.contains("cpu"), "{answer}={code}: {said}");
     }
 }
 
@@ -108,7 +108,7 @@ fn a_code_without_a_name_is_an_error_of_the_case() {
 }
 
 #[test]
-fn a_driver_that_lacks_calls_is_told_with_their_names() {
+fn the_calls_that_a_driver_lacks_are_named() {
     let machine = Machine::new().with("libcuda.so.1", DRIVER, &["-DWITHOUT_MEMORY"]).compiler(12);
     let said = machine.says(&["devices"], &[]);
     assert!(
@@ -169,7 +169,7 @@ fn the_compiler_that_knows_the_card_is_chosen() {
 }
 
 #[test]
-fn a_gpu_that_does_not_open_is_told_before_the_processor_is_measured_and_in_the_run() {
+fn a_line_and_the_run_say_why_no_gpu_was_measured() {
     let machine = Machine::new().driver().compiler(12);
     let args = ["run", "--case", "copy/fwd/n4096/f32/host", "--budget", "0.1", "--ceilings", "off", "--out", "out"];
     let said = machine.says(&args, &[("DRIVER_OPEN", "46")]);
@@ -178,11 +178,25 @@ fn a_gpu_that_does_not_open_is_told_before_the_processor_is_measured_and_in_the_
     assert!(said.contains("; measuring cpu\n"), "{said}");
     let run = machine.written();
     assert_eq!(run["target"], "cpu");
-    assert!(run["environment"]["passed_over"].as_str().is_some_and(|told| told.starts_with(reason)), "{run}");
+    assert!(
+        run["environment"]["passed_over"].as_str().is_some_and(|reason_there| reason_there.starts_with(reason)),
+        "{run}"
+    );
     // The processor by its name stands for nothing else.
     let machine = Machine::new().driver().compiler(12);
     let said = machine.says(&[&args[..], &["--target", "cpu"]].concat(), &[("DRIVER_OPEN", "46")]);
     assert!(!said.contains("is there") && machine.written()["environment"]["passed_over"].is_null(), "{said}");
+}
+
+#[test]
+fn doctor_names_what_nvidias_vulkan_driver_stands_on() {
+    if Path::new("/dev/nvidiactl").exists() {
+        // A machine that has it.
+        return;
+    }
+    let said = Machine::new().driver().compiler(12).says(&["doctor", "--target", "wgpu"], &[]);
+    assert!(said.contains("NVIDIA's Vulkan driver needs libGLX_nvidia.so.0"), "{said}");
+    assert!(said.contains("NVIDIA_DRIVER_CAPABILITIES=all"), "{said}");
 }
 
 #[test]

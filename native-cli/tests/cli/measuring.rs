@@ -216,7 +216,7 @@ fn a_case_asked_for_by_name_that_is_skipped_is_no_success() {
 
 /// Mesa's emulation leaves a loop over more rows than its limit; where a device does not, the result is right.
 #[test]
-fn a_wrong_result_of_a_device_that_ends_loops_is_told_with_its_limit() {
+fn a_wrong_result_names_the_devices_limit_on_loops() {
     let dir = folder();
     let case = ["--case", "rmsnorm/bwd/r65536,c4/f32/naive"];
     let output = parallax(dir.path(), &[&["verify", "--target", "wgpu"], &case[..]].concat());
