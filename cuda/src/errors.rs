@@ -61,8 +61,8 @@ const LOST: [CUresult; 14] = [
 pub(crate) fn remedy(code: Option<i32>) -> &'static str {
     let is = |known: CUresult| code == Some(known as i32);
     if is(CUresult::CUDA_ERROR_STUB_LIBRARY) {
-        "the CUDA toolkit's stub stands in the driver's place: take its folder `stubs` off LD_LIBRARY_PATH, and install the driver \
-         if there is none"
+        "take the folder `stubs` off LD_LIBRARY_PATH: the CUDA toolkit's stub stands in the driver's place; install the driver if \
+         there is none"
     } else if is(CUresult::CUDA_ERROR_SYSTEM_NOT_READY) {
         "start the fabric manager, `sudo systemctl start nvidia-fabricmanager`, of the driver's own version"
     } else if is(CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH) {
