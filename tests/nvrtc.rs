@@ -40,7 +40,7 @@ fn caps(arch: Arch) -> Caps {
 /// The binary of a text and the compiler's remarks, kept between runs: they depend on the text, the architecture, the compiler's version
 /// and the code that chooses its options. Errors are not kept.
 fn compiled(memo: &Memo, text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendError> {
-    let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
+    let nvrtc = nvrtc::for_device(arch, None).map_err(|error| BackendError::Device(error.to_string()))?;
     let key = Key::default()
         .with(include_str!("../cuda/src/compile.rs"))
         .with(format!("{:?} {arch} {:?}", nvrtc.version(), nvrtc.headers().is_some()))

@@ -43,6 +43,22 @@ fn variables_of_loops_say_what_they_begin_with() {
     assert!(functions > 100, "the texts were not found");
 }
 
+/// Drivers answer codes that a binding's enums have no name for: the driver's types are used, and none of the binding's calls.
+#[test]
+fn no_call_of_the_driver_fills_an_enum() {
+    let mut found = Vec::new();
+    files(&root().join("cuda/src"), &mut found);
+    assert!(found.len() > 20, "the sources were not found");
+    for path in found {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        for (number, line) in (1..).zip(text.lines()) {
+            let of_driver = line.split("cudarc::driver::").skip(1).all(|rest| rest.starts_with("sys"));
+            let call = line.split("sys::cu").skip(1).any(|rest| rest.starts_with(|c: char| c.is_uppercase()));
+            assert!(of_driver && !call && !line.contains("-> CUresult"), "{}:{number}: {line}", path.display());
+        }
+    }
+}
+
 /// Core decides and computes; it has no clock, touches no file, prints nothing and knows no GPU interface.
 #[test]
 fn core_stays_pure() {

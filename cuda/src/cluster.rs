@@ -3,8 +3,9 @@
 
 use std::ffi::c_void;
 
-use cudarc::driver::{CudaStream, DriverError, sys};
+use cudarc::driver::sys;
 
+use crate::driver::{CudaStream, DriverError, cuLaunchKernelEx, cuOccupancyMaxActiveClusters};
 use crate::launch::Function;
 
 /// What the driver is told of a launch in clusters, without the list of attributes that it refers to.
@@ -43,7 +44,7 @@ pub(crate) unsafe fn launch(
     let (mut config, mut attribute) = config(function, stream.cu_stream());
     config.attrs = &mut attribute;
     // SAFETY: the caller's; configuration and attribute outlive the call, which copies them.
-    unsafe { sys::cuLaunchKernelEx(&config, function.handle, arguments.as_mut_ptr(), std::ptr::null_mut()) }.result()
+    unsafe { cuLaunchKernelEx(&config, function.handle, arguments.as_mut_ptr(), std::ptr::null_mut()) }
 }
 
 /// Blocks that the device holds at a time, in whole clusters.
@@ -52,7 +53,7 @@ pub(crate) fn resident(function: &Function) -> Option<u64> {
     config.attrs = &mut attribute;
     let mut clusters = 0;
     // SAFETY: the function is alive as long as the case, and the arguments outlive the call.
-    unsafe { sys::cuOccupancyMaxActiveClusters(&mut clusters, function.handle, &config) }.result().ok()?;
+    unsafe { cuOccupancyMaxActiveClusters(&mut clusters, function.handle, &config) }.ok()?;
     let blocks: u32 = function.cluster.iter().product();
     Some(u64::try_from(clusters).ok()? * u64::from(blocks))
 }

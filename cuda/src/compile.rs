@@ -2,7 +2,7 @@
 //!
 //! A cached binary is found by a hash of everything that goes into it: text, options (the architecture is one of them)
 //! and the compiler's version. So an entry is never wrong, only unused, and nothing ever needs to be invalidated. It is
-//! written under another name and renamed into place, so that a reader sees a whole file or none.
+//! written under another name and renamed into place, and carries its length and hash: a torn one is compiled anew.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -41,8 +41,8 @@ impl Arch {
 
     /// What to compile for so that it runs here: this architecture, or where the compiler does not know it yet, the
     /// nearest older member of the same generation, whose binaries run here too.
-    fn supported_by(self, nvrtc: &Nvrtc) -> Option<Arch> {
-        let known = nvrtc.archs().iter().map(|arch| Arch::new(arch / 10, arch % 10));
+    pub(crate) fn supported_by(self, archs: &[u32]) -> Option<Arch> {
+        let known = archs.iter().map(|arch| Arch::new(arch / 10, arch % 10));
         known.filter(|known| known.major == self.major && *known <= self).max()
     }
 }
@@ -91,7 +91,10 @@ pub fn check_text(text: &Text, arch: Arch) -> Result<(Vec<u8>, String), BackendE
 }
 
 fn uncached(text: &Text, arch: Arch, quickly: bool) -> Result<(Vec<u8>, String), BackendError> {
-    let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
+    let nvrtc = nvrtc::for_device(arch, None).map_err(|error| match error {
+        unknown @ NvrtcError::NoneFits { .. } => BackendError::Unsupported(unknown.to_string()),
+        other => BackendError::Device(other.to_string()),
+    })?;
     let quickly = quickly && nvrtc.version() >= FIRST_QUICK;
     let options = options_for(nvrtc, known(nvrtc, arch)?, text);
     let options: Vec<String> = options.into_iter().chain(quickly.then(|| "--Ofast-compile=max".to_owned())).collect();
@@ -104,13 +107,17 @@ const FIRST_QUICK: (u32, u32) = (13, 0);
 /// A kernel's binary, and how it came to be.
 pub(crate) type Binary = (Vec<u8>, Compiled);
 
-/// Compile a text for the device at hand, or take it from the cache in `cache`.
-pub(crate) fn compile_cached(text: &Text, arch: Arch, cache: Option<&Path>) -> Result<Binary, BackendError> {
+/// Compile a text for the device at hand by its compiler, or take it from the cache in `cache`.
+pub(crate) fn compile_cached(
+    text: &Text,
+    arch: Arch,
+    nvrtc: &Nvrtc,
+    cache: Option<&Path>,
+) -> Result<Binary, BackendError> {
     let begin = Instant::now();
-    let nvrtc = nvrtc::get().map_err(|error| BackendError::Device(error.to_string()))?;
     let options = options_for(nvrtc, known(nvrtc, arch)?, text);
     let entry = cache.map(|folder| folder.join(key(&text.source, &options, nvrtc.version())).with_extension("cubin"));
-    let found = entry.as_deref().and_then(|file| std::fs::read(file).ok()).filter(|cubin| is_binary(cubin));
+    let found = entry.as_deref().and_then(|file| entry_in(&std::fs::read(file).ok()?));
     let cached = found.is_some();
     let cubin = match found {
         Some(cubin) => cubin,
@@ -151,7 +158,7 @@ pub fn default_cache() -> Option<PathBuf> {
 }
 
 fn known(nvrtc: &Nvrtc, arch: Arch) -> Result<Arch, BackendError> {
-    arch.supported_by(nvrtc).ok_or_else(|| {
+    arch.supported_by(nvrtc.archs()).ok_or_else(|| {
         let (major, minor) = nvrtc.version();
         BackendError::Unsupported(format!(
             "NVRTC {major}.{minor} ({}) cannot compile for compute capability {}.{}; it knows {:?}: install a CUDA \
@@ -191,16 +198,31 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Binaries are ELF files; anything else in the cache was damaged by somebody.
-fn is_binary(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"\x7fELF")
+/// What an entry of the cache begins with: what it is, and the version of its form.
+const MARK: &[u8] = b"PARALLAX CUBIN 1\n";
+
+/// A binary as the cache keeps it: mark, length in eight bytes, SHA-256, binary. The driver is given no length and believes what the binary
+/// says of itself, so nothing but what was stored may reach it.
+fn entry_of(cubin: &[u8]) -> Vec<u8> {
+    let length = (cubin.len() as u64).to_le_bytes();
+    [MARK, &length, &Sha256::digest(cubin), cubin].concat()
 }
 
-fn store(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// The binary of an entry that is whole; `None` for any other bytes.
+fn entry_in(bytes: &[u8]) -> Option<Vec<u8>> {
+    let (length, rest) = bytes.strip_prefix(MARK)?.split_first_chunk::<8>()?;
+    let (hash, cubin) = rest.split_first_chunk::<32>()?;
+    let whole = cubin.len() as u64 == u64::from_le_bytes(*length) && Sha256::digest(cubin)[..] == hash[..];
+    whole.then(|| cubin.to_vec())
+}
+
+/// On the disk before it has its name, so that a machine that stops at any moment leaves a whole entry or none.
+fn store(file: &Path, cubin: &[u8]) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let mut partial = tempfile::NamedTempFile::new_in(folder)?;
-    std::io::Write::write_all(&mut partial, bytes)?;
+    std::io::Write::write_all(&mut partial, &entry_of(cubin))?;
+    partial.as_file().sync_all()?;
     partial.persist(file)?;
     Ok(())
 }
@@ -231,11 +253,21 @@ mod tests {
     fn entries_are_written_whole_and_damaged_ones_are_not_used() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let file = folder.path().join("below").join("x.cubin");
-        store(&file, b"\x7fELF and more").expect("writable");
-        assert!(is_binary(&std::fs::read(&file).expect("written")));
+        let cubin = b"\x7fELF and more";
+        store(&file, cubin).expect("writable");
+        let entry = std::fs::read(&file).expect("written");
+        assert_eq!(entry_in(&entry).as_deref(), Some(&cubin[..]));
         let names = std::fs::read_dir(folder.path().join("below")).expect("a folder").count();
         assert_eq!(names, 1, "no partial file stays behind");
-        assert!(!is_binary(b""));
-        assert!(!is_binary(b"\x7fEL"));
+        for length in 0..entry.len() {
+            assert_eq!(entry_in(&entry[..length]), None, "torn after {length} bytes");
+        }
+        for at in 0..entry.len() {
+            let mut changed = entry.clone();
+            changed[at] ^= 1;
+            assert_eq!(entry_in(&changed), None, "byte {at} is another");
+        }
+        assert_eq!(entry_in(&[&entry[..], b"more"].concat()), None);
+        assert_eq!(entry_in(cubin), None, "as entries were before they had a hash");
     }
 }

@@ -14,13 +14,13 @@ use std::sync::Arc;
 pub(crate) use api::WANTED;
 use api::{Api, Owned, api};
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaContext, CudaStream};
 use description::Way;
 use parallax_core::device::{BackendError, Ledger};
 use parallax_core::suite::{Choice, Convolution, DType, Library};
 use parallax_core::units::Nanos;
 pub(crate) use planned::Planned;
 
+use crate::driver::{CudaContext, CudaStream};
 use crate::errors::Context;
 use crate::events::{elapsed, event};
 use crate::memory::Buffer;

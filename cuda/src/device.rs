@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdevice_attribute as Attribute;
-use cudarc::driver::{CudaContext, DriverError, result, sys};
+use cudarc::driver::sys;
+use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult};
 use parallax_core::device::identity::{Identity, pci_address};
 use parallax_core::device::{DeviceInfo, DeviceKind};
 use parallax_core::suite::{Caps, CudaCaps, DType, Dialect};
 use parallax_core::units::Bytes;
 
 use crate::compile::Arch;
-use crate::errors::describe;
-use crate::nvrtc::NvrtcError;
+use crate::driver;
+use crate::driver::{CudaContext, DriverError, device_attribute, device_count, device_name, device_uuid};
+use crate::errors::remedy;
+use crate::nvrtc;
+use crate::nvrtc::{Nvrtc, NvrtcError};
 
 /// Why CUDA cannot be used here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,17 +43,46 @@ pub enum Unavailable {
     /// The compiler cannot be loaded.
     #[error(transparent)]
     NoCompiler(#[from] NvrtcError),
+    /// The driver lacks calls without which no device opens.
+    #[error(
+        "the NVIDIA driver lacks {}: reinstall it, or take whatever else is called libcuda off the loader's path",
+        listed(.0)
+    )]
+    Lacks(Vec<&'static str>),
     /// The driver refused.
-    #[error("the CUDA driver failed while {doing}: {message}")]
+    #[error("the CUDA driver failed while {doing}: {message}; {}", remedy(*.code))]
     Driver {
         /// What was tried.
         doing: &'static str,
-        /// What the driver said.
+        /// The number that the driver answered.
+        code: Option<i32>,
+        /// The number, and what the driver says of it.
         message: String,
     },
 }
 
-/// The first driver that has every call made here (`cuEventElapsedTime_v2`). Asking for a missing call would panic.
+impl Unavailable {
+    /// What mends an answer of the driver's; `None` where the sentence has the remedy in itself.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Unavailable::Driver { code, .. } => Some(remedy(*code)),
+            _ => None,
+        }
+    }
+}
+
+/// Some calls by name, and how many more.
+pub fn listed(calls: &[&str]) -> String {
+    const SHOWN: usize = 12;
+    let shown = calls[..calls.len().min(SHOWN)].join(", ");
+    match calls.len().saturating_sub(SHOWN) {
+        0 if calls.len() == 1 => format!("the call {shown}"),
+        0 => format!("the calls {shown}"),
+        more => format!("the calls {shown} and {more} more"),
+    }
+}
+
+/// The first driver that has every call made here (`cuEventElapsedTime_v2`).
 const OLDEST_DRIVER: i32 = 12_080;
 
 /// An open device.
@@ -58,76 +90,97 @@ pub(crate) struct Device {
     pub(crate) context: Arc<CudaContext>,
     pub(crate) arch: Arch,
     pub(crate) info: DeviceInfo,
+    /// The compiler that knows it.
+    pub(crate) compiler: &'static Nvrtc,
 }
 
 /// Name a driver call for [`Unavailable::Driver`].
 pub(crate) fn failed(doing: &'static str) -> impl Fn(DriverError) -> Unavailable {
-    move |error| Unavailable::Driver { doing, message: describe(error) }
+    move |error| Unavailable::Driver { doing, code: error.code(), message: error.to_string() }
 }
 
 impl Device {
     pub(crate) fn open(ordinal: usize) -> Result<Device, Unavailable> {
-        // SAFETY: only loads and unloads the library.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(Unavailable::NoDriver);
-        }
-        let mut version = 0;
-        // SAFETY: the argument outlives the call, which needs no initialisation.
-        unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(failed("asking for its version"))?;
-        let (major, minor) = ((version / 1000) as u32, (version % 1000 / 10) as u32);
+        let driver = driver::driver().ok_or(Unavailable::NoDriver)?;
+        // Without the call it is among those that are lacking.
+        let version = match driver.version() {
+            Err(error @ DriverError::Code(_)) => return Err(failed("asking for its version")(error)),
+            version => version.unwrap_or(OLDEST_DRIVER),
+        };
+        let (major, minor) = ((version / 1000).max(0) as u32, (version % 1000 / 10).max(0) as u32);
         if version < OLDEST_DRIVER {
             return Err(Unavailable::OldDriver(major, minor));
         }
-        let count = count()?;
+        // A stub says what it is, and may lack anything.
+        let lacking = driver.lacks_to_open();
+        if !driver.is_stub() && !lacking.is_empty() {
+            return Err(Unavailable::Lacks(lacking));
+        }
+        let count = count(driver)?;
         if ordinal >= count {
             return Err(Unavailable::NoDevice { wanted: ordinal, count });
         }
         let context = CudaContext::new(ordinal).map_err(failed("opening the device"))?;
-        let (arch, info) = describe_device(&context, (major, minor)).map_err(failed("describing the device"))?;
-        Ok(Device { context, arch, info })
+        let (arch, mut info) = describe_device(&context, (major, minor)).map_err(failed("describing the device"))?;
+        let compiler = nvrtc::for_device(arch, Some((major, minor)))?;
+        if let Some(cuda) = &mut info.caps.cuda {
+            cuda.half_headers = compiler.headers().is_some();
+        }
+        Ok(Device { context, arch, info, compiler })
     }
 }
 
-fn count() -> Result<usize, Unavailable> {
-    match CudaContext::device_count() {
-        Ok(count) => Ok(count.max(0) as usize),
-        Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => Ok(0),
-        Err(error) => Err(failed("counting devices")(error)),
+/// Whether a driver is here. It need not work.
+pub fn driver_is_here() -> bool {
+    driver::driver().is_some()
+}
+
+fn count(driver: &driver::Driver) -> Result<usize, Unavailable> {
+    let none = |error: DriverError| error.is(CUresult::CUDA_ERROR_NO_DEVICE);
+    match driver.started {
+        Err(error) if none(error) => Ok(0),
+        Err(error) => Err(failed("starting")(error)),
+        Ok(()) => match device_count() {
+            Err(error) if none(error) => Ok(0),
+            count => count.map_err(failed("counting devices")),
+        },
     }
 }
 
-/// Every device that the driver shows, in the order of its numbers: name and card. None where there is no driver. Nothing
-/// is opened.
+/// Every device that the driver shows, in the order of its numbers: name and card. None where there is no driver, or it does not start.
+/// Nothing is opened.
 pub fn devices() -> Vec<(String, Identity)> {
-    // SAFETY: only loads and unloads the library.
-    if !unsafe { sys::is_culib_present() } {
-        return Vec::new();
-    }
     let described = |ordinal: usize| {
-        let device = result::device::get(ordinal as i32)?;
-        Ok((result::device::get_name(device)?, identity(device)))
+        let device = driver::device(ordinal)?;
+        let name = device_name(device)?;
+        let identity = identity(device, &name);
+        Ok((name, identity))
     };
-    let known = (0..count().unwrap_or(0)).map(described);
+    let known = (0..driver::driver().and_then(|driver| count(driver).ok()).unwrap_or(0)).map(described);
     known.map(|device: Result<_, DriverError>| device.unwrap_or_default()).collect()
 }
 
-/// Which card a device is. The PCI address is the host's, in containers too.
-fn identity(device: sys::CUdevice) -> Identity {
+/// Which card a device is. The PCI address is the host's, in containers too, and that of the card where the device is a slice of one.
+fn identity(device: sys::CUdevice, name: &str) -> Identity {
     use Attribute::{
         CU_DEVICE_ATTRIBUTE_PCI_BUS_ID as BUS, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID as DEVICE,
         CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID as DOMAIN,
     };
-    // SAFETY: the device comes from the driver.
-    let number = |which| unsafe { result::device::get_attribute(device, which) }.ok();
+    let number = |which| device_attribute(device, which).ok();
     let pci = || pci_address(&format!("{:x}:{:x}:{:x}", number(DOMAIN)?, number(BUS)?, number(DEVICE)?));
-    Identity { pci: pci(), uuid: result::device::get_uuid(device).ok().map(uuid), model: None }
+    Identity { pci: pci(), uuid: device_uuid(device).ok().map(|id| uuid(id, is_slice(name))), model: None }
+}
+
+/// Whether a device of this name is a slice of a card (MIG), as the driver names such: the card's name, and the slice's profile.
+fn is_slice(name: &str) -> bool {
+    name.contains(" MIG ")
 }
 
 /// As the driver's tools write it.
-fn uuid(id: sys::CUuuid) -> String {
+fn uuid(id: sys::CUuuid, slice: bool) -> String {
     let hex = |bytes: &[std::ffi::c_char]| bytes.iter().map(|b| format!("{:02x}", *b as u8)).collect::<String>();
     let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|part| hex(&id.bytes[part]));
-    format!("GPU-{a}-{b}-{c}-{d}-{e}")
+    format!("{}-{a}-{b}-{c}-{d}-{e}", if slice { "MIG" } else { "GPU" })
 }
 
 /// Static shared memory that one block can declare, on every architecture.
@@ -135,9 +188,11 @@ const STATIC_SHARED_BYTES: u32 = 49_152;
 
 fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<(Arch, DeviceInfo), DriverError> {
     let attribute = |attribute| context.attribute(attribute).map(|value| value.max(0) as u32);
-    let (cc_major, cc_minor) = context.compute_capability()?;
-    let arch = Arch::new(cc_major.max(0) as u32, cc_minor.max(0) as u32);
-    let memory = Bytes(context.total_mem()? as u64);
+    let arch = Arch::new(
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    );
+    let memory = Bytes(context.total_mem()?);
     let mut dtypes = vec![DType::F32, DType::F16];
     if arch.major >= 8 {
         dtypes.push(DType::BF16);
@@ -180,13 +235,14 @@ fn describe_device(context: &CudaContext, (major, minor): (u32, u32)) -> Result<
     let on = |(_, which): &&(&str, Attribute)| context.attribute(*which).is_ok_and(|value| value != 0);
     let features = FEATURES.iter().filter(on).map(|(name, _)| (*name).to_owned()).collect();
     let integrated = attribute(Attribute::CU_DEVICE_ATTRIBUTE_INTEGRATED)? != 0;
+    let name = device_name(context.cu_device())?;
     let info = DeviceInfo {
-        name: context.name()?,
+        identity: identity(context.cu_device(), &name),
+        name,
         vendor: "NVIDIA".to_owned(),
         kind: if integrated { DeviceKind::Integrated } else { DeviceKind::Discrete },
         api: format!("CUDA {major}.{minor}"),
         driver: driver_version().unwrap_or_else(|| "unknown".to_owned()),
-        identity: identity(context.cu_device()),
         ranks: 1,
         caps,
         limits,
@@ -207,7 +263,7 @@ fn cuda_caps(context: &CudaContext, arch: Arch) -> Result<CudaCaps, DriverError>
         max_block_shared_bytes: shared.max(0) as u32,
         tensor_maps: has(Attribute::CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED),
         wgmma: arch.has_wgmma(),
-        // Asked for once the compiler has been found.
+        // Known once the compiler has been found.
         half_headers: false,
     })
 }
@@ -257,6 +313,23 @@ const FEATURES: &[(&str, Attribute)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slice_of_a_card_has_the_name_that_tools_give_it() {
+        let mut bytes = [0; 16];
+        (bytes[0], bytes[15]) = (0x1f, 0x2e);
+        let id = |name| uuid(sys::CUuuid { bytes }, is_slice(name));
+        assert_eq!(id("NVIDIA A100-SXM4-40GB MIG 1g.5gb"), "MIG-1f000000-0000-0000-0000-00000000002e");
+        assert_eq!(id("NVIDIA A100-SXM4-40GB"), "GPU-1f000000-0000-0000-0000-00000000002e");
+    }
+
+    #[test]
+    fn few_of_many_calls_are_named() {
+        assert_eq!(listed(&["cuInit"]), "the call cuInit");
+        assert_eq!(listed(&["a", "b"]), "the calls a, b");
+        let many = listed(&["x"; 20]);
+        assert!(many.starts_with("the calls x, x, ") && many.ends_with(" and 8 more"), "{many}");
+    }
 
     #[test]
     fn the_driver_version_is_found_in_both_wordings() {

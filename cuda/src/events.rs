@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cudarc::driver::sys::CUevent_flags;
-use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, result};
 use parallax_core::device::clock::{common_step, smallest_move};
 use parallax_core::device::{BackendError, Clock, ClockInfo};
 use parallax_core::units::Nanos;
 
+use crate::driver::{CudaContext, CudaEvent, CudaStream, DriverError, cuMemAlloc_v2, cuMemFree_v2, cuMemsetD8Async};
 use crate::errors::Context;
 
 /// An event that takes the time when it is reached.
 pub(crate) fn event(context: &Arc<CudaContext>) -> Result<CudaEvent, BackendError> {
-    context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing(|| "creating an event".into())
+    context.new_event(CUevent_flags::CU_EVENT_DEFAULT).doing(|| "creating an event".into())
 }
 
 /// Time between two events that were both reached.
@@ -40,13 +40,14 @@ const MARKS: usize = 256;
 /// When the driver refuses.
 pub(crate) fn test_clock(context: &Arc<CudaContext>, stream: &CudaStream) -> Result<ClockInfo, DriverError> {
     context.bind_to_thread()?;
+    let mut few = 0;
     // SAFETY: the context is current, and the memory is freed once, below.
-    let few = unsafe { result::malloc_sync(FEW) }?;
+    unsafe { cuMemAlloc_v2(&mut few, FEW) }?;
     let times = stamps(context, stream, few);
     // The stream must be idle before the memory goes, also when a call above failed.
     let waited = stream.synchronize();
     // SAFETY: allocated above; nothing uses it any more.
-    let freed = unsafe { result::free_sync(few) };
+    let freed = unsafe { cuMemFree_v2(few) };
     let times = times?;
     waited.and(freed)?;
 
@@ -60,12 +61,12 @@ const FEW: usize = 4;
 
 /// Times of events with a fill of `few` between each two, from the first event on.
 fn stamps(context: &Arc<CudaContext>, stream: &CudaStream, few: u64) -> Result<Vec<Nanos>, DriverError> {
-    let new = |_| context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
+    let new = |_| context.new_event(CUevent_flags::CU_EVENT_DEFAULT);
     let marks = (0..MARKS).map(new).collect::<Result<Vec<_>, _>>()?;
     for mark in &marks {
         mark.record(stream)?;
         // SAFETY: the caller keeps the memory until the stream has been waited for.
-        unsafe { result::memset_d8_async(few, 0, FEW, stream.cu_stream()) }?;
+        unsafe { cuMemsetD8Async(few, 0, FEW, stream.cu_stream()) }?;
     }
     stream.synchronize()?;
     marks.iter().map(|mark| Ok(Nanos(f64::from(marks[0].elapsed_ms(mark)?) * 1e6))).collect()

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::libraries::{self, Wanted};
-use crate::nvrtc::NvrtcError;
+use crate::nvrtc::{Nvrtc, NvrtcError};
 use crate::{cublaslt, cudnn, cupti, nvrtc};
 
 /// One of NVIDIA's libraries.
@@ -21,9 +21,9 @@ pub struct Library {
     pub found: Result<String, String>,
 }
 
-/// Look for each of the libraries where its user does.
-pub fn libraries() -> Vec<Library> {
-    let compiler = match nvrtc::get() {
+/// Look for each of the libraries where its user does. The compiler is that of an open device, or the first that there is.
+pub fn libraries(chosen: Option<&'static Nvrtc>) -> Vec<Library> {
+    let compiler = match chosen.map_or_else(nvrtc::get, Ok) {
         Ok(nvrtc) => Ok(format!("{}.{}, {}", nvrtc.version().0, nvrtc.version().1, nvrtc.origin())),
         Err(NvrtcError::Missing { tried }) => Err(tried),
         Err(other) => Err(other.to_string()),
@@ -61,7 +61,7 @@ pub fn libraries() -> Vec<Library> {
 }
 
 fn load(wanted: &Wanted) -> Result<String, String> {
-    let open = |file: &Path, _: Option<&Path>| {
+    let open = |file: &Path, _: Option<&Path>| -> Result<(), libloading::Error> {
         // SAFETY: NVIDIA's libraries may be loaded anywhere.
         let library = unsafe { libloading::Library::new(file) }?;
         // They keep threads and handlers of their own, and are not made to be unloaded.

@@ -5,8 +5,8 @@ use std::ffi::{CString, c_void};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use cudarc::driver::sys;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
-use cudarc::driver::{CudaContext, CudaStream, DriverError, result, sys};
 use parallax_core::device::{BackendError, Launch, SpanKind};
 use parallax_core::suite::{CopyRange, CudaLaunch, Kernel, Place, Stage};
 use parallax_core::units::Bytes;
@@ -14,6 +14,12 @@ use parallax_core::units::Bytes;
 use crate::cluster;
 use crate::cublaslt::Gemm;
 use crate::cudnn::{self, Memory};
+use crate::driver::{
+    CudaContext, CudaStream, DriverError, cuFuncGetAttribute, cuFuncSetAttribute, cuLaunchKernel, cuMemAllocAsync,
+    cuMemFreeAsync, cuMemcpyDtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2, cuMemsetD16Async,
+    cuMemsetD32Async, cuModuleGetFunction, cuModuleLoadData, cuModuleUnload,
+    cuOccupancyMaxActiveBlocksPerMultiprocessor,
+};
 use crate::errors::Context;
 use crate::occupancy::{Multiprocessors, occupancy};
 
@@ -26,8 +32,9 @@ pub(crate) struct Module {
 impl Module {
     /// Load it into the context.
     pub(crate) fn load(context: &Arc<CudaContext>, cubin: &[u8]) -> Result<Module, BackendError> {
-        // SAFETY: the compiler or its cache made the image; its header carries its length.
-        let handle = unsafe { result::module::load_data(cubin.as_ptr().cast()) }.doing(|| "loading a kernel".into())?;
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the image is whole: the compiler made it, and the cache gives back what it was given. Its header carries its length.
+        unsafe { cuModuleLoadData(&mut handle, cubin.as_ptr().cast()) }.doing(|| "loading a kernel".into())?;
         Ok(Module { handle, context: context.clone() })
     }
 
@@ -35,15 +42,16 @@ impl Module {
     pub(crate) fn function(&self, kernel: &Kernel) -> Result<Function, BackendError> {
         let entry = kernel.entry;
         let name = CString::new(entry).map_err(|_| BackendError::Device(format!("{entry:?} is not a name")))?;
+        let mut handle = std::ptr::null_mut();
         // SAFETY: the module is loaded and outlives the function: the case owns both.
-        let handle = unsafe { result::module::get_function(self.handle, name) }
+        unsafe { cuModuleGetFunction(&mut handle, self.handle, name.as_ptr()) }
             .doing(|| format!("looking for the entry `{entry}`"))?;
         let (grid, block) = (kernel.grid, kernel.workgroup);
         let CudaLaunch { cluster, dynamic_shared_bytes } = kernel.cuda;
         if dynamic_shared_bytes > 0 {
             let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             // SAFETY: the function is alive.
-            unsafe { result::function::set_function_attribute(handle, attribute, dynamic_shared_bytes as i32) }
+            unsafe { cuFuncSetAttribute(handle, attribute, dynamic_shared_bytes as i32) }
                 .doing(|| format!("reserving {dynamic_shared_bytes} bytes of shared memory for {entry}"))?;
         }
         Ok(Function { handle, grid, block, cluster, dynamic_shared_bytes })
@@ -54,7 +62,7 @@ impl Drop for Module {
     fn drop(&mut self) {
         if self.context.bind_to_thread().is_ok() {
             // SAFETY: loaded by `load` and unloaded only here, after all its work was waited for.
-            let _ = unsafe { result::module::unload(self.handle) };
+            let _ = unsafe { cuModuleUnload(self.handle) };
         }
     }
 }
@@ -237,17 +245,22 @@ impl Step {
             // SAFETY: as below.
             return unsafe { cluster::launch(function, stream, used) }.doing(doing);
         }
-        let three = |[x, y, z]: [u32; 3]| (x, y, z);
+        let ([gx, gy, gz], [bx, by, bz]) = (function.grid, function.block);
         // SAFETY: module and buffers are alive until the stream has been waited for; a test checks that the parameters
         // of every kernel are the stage's arguments.
         unsafe {
-            result::launch_kernel(
+            cuLaunchKernel(
                 function.handle,
-                three(function.grid),
-                three(function.block),
+                gx,
+                gy,
+                gz,
+                bx,
+                by,
+                bz,
                 function.dynamic_shared_bytes,
                 stream.cu_stream(),
-                used,
+                used.as_mut_ptr(),
+                std::ptr::null_mut(),
             )
         }
         .doing(doing)
@@ -266,8 +279,9 @@ impl Step {
         let Ready::Kernel(kernel) = &self.work else { return launch };
         let function = kernel.handle;
         let ask = |attribute| {
+            let mut value = 0;
             // SAFETY: the function is alive as long as the case.
-            let value = unsafe { result::function::get_function_attribute(function, attribute) }.ok()?;
+            unsafe { cuFuncGetAttribute(&mut value, attribute, function) }.ok()?;
             u32::try_from(value).ok()
         };
         let fixed = ask(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES).unwrap_or(0);
@@ -307,21 +321,22 @@ fn copy(from: Range, to: Range, stream: &CudaStream) -> Result<(), DriverError> 
     // SAFETY: both ranges are alive until the stream has been waited for, and of the same length.
     unsafe {
         match (from.place.is_host(), to.place.is_host()) {
-            (true, _) => sys::cuMemcpyHtoDAsync_v2(to.pointer, from.host().cast_const(), bytes, stream).result(),
-            (_, true) => sys::cuMemcpyDtoHAsync_v2(to.host(), from.pointer, bytes, stream).result(),
-            _ => result::memcpy_dtod_async(to.pointer, from.pointer, bytes, stream),
+            (true, _) => cuMemcpyHtoDAsync_v2(to.pointer, from.host().cast_const(), bytes, stream),
+            (_, true) => cuMemcpyDtoHAsync_v2(to.host(), from.pointer, bytes, stream),
+            _ => cuMemcpyDtoDAsync_v2(to.pointer, from.pointer, bytes, stream),
         }
     }
 }
 
 /// The same through memory of the device's usual pool, which the stream allocates before it and frees behind it.
 fn copy_through(from: Range, to: Range, stream: &CudaStream) -> Result<(), DriverError> {
+    let mut pointer = 0;
     // SAFETY: the stream is alive, and all uses of the memory are on it.
-    let pointer = unsafe { result::malloc_async(stream.cu_stream(), from.bytes as usize) }?;
+    unsafe { cuMemAllocAsync(&mut pointer, from.bytes as usize, stream.cu_stream()) }?;
     let room = Range { pointer, bytes: from.bytes, place: Place::Device };
     let copied = copy(from, room, stream).and_then(|()| copy(room, to, stream));
     // SAFETY: allocated above on the same stream, and freed once, behind its uses.
-    let freed = unsafe { result::free_async(pointer, stream.cu_stream()) };
+    let freed = unsafe { cuMemFreeAsync(pointer, stream.cu_stream()) };
     copied.and(freed)
 }
 
@@ -330,10 +345,9 @@ fn fill(to: Range, word: u32, stream: &CudaStream) -> Result<(), DriverError> {
     let (whole, rest) = (to.bytes / 4, to.bytes % 4);
     // SAFETY: the range is alive until the stream has been waited for.
     unsafe {
-        sys::cuMemsetD32Async(to.pointer, word, whole as usize, stream.cu_stream()).result()?;
+        cuMemsetD32Async(to.pointer, word, whole as usize, stream.cu_stream())?;
         if rest > 0 {
-            sys::cuMemsetD16Async(to.pointer + 4 * whole, word as u16, rest as usize / 2, stream.cu_stream())
-                .result()?;
+            cuMemsetD16Async(to.pointer + 4 * whole, word as u16, rest as usize / 2, stream.cu_stream())?;
         }
     }
     Ok(())
@@ -350,14 +364,14 @@ fn resident(function: &Function, device: Multiprocessors) -> Option<u64> {
     let threads = function.block.iter().product::<u32>();
     let mut blocks = 0;
     // SAFETY: the function is alive as long as the case, and the argument outlives the call.
-    let code = unsafe {
-        sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    let asked = unsafe {
+        cuOccupancyMaxActiveBlocksPerMultiprocessor(
             &mut blocks,
             function.handle,
             threads as i32,
             function.dynamic_shared_bytes as usize,
         )
     };
-    code.result().ok()?;
+    asked.ok()?;
     Some(u64::try_from(blocks).ok()? * u64::from(device.count))
 }

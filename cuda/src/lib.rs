@@ -13,6 +13,7 @@
 //!   some shapes have.
 //! * [`nvrtc`]: finds the compiler library and speaks to it.
 //! * [`compile`]: text to a binary for one architecture, through a cache keyed by everything that goes in.
+//! * `driver`: the driver's library, with every call looked up and every answer a number.
 //! * [`device`]: opens a device and describes it.
 //! * [`profiler`]: the [`Profiler`](parallax_core::device::Profiler) itself. Behind it, each a private module: `prepare`
 //!   (buffers, kernels and library calls put in place), `launch` (with `cluster` and `tensor_map` for what came with compute
@@ -30,6 +31,7 @@ mod cublaslt;
 mod cudnn;
 mod cupti;
 pub mod device;
+mod driver;
 mod errors;
 mod events;
 pub mod found;
@@ -49,7 +51,7 @@ mod trace;
 mod transfer;
 
 pub use compile::{Arch, check_text, compile_text};
-pub use device::{Unavailable, devices};
+pub use device::{Unavailable, devices, driver_is_here};
 pub use profiler::{Cuda, Options};
 
 /// Open a CUDA device, or say why that is not possible here.

@@ -4,7 +4,7 @@
 //! does not depend on names that the loader happens to know, and any major version will do. Looked for, in order:
 //!
 //! 1. the folder that the library's own variable names, if it has one; nothing else is tried when it is set;
-//! 2. the loader's own path;
+//! 2. the loader's own path, by name and then folder by folder;
 //! 3. the library folders below `CUDA_HOME` and `CUDA_PATH`, then those of `/usr/local/cuda`;
 //! 4. Python wheels: `nvidia/cu13/lib` and the library's own wheel in every folder on `python3`'s path.
 
@@ -31,13 +31,38 @@ pub(crate) struct Wanted {
 /// The versions of the toolkit's own libraries.
 pub(crate) const OF_TOOLKIT: &[&str] = &["", ".13", ".12"];
 
+/// Why a library is not taken.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// It does not load.
+    Unloadable(libloading::Error),
+    /// It loads, and does not serve.
+    Unfit(String),
+}
+
+impl From<libloading::Error> for Refusal {
+    fn from(error: libloading::Error) -> Refusal {
+        use libloading::Error::{DlSym, GetProcAddress};
+        match error {
+            // It loads, and lacks the call that is named.
+            lacks @ (DlSym { .. } | GetProcAddress { .. }) => Refusal::Unfit(words(&lacks)),
+            other => Refusal::Unloadable(other),
+        }
+    }
+}
+
+/// An error with the loader's own words, which name the file or the symbol.
+fn words(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
 /// Try `load` on each place until it succeeds. It gets a file, and the file's folder where that is known.
 ///
 /// # Errors
-/// Every place that was tried and what happened there, when none of them had a library that loads.
-pub(crate) fn load<T>(
+/// Every place that was tried and what happened there, when none of them had a library that is taken.
+pub(crate) fn load<T, E: Into<Refusal>>(
     wanted: &Wanted,
-    mut load: impl FnMut(&Path, Option<&Path>) -> Result<T, libloading::Error>,
+    mut load: impl FnMut(&Path, Option<&Path>) -> Result<T, E>,
 ) -> Result<(T, String), String> {
     let mut tried = Vec::new();
     for place in Places::new(wanted) {
@@ -48,18 +73,29 @@ pub(crate) fn load<T>(
                     log::debug!("loaded {name}");
                     return Ok((loaded, name));
                 }
-                Err(_) => tried.push(format!("no {name} on the loader's path")),
-            },
-            Place::Folder(folder) => match library_in(&folder, wanted.stem) {
-                None => tried.push(format!("no lib{} in {}", wanted.stem, folder.display())),
-                Some(file) => match load(&file, Some(&folder)) {
-                    Ok(loaded) => {
-                        log::debug!("loaded {}", file.display());
-                        return Ok((loaded, file.display().to_string()));
-                    }
-                    Err(error) => tried.push(format!("{}: {error}", file.display())),
+                Err(refused) => match refused.into() {
+                    Refusal::Unloadable(_) => tried.push(format!("no {name} on the loader's path")),
+                    Refusal::Unfit(why) => tried.push(format!("{name}: {why}")),
                 },
             },
+            Place::Folder(folder) => {
+                let files = libraries_in(&folder, wanted.stem);
+                if files.is_empty() {
+                    tried.push(format!("no lib{} in {}", wanted.stem, folder.display()));
+                }
+                for file in files {
+                    match load(&file, Some(&folder)) {
+                        Ok(loaded) => {
+                            log::debug!("loaded {}", file.display());
+                            return Ok((loaded, file.display().to_string()));
+                        }
+                        Err(refused) => match refused.into() {
+                            Refusal::Unloadable(error) => tried.push(format!("{}: {}", file.display(), words(&error))),
+                            Refusal::Unfit(why) => tried.push(format!("{}: {why}", file.display())),
+                        },
+                    }
+                }
+            }
         }
     }
     Err(tried.join("; "))
@@ -90,6 +126,10 @@ impl Places<'_> {
         } else {
             wanted.versions.iter().map(|version| Place::Loader(format!("lib{}.so{version}", wanted.stem))).collect()
         };
+        // Of several libraries of one name the loader knows the first only.
+        let path = std::env::var_os("LD_LIBRARY_PATH").filter(|_| cfg!(unix)).unwrap_or_default();
+        let named = std::env::split_paths(&path).filter(|folder| !libraries_in(folder, wanted.stem).is_empty());
+        queue.extend(named.map(Place::Folder));
         let usual = if cfg!(windows) { ["bin", "bin/x64"] } else { ["lib64", "lib"] };
         let below = || usual.iter().copied().chain(wanted.toolkit);
         for root in ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os) {
@@ -148,11 +188,11 @@ pub(crate) fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The library in a folder; of several versions, the last by name.
-pub(crate) fn library_in(folder: &Path, stem: &str) -> Option<PathBuf> {
+/// The library in a folder, in all versions, the last by name first.
+pub(crate) fn libraries_in(folder: &Path, stem: &str) -> Vec<PathBuf> {
     let (unix, windows) = (format!("lib{stem}.so"), format!("{stem}64_"));
     let is_library = |name: &String| name.starts_with(&unix) || (name.starts_with(&windows) && name.ends_with(".dll"));
-    names_in(folder).into_iter().rfind(is_library).map(|name| folder.join(name))
+    names_in(folder).into_iter().filter(is_library).rev().map(|name| folder.join(name)).collect()
 }
 
 #[cfg(test)]
@@ -162,12 +202,13 @@ mod tests {
     #[test]
     fn the_newest_plain_build_in_a_folder_is_taken() {
         let folder = tempfile::tempdir().expect("temporary folder");
-        assert_eq!(library_in(folder.path(), "nvrtc"), None);
+        assert!(libraries_in(folder.path(), "nvrtc").is_empty());
         for name in ["libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0", "libnvrtc.so.12", "libnvrtc.so.13"] {
             std::fs::write(folder.path().join(name), "").expect("writable");
         }
-        assert_eq!(library_in(folder.path(), "nvrtc"), Some(folder.path().join("libnvrtc.so.13")));
-        assert_eq!(library_in(folder.path(), "cupti"), None);
+        let found = ["libnvrtc.so.13", "libnvrtc.so.12"].map(|name| folder.path().join(name));
+        assert_eq!(libraries_in(folder.path(), "nvrtc"), found);
+        assert!(libraries_in(folder.path(), "cupti").is_empty());
     }
 
     #[test]
@@ -175,6 +216,21 @@ mod tests {
         let folders = wheel_folders(&[PathBuf::from("site")], "cublas");
         let told: Vec<_> = folders.iter().map(|folder| folder.to_string_lossy().into_owned()).collect();
         assert!(told[0].starts_with("site/nvidia/cu13/") && told[1].starts_with("site/nvidia/cublas/"), "{told:?}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_call_that_a_library_lacks_is_named() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let file = folder.path().join("libempty.so");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-x", "c", "/dev/null", "-o"]).arg(&file);
+        assert!(compiler.status().expect("a C compiler").success());
+        // SAFETY: the library is empty.
+        let library = unsafe { libloading::Library::new(&file) }.expect("loads");
+        // SAFETY: the symbol is not there, so it is not called.
+        let lacks = unsafe { library.get::<fn()>(c"cudnnCreate") }.map(|_| ()).expect_err("it has no symbols");
+        assert!(matches!(Refusal::from(lacks), Refusal::Unfit(said) if said.contains("cudnnCreate")));
     }
 
     #[test]

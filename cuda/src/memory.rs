@@ -4,16 +4,20 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, result, sys};
+use cudarc::driver::sys;
 use parallax_core::device::{BackendError, Entry, Ledger, MemoryStats};
 use parallax_core::suite::Place;
 use parallax_core::units::Bytes;
 
+use crate::driver::{
+    CudaContext, cuMemAlloc_v2, cuMemFree_v2, cuMemFreeHost, cuMemHostAlloc, cuMemcpyDtoDAsync_v2, cuMemcpyDtoH_v2,
+    cuMemcpyDtoHAsync_v2, cuMemcpyHtoD_v2, cuMemsetD8Async,
+};
 use crate::errors::Context;
 
 /// What is held, beside what the driver says is gone from its free memory since `free_before`.
 pub(crate) fn stats(ledger: &Ledger, context: &CudaContext, free_before: u64) -> MemoryStats {
-    let info = context.mem_get_info().ok().map(|(free, total)| (free as u64, total as u64));
+    let info = context.mem_get_info().ok();
     MemoryStats {
         current: ledger.current(),
         peak: ledger.peak(),
@@ -44,8 +48,9 @@ impl Buffer {
     ) -> Result<Buffer, BackendError> {
         let doing = || format!("allocating {} for `{name}`", Bytes(bytes));
         context.bind_to_thread().doing(doing)?;
+        let mut pointer = 0;
         // SAFETY: the context is current; the pointer is owned by the returned value and freed once, by its drop.
-        let pointer = unsafe { result::malloc_sync(bytes as usize) }.doing(doing)?;
+        unsafe { cuMemAlloc_v2(&mut pointer, bytes as usize) }.doing(doing)?;
         let entry = ledger.enter(bytes);
         let (place, context) = (Place::Device, context.clone());
         Ok(Buffer { pointer, bytes, place, context, _entry: Some(entry), whole: None })
@@ -71,8 +76,9 @@ impl Buffer {
             Place::Device | Place::EachRank => return Buffer::new(context, ledger, name, bytes),
             Place::HostPinned => {
                 context.bind_to_thread().doing(doing)?;
+                let mut pointer = std::ptr::null_mut();
                 // SAFETY: the context is current; the memory is owned by the returned value and freed once, by its drop.
-                let pointer = unsafe { result::malloc_host(bytes as usize, 0) }.doing(doing)?;
+                unsafe { cuMemHostAlloc(&mut pointer, bytes as usize, 0) }.doing(doing)?;
                 // SAFETY: the allocation is so many bytes long. Fresh memory holds nothing that Rust may read.
                 unsafe { pointer.cast::<u8>().write_bytes(0, bytes as usize) };
                 pointer.cast::<u8>()
@@ -119,7 +125,8 @@ impl Buffer {
             return Ok(());
         }
         // SAFETY: the range was checked, and the call returns after `data` has been read.
-        unsafe { result::memcpy_htod_sync(self.pointer + offset, data) }.doing(|| "copying inputs to the device".into())
+        unsafe { cuMemcpyHtoD_v2(self.pointer + offset, data.as_ptr().cast(), data.len()) }
+            .doing(|| "copying inputs to the device".into())
     }
 
     /// Copy a range to the host. The caller has waited for the work that writes it.
@@ -139,7 +146,7 @@ impl Buffer {
         let mut data = vec![0u8; (range.end - range.start) as usize];
         if !data.is_empty() {
             // SAFETY: the range was checked, and the call returns after `data` has been written.
-            unsafe { result::memcpy_dtoh_sync(&mut data, self.pointer + range.start) }
+            unsafe { cuMemcpyDtoH_v2(data.as_mut_ptr().cast(), self.pointer + range.start, data.len()) }
                 .doing(|| "reading results back".into())?;
         }
         Ok(data)
@@ -152,7 +159,7 @@ impl Buffer {
             return Ok(());
         }
         // SAFETY: the range lies inside of both, and the driver has written memory that is not pinned when the call returns.
-        unsafe { result::memcpy_dtoh_async(&mut first[..bytes], self.pointer, stream) }
+        unsafe { cuMemcpyDtoHAsync_v2(first.as_mut_ptr().cast(), self.pointer, bytes, stream) }
             .doing(|| "fetching the first bytes of a result".into())
     }
 
@@ -166,7 +173,7 @@ impl Buffer {
             return Ok(());
         }
         // SAFETY: both pointers are alive, and the caller waits for the stream before a buffer can be dropped.
-        unsafe { result::memcpy_dtod_async(self.pointer, other.pointer, self.bytes as usize, stream) }
+        unsafe { cuMemcpyDtoDAsync_v2(self.pointer, other.pointer, self.bytes as usize, stream) }
             .doing(|| "copying inputs on the device".into())
     }
 
@@ -179,7 +186,7 @@ impl Buffer {
             return Ok(());
         }
         // SAFETY: the pointer is alive, and the caller waits for the stream before the buffer can be dropped.
-        unsafe { result::memset_d8_async(self.pointer, byte, self.bytes as usize, stream) }
+        unsafe { cuMemsetD8Async(self.pointer, byte, self.bytes as usize, stream) }
             .doing(|| "poisoning a buffer".into())
     }
 }
@@ -203,7 +210,7 @@ impl Drop for Buffer {
             (_, Some(host)) => {
                 if self.context.bind_to_thread().is_ok() {
                     // SAFETY: allocated by `at`, and freed only here; all work was waited for.
-                    let _ = unsafe { result::free_host(host.cast()) };
+                    let _ = unsafe { cuMemFreeHost(host.cast()) };
                 }
                 return;
             }
@@ -212,7 +219,7 @@ impl Drop for Buffer {
         // A lost device makes both calls fail; its memory is gone then anyway.
         if self.context.bind_to_thread().is_ok() {
             // SAFETY: allocated by `new` and freed only here; freeing waits for work that uses it.
-            let _ = unsafe { result::free_sync(self.pointer) };
+            let _ = unsafe { cuMemFree_v2(self.pointer) };
         }
     }
 }

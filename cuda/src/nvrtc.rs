@@ -1,5 +1,8 @@
 //! NVIDIA's run-time compiler: where it is found, and the few calls that are needed.
 //!
+//! Of several, the first that knows the device's architecture and is no newer than the driver is taken: CUDA 13 does not compile for
+//! architectures before 7.5, and a driver loads no binary of a later major version.
+//!
 //! `PARALLAX_NVRTC_DIR` names the folder that holds the library, instead of the search that all libraries share (the
 //! loader's path, the CUDA toolkit, Python wheels).
 //!
@@ -8,21 +11,22 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use libloading::Library;
 
 use parallax_core::suite::CUDA_HALVES;
 
+use crate::compile::Arch;
 use crate::libraries;
-use crate::libraries::{Wanted, names_in};
+use crate::libraries::{Refusal, Wanted, names_in};
 
 /// Names a folder that holds the library, instead of the search.
 pub const DIR_VARIABLE: &str = "PARALLAX_NVRTC_DIR";
 
 const WANTED: Wanted = Wanted {
     stem: "nvrtc",
-    versions: libraries::OF_TOOLKIT,
+    versions: &["", ".13", ".12", ".11.2"],
     windows: &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"],
     variable: Some(DIR_VARIABLE),
     toolkit: None,
@@ -52,6 +56,16 @@ pub enum NvrtcError {
     Missing {
         /// Every place that was tried, and what happened there.
         tried: String,
+    },
+    /// Some are here, and none of them compiles for the device.
+    #[error("no NVRTC here compiles for compute capability {}.{}: {}; {remedy}", .arch.major, .arch.minor, .found.join(", "))]
+    NoneFits {
+        /// The device's compute capability.
+        arch: Arch,
+        /// Each, and why it does not.
+        found: Vec<String>,
+        /// What to do.
+        remedy: &'static str,
     },
     /// A call failed.
     #[error("{call} failed: {message}")]
@@ -99,21 +113,110 @@ struct Api {
 /// What `nvrtcCompileProgram` returns for a text that it rejects (`NVRTC_ERROR_COMPILATION`).
 const REJECTED: c_int = 6;
 
-/// The compiler of this process, loaded at the first call.
+/// What a compiler is wanted for: an architecture and the CUDA version that the driver supports, where they are known.
+type Purpose = (Option<Arch>, Option<(u32, u32)>);
+
+/// The first compiler that there is.
 ///
 /// # Errors
-/// When it is not found or too old to describe itself.
+/// When there is none, or it is too old to describe itself.
 pub fn get() -> Result<&'static Nvrtc, NvrtcError> {
-    static NVRTC: OnceLock<Result<Nvrtc, NvrtcError>> = OnceLock::new();
-    NVRTC.get_or_init(Nvrtc::load).as_ref().map_err(Clone::clone)
+    chosen((None, None))
+}
+
+/// The first compiler that knows an architecture and whose version the driver takes, chosen once.
+///
+/// # Errors
+/// When there is none.
+pub fn for_device(arch: Arch, driver: Option<(u32, u32)>) -> Result<&'static Nvrtc, NvrtcError> {
+    chosen((Some(arch), driver))
+}
+
+fn chosen(purpose: Purpose) -> Result<&'static Nvrtc, NvrtcError> {
+    type Choice = (Purpose, Result<&'static Nvrtc, NvrtcError>);
+    static CHOSEN: Mutex<Vec<Choice>> = Mutex::new(Vec::new());
+    let mut known = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, choice)) = known.iter().find(|(of, _)| *of == purpose) {
+        return choice.clone();
+    }
+    // Kept until the process ends, as the library is.
+    let choice = choose(purpose).map(|nvrtc| &*Box::leak(Box::new(nvrtc)));
+    known.push((purpose, choice.clone()));
+    choice
+}
+
+/// How well a compiler serves.
+enum Fit {
+    Well,
+    /// It is newer than the driver, of the same major version, so its binaries run.
+    Newer,
+    /// Why it does not.
+    Not(String),
+}
+
+/// Whether a compiler of this version, which knows these architectures, serves.
+fn fit(version: (u32, u32), archs: &[u32], (arch, driver): Purpose) -> Fit {
+    if let Some(arch) = arch
+        && arch.supported_by(archs).is_none()
+    {
+        let named = |arch: Option<&u32>| arch.map_or(String::new(), |arch| format!("{}.{}", arch / 10, arch % 10));
+        return Fit::Not(format!("knows {} to {}", named(archs.iter().min()), named(archs.iter().max())));
+    }
+    match driver {
+        Some((major, minor)) if version.0 > major => {
+            Fit::Not(format!("is newer than the driver's CUDA {major}.{minor}"))
+        }
+        Some(driver) if version > driver => Fit::Newer,
+        _ => Fit::Well,
+    }
+}
+
+fn choose(purpose: Purpose) -> Result<Nvrtc, NvrtcError> {
+    let (mut newer, mut unfit) = (None, Vec::new());
+    let take = |file: &Path, folder: Option<&Path>| {
+        let origin = file.display().to_string();
+        let nvrtc = load_library(file, folder)
+            .map_err(Refusal::from)
+            .and_then(|api| Nvrtc::describe(api, origin).map_err(|error| Refusal::Unfit(error.to_string())))?;
+        let (major, minor) = nvrtc.version;
+        match fit(nvrtc.version, &nvrtc.archs, purpose) {
+            Fit::Well => Ok(nvrtc),
+            Fit::Newer => {
+                newer.get_or_insert(nvrtc);
+                Err(Refusal::Unfit("it is newer than the driver".to_owned()))
+            }
+            Fit::Not(why) => {
+                let sentence = format!("{major}.{minor} ({}) {why}", nvrtc.origin);
+                // A file may be found under several names.
+                if !unfit.iter().any(|(version, _)| *version == nvrtc.version) {
+                    unfit.push((nvrtc.version, sentence));
+                }
+                Err(Refusal::Unfit(why))
+            }
+        }
+    };
+    match (libraries::load(&WANTED, take), newer, purpose.0) {
+        (Ok((nvrtc, _)), ..) | (Err(_), Some(nvrtc), _) => Ok(nvrtc),
+        (Err(_), None, Some(arch)) if !unfit.is_empty() => {
+            let (versions, found): (Vec<_>, _) = unfit.into_iter().unzip();
+            Err(NvrtcError::NoneFits { arch, found, remedy: remedy(arch, &versions, purpose.1) })
+        }
+        (Err(tried), ..) => Err(NvrtcError::Missing { tried }),
+    }
+}
+
+/// What to install where none of these versions serves.
+fn remedy(arch: Arch, versions: &[(u32, u32)], driver: Option<(u32, u32)>) -> &'static str {
+    /// CUDA 13 does not know older ones.
+    const OLDEST_OF_13: Arch = Arch::new(7, 5);
+    let too_new = driver.is_some_and(|(major, _)| versions.iter().any(|version| version.0 > major));
+    match arch < OLDEST_OF_13 || too_new {
+        true => "install that of CUDA 12 beside it: `pip install nvidia-cuda-nvrtc-cu12`",
+        false => "install a newer one: `pip install --upgrade nvidia-cuda-nvrtc`",
+    }
 }
 
 impl Nvrtc {
-    fn load() -> Result<Nvrtc, NvrtcError> {
-        let (api, origin) = libraries::load(&WANTED, load_library).map_err(|tried| NvrtcError::Missing { tried })?;
-        Nvrtc::describe(api, origin)
-    }
-
     fn describe(api: Api, origin: String) -> Result<Nvrtc, NvrtcError> {
         let (mut major, mut minor, mut count) = (0, 0, 0);
         // SAFETY: the signatures are NVRTC's, and the arguments outlive the calls.
@@ -276,6 +379,26 @@ mod tests {
             std::fs::write(folder.path().join(name), "").expect("writable");
         }
         assert_eq!(builtins_in(folder.path()), [folder.path().join("libnvrtc-builtins.so.13.0")]);
+    }
+
+    #[test]
+    fn a_compiler_serves_where_it_knows_the_card_and_the_driver_takes_it() {
+        let (of_13, of_12) = ([75, 80, 90, 100, 120], [50, 60, 70, 75, 80, 90]);
+        let said = |version, archs: &[u32], arch, driver| match fit(version, archs, (Some(arch), driver)) {
+            Fit::Well => "well".to_owned(),
+            Fit::Newer => "newer".to_owned(),
+            Fit::Not(why) => why,
+        };
+        let [volta, hopper, ada] = [Arch::new(7, 0), Arch::new(9, 0), Arch::new(8, 9)];
+        assert_eq!(said((13, 0), &of_13, volta, Some((13, 0))), "knows 7.5 to 12.0");
+        assert_eq!(said((12, 8), &of_12, volta, Some((13, 0))), "well");
+        assert_eq!(said((13, 0), &of_13, hopper, Some((12, 8))), "is newer than the driver's CUDA 12.8");
+        assert_eq!(said((12, 9), &of_12, hopper, Some((12, 8))), "newer");
+        assert_eq!(said((12, 8), &of_12, ada, Some((12, 8))), "well", "as its older relative");
+        assert_eq!(said((13, 0), &of_13, Arch::new(11, 0), None), "knows 7.5 to 12.0");
+        assert!(remedy(volta, &[(13, 0)], None).contains("cu12"));
+        assert!(remedy(hopper, &[(13, 0)], Some((12, 8))).contains("cu12"));
+        assert!(remedy(Arch::new(13, 0), &[(13, 0)], Some((13, 1))).contains("--upgrade"));
     }
 
     #[test]

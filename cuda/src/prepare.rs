@@ -137,9 +137,9 @@ impl Cuda {
         // Cases that differ in their launch only have the same text.
         let texts: BTreeMap<String, Text> =
             cases.iter().filter_map(of_case).flatten().map(|text| (text.source.clone(), text)).collect();
-        let binary = |(source, text): (String, Text)| {
-            Some((source, compile_cached(&text, self.device.arch, self.options.cache.as_deref()).ok()?))
-        };
+        let (arch, compiler, cache) = (self.device.arch, self.device.compiler, self.options.cache.as_deref());
+        let binary =
+            |(source, text): (String, Text)| Some((source, compile_cached(&text, arch, compiler, cache).ok()?));
         self.ahead = texts.into_par_iter().filter_map(binary).collect();
     }
 
@@ -162,7 +162,7 @@ impl Cuda {
     fn load(&mut self, text: &Text) -> Result<(Module, Compiled), BackendError> {
         let (cubin, mut compiled) = match self.ahead.remove(&text.source) {
             Some(binary) => binary,
-            None => compile_cached(text, self.device.arch, self.options.cache.as_deref())?,
+            None => compile_cached(text, self.device.arch, self.device.compiler, self.options.cache.as_deref())?,
         };
         // A text that is made of something else is made anew at every visit.
         text.made.iter().for_each(|step| compiled.time += step.time);

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
 use parallax_core::device::{
     Awaited, BackendError, Batch, Compiled, Launch, Launching, Ledger, MemoryStats, POISON, Prepared, Rotation, Sample,
     Trace,
@@ -14,6 +13,7 @@ use parallax_core::device::{
 use parallax_core::suite::{BufferSpec, Role};
 use parallax_core::units::Nanos;
 
+use crate::driver::{CudaContext, CudaEvent, CudaStream};
 use crate::errors::Context;
 use crate::events::{elapsed, since};
 use crate::graph::Graph;

@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use cudarc::driver::{CudaEvent, CudaStream};
+use cudarc::driver::sys::CUevent_flags;
 use parallax_core::device::{BackendError, ClockInfo, DeviceInfo, Prepared, Profiler, Transfer};
 use parallax_core::suite::{Case, Inputs, Program, Texts, Tuning};
 use parallax_core::units::Nanos;
 
-use crate::compile::{Binary, default_cache};
+use crate::compile::{Binary, compile_cached, default_cache};
 use crate::cublaslt::CublasLt;
 use crate::cudnn::Cudnn;
 use crate::device::{Device, Unavailable, failed};
+use crate::driver::{CudaEvent, CudaStream, driver};
 use crate::errors::Context;
 use crate::events::{since, test_clock};
-use crate::nvrtc;
-use crate::text::embedded;
+use crate::nvrtc::Nvrtc;
+use crate::text::{Text, embedded};
 use crate::transfer::transfer;
 
 /// How to open a device.
@@ -60,18 +61,12 @@ impl Cuda {
     pub(crate) fn open(options: Options) -> Result<Cuda, Unavailable> {
         let opened = Instant::now();
         let mut device = Device::open(options.ordinal)?;
-        let compiler = nvrtc::get()?;
-        let caps = &mut device.info.caps;
-        caps.cube = options.texts.translator().is_some();
-        if let Some(cuda) = &mut caps.cuda {
-            cuda.half_headers = compiler.headers().is_some();
-        }
+        device.info.caps.cube = options.texts.translator().is_some();
         let context = &device.context;
         let stream = context.new_stream().map_err(failed("creating a stream"))?;
         let clock = test_clock(context, &stream).map_err(failed("testing the clock of events"))?;
         let (free_before, _) = context.mem_get_info().map_err(failed("asking for free memory"))?;
-        let free_before = free_before as u64;
-        let mark = context.new_event(None).map_err(failed("creating an event"))?;
+        let mark = context.new_event(CUevent_flags::CU_EVENT_DISABLE_TIMING).map_err(failed("creating an event"))?;
         Ok(Cuda {
             device,
             stream,
@@ -88,6 +83,26 @@ impl Cuda {
 }
 
 impl Cuda {
+    /// The compiler that was chosen for the device.
+    pub fn compiler(&self) -> &'static Nvrtc {
+        self.device.compiler
+    }
+
+    /// Whether a kernel that does nothing can be compiled for the device.
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub fn compiles(&self) -> Result<(), BackendError> {
+        let source = "extern \"C\" __global__ void nothing() {}\n".to_owned();
+        let text = Text { file: "nothing.cu".to_owned(), source, made: Vec::new() };
+        compile_cached(&text, self.device.arch, self.device.compiler, None).map(drop)
+    }
+
+    /// Calls of the driver's without which single cases are skipped, of those that it lacks.
+    pub fn lacks(&self) -> Vec<&'static str> {
+        driver().map(|driver| driver.lacks_for_cases()).unwrap_or_default()
+    }
+
     /// Like [`Profiler::prepare`], with a program of the caller's own on the case's buffers: for kernels that belong to no
     /// variant, as those of tests.
     ///

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, sys};
+use cudarc::driver::sys;
 use parallax_core::device::BackendError;
 use parallax_core::suite::{Order, Queues};
 
+use crate::driver::{CudaContext, CudaEvent, CudaStream, DriverError};
 use crate::errors::Context;
 
 /// A stream for each of a program's queues, the profiler's own first, and an event for each mark between them.
@@ -26,7 +27,7 @@ impl Streams {
         let more = (1..queues.queues).map(|_| context.new_stream());
         let all = std::iter::once(Ok(main.clone())).chain(more).collect::<Result<_, _>>();
         // Marks take no time stamps, which would cost some.
-        let mark = |_| context.new_event(Some(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING));
+        let mark = |_| context.new_event(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
         let marks = (0..queues.marks).map(mark).collect::<Result<_, _>>();
         Ok(Streams {
             all: all.doing(|| "creating a stream".into())?,

@@ -11,6 +11,7 @@ use parallax_core::device::BackendError;
 use parallax_core::suite::{Storage, Swizzle, TensorMap};
 use parallax_core::units::Bytes;
 
+use crate::driver::cuTensorMapEncodeTiled;
 use crate::errors::Context;
 
 /// A tensor map of a buffer of so many bytes at this address. It holds the address, so every set of buffers has its own.
@@ -32,7 +33,7 @@ pub(crate) fn encode(
     let mut encoded = Box::new(CUtensorMap { opaque: [0; 16] });
     // SAFETY: the lists are at least as long as the rank says, and are only read. The driver only notes the address.
     unsafe {
-        sys::cuTensorMapEncodeTiled(
+        cuTensorMapEncodeTiled(
             &mut *encoded,
             data_type(element),
             rank,
@@ -47,7 +48,6 @@ pub(crate) fn encode(
             Fill::CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
     }
-    .result()
     .doing(|| format!("making a tensor map of {map:?}"))?;
     Ok(encoded)
 }

@@ -5,10 +5,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use cudarc::driver::{CudaContext, CudaStream, result};
 use parallax_core::device::{BackendError, Ledger, POISON, Transfer};
 use parallax_core::units::Nanos;
 
+use crate::driver::{
+    CudaContext, CudaStream, cuMemFreeHost, cuMemHostAlloc, cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2,
+};
 use crate::errors::Context;
 use crate::events::since;
 use crate::memory::Buffer;
@@ -34,11 +36,11 @@ pub(crate) fn transfer(
     let queued = match way {
         // SAFETY: both memories are alive until the stream has been waited for, below, and of the same size.
         Transfer::Upload => unsafe {
-            result::memcpy_htod_async(device.pointer(), host.bytes_mut(), stream.cu_stream())
+            cuMemcpyHtoDAsync_v2(device.pointer(), host.pointer, host.bytes, stream.cu_stream())
         },
         // SAFETY: as above.
         Transfer::Download => unsafe {
-            result::memcpy_dtoh_async(host.bytes_mut(), device.pointer(), stream.cu_stream())
+            cuMemcpyDtoHAsync_v2(host.pointer, device.pointer(), host.bytes, stream.cu_stream())
         },
     };
     let waited = stream.synchronize();
@@ -59,8 +61,9 @@ impl PageLocked {
         let doing = || format!("allocating {bytes} bytes of page-locked host memory");
         context.bind_to_thread().doing(doing)?;
         let bytes = bytes as usize;
+        let mut pointer = std::ptr::null_mut();
         // SAFETY: the context is current; the memory is owned by the returned value and freed once, by its drop.
-        let pointer = unsafe { result::malloc_host(bytes, 0) }.doing(doing)?;
+        unsafe { cuMemHostAlloc(&mut pointer, bytes, 0) }.doing(doing)?;
         // Fresh memory holds nothing that Rust may read.
         // SAFETY: the allocation is so many bytes long.
         unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
@@ -77,7 +80,7 @@ impl Drop for PageLocked {
     fn drop(&mut self) {
         if self.context.bind_to_thread().is_ok() {
             // SAFETY: allocated by `new` and freed only here, after the work that uses it was waited for.
-            let _ = unsafe { result::free_host(self.pointer) };
+            let _ = unsafe { cuMemFreeHost(self.pointer) };
         }
     }
 }

@@ -248,6 +248,13 @@ mod tests {
         )
     }
 
+    /// One card in two slices, which Vulkan sees as a whole.
+    fn sliced() -> Vec<Card> {
+        let slice = |uuid| ("NVIDIA H200 MIG 1g.18gb".to_owned(), identity("0000:65:00.0", uuid, None));
+        let whole = adapter("NVIDIA H200", DeviceKind::Discrete, "0000:65:00.0", H200);
+        merge(vec![slice("MIG-aa11"), slice("MIG-bb22")], vec![whole])
+    }
+
     #[test]
     fn each_card_is_there_once_with_all_that_reaches_it() {
         let reached = |cards: Vec<Card>| cards.iter().map(|c| (c.cuda, c.wgpu, c.doubt)).collect::<Vec<_>>();
@@ -256,6 +263,7 @@ mod tests {
             (laptop(), vec![(Some(0), Some(0), true), (None, Some(1), false)]),
             (merge(Vec::new(), vec![llvmpipe()]), vec![(None, Some(0), false)]),
             (merge(vec![cuda("0000:65:00.0", "")], Vec::new()), vec![(Some(0), None, false)]),
+            (sliced(), vec![(Some(0), None, false), (Some(1), None, false), (None, Some(0), false)]),
         ] {
             assert_eq!(reached(cards.clone()), want, "{cards:?}");
         }
@@ -281,6 +289,11 @@ mod tests {
         ] {
             assert_eq!(choose(&cards, wanted), Ok(&cards[number]), "{wanted}");
         }
+        let slices = sliced();
+        assert_eq!(choose(&slices, "MIG-bb22"), Ok(&slices[1]));
+        assert_eq!(choose(&slices, "mig-aa"), Ok(&slices[0]));
+        let both = choose(&slices, "65:00.0").expect_err("three devices are at it").to_string();
+        assert!(both.contains("MIG-aa11") && both.contains("MIG-bb22"), "{both}");
         for (wanted, said) in [
             ("7", "there are: 0: NVIDIA H200 (GPU with its own memory, 0000:65:00.0, GPU-aa11): cuda, wgpu; 1:"),
             ("Voodoo 2", "no device matches `Voodoo 2`"),

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use parallax_core::device::DeviceKind;
-use parallax_cuda::Unavailable;
+use parallax_cuda::device::{Unavailable, listed};
 use parallax_cuda::found::Library;
+use parallax_cuda::nvrtc::NvrtcError;
 
 use crate::sensors::Doing;
 
@@ -13,6 +14,10 @@ use crate::sensors::Doing;
 pub struct Facts {
     /// The CUDA device in words, or why there is none.
     pub cuda: Result<String, Unavailable>,
+    /// Whether its compiler compiles a kernel that does nothing, or what it says; absent where no device opens.
+    pub compiles: Option<Result<(), String>>,
+    /// Calls that the driver lacks for single cases.
+    pub lacking: Vec<&'static str>,
     /// NVIDIA's libraries.
     pub libraries: Vec<Library>,
     /// Boards as they are now.
@@ -27,6 +32,8 @@ pub struct Facts {
     pub vulkan_loader: Option<bool>,
     /// Names of the drivers that the Vulkan loader is told of.
     pub vulkan_drivers: Option<Vec<String>>,
+    /// Libraries that NVIDIA's Vulkan driver stands on, of those that do not load; absent where there is no card of NVIDIA's.
+    pub gl_missing: Option<Vec<&'static str>>,
     /// Files of GPUs that we may not open.
     pub closed_nodes: Vec<PathBuf>,
     /// The page, or where it was looked for.
@@ -153,10 +160,34 @@ fn cuda(facts: &Facts) -> Diagnosis {
             "look whether `nvidia-smi` lists the GPU, and `unset CUDA_VISIBLE_DEVICES`",
         ),
         // Told below, with the other libraries.
-        Err(Unavailable::NoCompiler(_)) => {}
+        Err(Unavailable::NoCompiler(NvrtcError::Missing { .. })) => {}
+        Err(Unavailable::NoCompiler(NvrtcError::NoneFits { arch, found: each, remedy })) => found.missing(
+            format!("no NVRTC compiles for compute capability {}.{}: {}", arch.major, arch.minor, each.join(", ")),
+            *remedy,
+        ),
+        Err(Unavailable::Lacks(calls)) => found.missing(
+            format!("the NVIDIA driver lacks {}", listed(calls)),
+            "reinstall it, or take whatever else is called libcuda off the loader's path",
+        ),
+        Err(other @ Unavailable::Driver { doing, message, .. }) => found.missing(
+            format!("the CUDA driver failed while {doing}: {message}"),
+            other.remedy().unwrap_or("`nvidia-smi` says more"),
+        ),
         Err(other) => {
             found.missing(other.to_string(), "`nvidia-smi` says more; after an update of the driver, restart")
         }
+    }
+    if let Some(Err(why)) = &facts.compiles {
+        found.missing(
+            format!("no kernel compiles: {why}"),
+            "reinstall that NVRTC, or name the folder of another with PARALLAX_NVRTC_DIR",
+        );
+    }
+    if !facts.lacking.is_empty() {
+        found.note(
+            format!("the driver lacks {}: cases that need one are skipped", listed(&facts.lacking)),
+            "reinstall the driver, or take whatever else is called libcuda off the loader's path",
+        );
     }
     for library in &facts.libraries {
         let remedy = || format!("`pip install {}`, or install the CUDA toolkit", library.package);
@@ -195,6 +226,13 @@ fn cuda(facts: &Facts) -> Diagnosis {
     found.of("cuda", false)
 }
 
+/// NVIDIA's Vulkan driver itself.
+const NVIDIA_VULKAN: &str = "libGLX_nvidia.so.0";
+
+/// That, and what it loads when Vulkan's loader loads it: without one of them there is no adapter, and no word why.
+pub const NVIDIA_GL: [&str; 7] =
+    [NVIDIA_VULKAN, "libGLdispatch.so.0", "libGL.so.1", "libGLX.so.0", "libEGL.so.1", "libX11.so.6", "libXext.so.6"];
+
 fn wgpu(facts: &Facts) -> Diagnosis {
     let mut found = Findings::default();
     let emulated = facts.adapters.iter().all(|(_, kind)| kind.is_emulated());
@@ -213,6 +251,19 @@ fn wgpu(facts: &Facts) -> Diagnosis {
     }
     for (name, kind) in &facts.adapters {
         found.ok(format!("sees {name} ({kind:?})"));
+    }
+    if let Some(missing) = facts.gl_missing.as_ref().filter(|missing| !missing.is_empty()) {
+        let what = format!("NVIDIA's Vulkan driver needs {}, which the loader does not find", missing.join(", "));
+        let remedy = match missing.contains(&NVIDIA_VULKAN) {
+            true => {
+                "in a container, start it with `-e NVIDIA_DRIVER_CAPABILITIES=all`; elsewhere, install the driver's GL libraries"
+            }
+            false => "`sudo apt-get install libglvnd0 libgl1 libglx0 libegl1 libx11-6 libxext6`",
+        };
+        match facts.wgpu.is_ok() {
+            true => found.note(what, remedy),
+            false => found.missing(what, remedy),
+        }
     }
     for node in &facts.closed_nodes {
         found.note(

@@ -130,12 +130,12 @@ fn nvml() -> Option<&'static Nvml> {
 
 /// Which of the boards, by name and identity, a device is.
 fn which(info: &DeviceInfo, boards: &[(String, Identity)]) -> Option<usize> {
-    if let Some(at) = boards.iter().position(|(_, board)| board.same(&info.identity) == Some(true)) {
+    if let Some(at) = boards.iter().position(|(_, board)| info.identity.is_on(board) == Some(true)) {
         return Some(at);
     }
     // Sensors of another board would be worse than none.
     let may_be = |(_, (name, board)): &(usize, &(String, Identity))| {
-        is_named(&info.name, name) && board.same(&info.identity) != Some(false)
+        is_named(&info.name, name) && info.identity.is_on(board) != Some(false)
     };
     let mut named = boards.iter().enumerate().filter(may_be);
     let (at, _) = named.next()?;
@@ -248,6 +248,7 @@ mod tests {
         for (device, boards, want) in [
             (at("0000:66:00.0", None), &two[..], Some(1)),
             (at("", Some("GPU-2")), &two[..], Some(1)),
+            (at("0000:66:00.0", Some("MIG-3")), &two[..], Some(1)),
             (at("0000:67:00.0", None), &two[..], None),
             (at("", None), &two[..], None),
             (at("", None), &two[..1], Some(0)),

@@ -27,17 +27,18 @@ fn flow() -> Flow {
 /// Losses of one device after which a run gives up.
 const LOSSES: usize = 3;
 
-/// Run the spec on a target, keep its file current, and return the finished file.
+/// Run the spec on a target, keep its file current, and return the finished file. Its environment says which better target
+/// does not open.
 pub fn session(
-    target: &'static str,
-    opened: Opened,
+    (target, opened): (&'static str, Opened),
+    passed_over: Option<&str>,
     spec: &Spec,
     mode: Mode,
     device: &Device,
     out: &Output,
 ) -> anyhow::Result<RunFile> {
     match opened {
-        Opened::Here(profiler) => here(target, profiler, spec, mode, device, out),
+        Opened::Here(profiler) => here((target, profiler), passed_over, spec, mode, device, out),
         Opened::Browser(options) => remote(&options, spec, mode, out),
     }
 }
@@ -63,15 +64,16 @@ fn os() -> String {
 }
 
 fn here(
-    target: &'static str,
-    mut profiler: Box<dyn Profiler>,
+    (target, mut profiler): (&'static str, Box<dyn Profiler>),
+    passed_over: Option<&str>,
     spec: &Spec,
     mode: Mode,
     device: &Device,
     out: &Output,
 ) -> anyhow::Result<RunFile> {
     let plan = plan(spec, &profiler.device().caps)?;
-    let run = begin(target, &*profiler, spec, &plan);
+    let mut run = begin(target, &*profiler, spec, &plan);
+    run.environment.extend(passed_over.map(|why| ("passed_over".to_owned(), why.to_owned())));
     let mut file = RunFile::begin(out, run)?;
     if mode != Mode::Verify {
         let left =

@@ -6,6 +6,7 @@ use crate::args::{Device, Native};
 use crate::browser::{BrowserOptions, PageTarget};
 use crate::cards;
 use crate::cards::Card;
+use crate::console::errln;
 use crate::memory;
 use crate::sensors::instrumented;
 use crate::texts::{cuda_texts, wgsl_folder, wgsl_texts};
@@ -152,23 +153,46 @@ fn names() -> String {
     TARGETS.iter().map(|t| t.name).collect::<Vec<_>>().join(", ")
 }
 
+/// What a `--target` means on this machine.
+pub struct Choice {
+    /// Targets that were reached: the named one, all that can be, or the best.
+    pub reached: Vec<(&'static str, Opened)>,
+    /// Those that were not, with the reason: of all, or of those that would have been better and are there.
+    pub absent: Vec<(&'static str, String)>,
+}
+
+impl Choice {
+    /// Why the best is no better one, if one is there and does not open.
+    pub fn passed_over(&self) -> Option<String> {
+        let reasons = self.absent.iter().map(|(name, why)| format!("{name} is there and does not open: {why}"));
+        Some(reasons.collect::<Vec<_>>().join("; ")).filter(|reasons| !reasons.is_empty())
+    }
+
+    /// The target of a command that takes one, after a line on a better one that does not open.
+    pub fn one(mut self) -> (&'static str, Opened) {
+        self.tell();
+        self.reached.remove(0)
+    }
+
+    /// A line on a better target that does not open.
+    pub fn tell(&self) {
+        if let (Some(reasons), [(name, _)]) = (self.passed_over(), &self.reached[..]) {
+            errln!("{reasons}; measuring {name}");
+        }
+    }
+}
+
 /// Which targets a `--target` means: the named one, all that can be reached, or the best.
 ///
-/// With `all`, those that cannot be reached are handed to `absent` with the reason. Devices of this process get the values
-/// of `set`, as `NAME=VALUE`, for what variants leave open.
-pub fn choose(
-    wanted: Option<&str>,
-    options: &Device,
-    set: &[String],
-    absent: impl FnMut(&'static str, String),
-) -> Result<Vec<(&'static str, Opened)>, TargetError> {
-    let mut chosen = reached(wanted, options, absent)?;
-    for (_, opened) in &mut chosen {
+/// Devices of this process get the values of `set`, as `NAME=VALUE`, for what variants leave open.
+pub fn choose(wanted: Option<&str>, options: &Device, set: &[String]) -> Result<Choice, TargetError> {
+    let mut choice = reached(wanted, options)?;
+    for (_, opened) in &mut choice.reached {
         if let Opened::Here(profiler) = opened {
             tuning::apply(&mut **profiler, &options.native, set)?;
         }
     }
-    Ok(chosen)
+    Ok(choice)
 }
 
 /// Why a command that chooses by itself finds no device of this process: each target, and what it lacks.
@@ -188,45 +212,55 @@ pub fn no_device(options: &Device) -> Vec<String> {
     devices.filter_map(why).collect()
 }
 
-fn reached(
-    wanted: Option<&str>,
-    options: &Device,
-    mut absent: impl FnMut(&'static str, String),
-) -> Result<Vec<(&'static str, Opened)>, TargetError> {
+fn reached(wanted: Option<&str>, options: &Device) -> Result<Choice, TargetError> {
     match wanted {
-        None => Ok(vec![best(options)?]),
+        None => best(options),
         Some("all") => {
-            let mut opened = Vec::new();
+            let mut choice = Choice { reached: Vec::new(), absent: Vec::new() };
             for target in TARGETS {
                 match (target.open)(options) {
-                    Ok(open) => opened.push((target.name, open)),
-                    Err(why) => absent(target.name, why),
+                    Ok(open) => choice.reached.push((target.name, open)),
+                    Err(why) => choice.absent.push((target.name, why)),
                 }
             }
-            Ok(opened)
+            Ok(choice)
         }
         Some(name) => {
             let target =
                 TARGETS.iter().find(|t| t.name == name).ok_or_else(|| TargetError::Unknown(name.to_owned()))?;
             let open = (target.open)(options).map_err(|why| TargetError::Unavailable { name: target.name, why })?;
-            Ok(vec![(target.name, open)])
+            Ok(Choice { reached: vec![(target.name, open)], absent: Vec::new() })
         }
     }
 }
 
 /// The first target in order whose device is no emulation; the host processor is always one.
-fn best(options: &Device) -> Result<(&'static str, Opened), TargetError> {
+fn best(options: &Device) -> Result<Choice, TargetError> {
     // A card that was asked for is reached in the best way that there is for it, and its absence must not go unnoticed.
     let card = card(&options.native).map_err(TargetError::Card)?;
     if let Some(card) = card {
         let way = TARGETS.iter().find(|target| card.targets().contains(&target.name)).expect("something reaches it");
         let open = (way.open)(options).map_err(|why| TargetError::Unavailable { name: way.name, why })?;
-        return Ok((way.name, open));
+        return Ok(Choice { reached: vec![(way.name, open)], absent: Vec::new() });
     }
-    let real = |target: &Target| match (target.open)(options) {
-        Ok(Opened::Here(p)) if p.device().kind != DeviceKind::Software => Some((target.name, Opened::Here(p))),
-        _ => None,
-    };
-    let found = TARGETS.iter().filter(|t| !["browser", WASM].contains(&t.name)).find_map(real);
-    found.ok_or_else(|| TargetError::Unavailable { name: CPU, why: "cannot be opened".to_owned() })
+    let mut absent = Vec::new();
+    for target in TARGETS.iter().filter(|t| !["browser", WASM].contains(&t.name)) {
+        match (target.open)(options) {
+            Ok(Opened::Here(p)) if p.device().kind != DeviceKind::Software => {
+                return Ok(Choice { reached: vec![(target.name, Opened::Here(p))], absent });
+            }
+            Err(why) if is_there(target.name) => absent.push((target.name, why)),
+            _ => {}
+        }
+    }
+    Err(TargetError::Unavailable { name: CPU, why: "cannot be opened".to_owned() })
+}
+
+/// Whether a target has something to run on, which need not open: NVIDIA's driver, or an adapter that emulates nothing.
+fn is_there(target: &str) -> bool {
+    match target {
+        "cuda" => parallax_cuda::driver_is_here(),
+        "wgpu" => pollster::block_on(parallax_shaders::adapters()).iter().any(|adapter| !adapter.kind.is_emulated()),
+        _ => false,
+    }
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use parallax_core::device::identity::{Identity, pci_address};
-use parallax_core::device::{DeviceInfo, DeviceKind};
+use parallax_core::device::{DeviceInfo, DeviceKind, LOOP_TURNS};
 use parallax_core::suite::{Caps, DType, Dialect, MatrixElement, MatrixScope, MatrixShape, Texts};
 use parallax_core::units::Bytes;
 
 use crate::checks::Checks;
 use crate::gpu::Gpu;
+use crate::loops;
 #[cfg(target_arch = "wasm32")]
 use crate::page;
 use crate::profiler::Wgpu;
@@ -205,6 +206,11 @@ pub async fn open(options: Options) -> Result<Wgpu, Unavailable> {
     let clock = examine(&gpu, timestamps.as_ref()).await.map_err(|e| no_device(e.to_string()))?;
     let mut device = describe(&info, &gpu.device, matrices);
     device.caps.memory = options.host_memory.filter(|_| device.kind.is_emulated());
+    // Hardware has no such limit, and what a browser runs on is not known.
+    if matches!(device.kind, DeviceKind::Software | DeviceKind::Cpu | DeviceKind::Unknown) {
+        let turns = loops::limit(&gpu).await.map_err(|e| no_device(e.to_string()))?;
+        device.limits.extend(turns.map(|turns| (LOOP_TURNS.to_owned(), turns.into())));
+    }
     if options.imitate_matrices {
         device.caps.matrices = vec![MatrixShape::F16_IN_F32, MatrixShape::I8_IN_I32];
         device.caps.subgroup = Some((32, 32));

@@ -28,6 +28,7 @@ mod gpu;
 mod imitate;
 mod incidents;
 mod launch;
+mod loops;
 mod lower;
 mod mapped;
 mod matrix;

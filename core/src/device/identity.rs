@@ -10,7 +10,7 @@ pub struct Identity {
     /// PCI address: domain, bus, device and function in lower-case hexadecimal, as in `0000:65:00.0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci: Option<String>,
-    /// The driver's own name for it, as in `GPU-4f3b…`.
+    /// The driver's own name for it, as in `GPU-4f3b…`; `MIG-…` for a slice of a card.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
     /// PCI numbers of vendor and model, which all cards of one kind share.
@@ -24,12 +24,35 @@ impl Identity {
         *self == Identity::default()
     }
 
-    /// Whether two are the same card; `None` where that cannot be known.
-    pub fn same(&self, other: &Identity) -> Option<bool> {
-        let equal = |a: &Option<String>, b: &Option<String>| Some(a.as_ref()? == b.as_ref()?);
-        let model = self.model.zip(other.model).filter(|(a, b)| a != b).map(|_| false);
-        equal(&self.pci, &other.pci).or_else(|| equal(&self.uuid, &other.uuid)).or(model)
+    /// Whether it is a slice of a card (MIG), which shares the card's PCI address with other slices.
+    pub fn is_slice(&self) -> bool {
+        self.uuid.as_ref().is_some_and(|uuid| uuid.starts_with("MIG-"))
     }
+
+    /// Whether two are the same device; `None` where that cannot be known. Two slices of a card are two devices.
+    pub fn same(&self, other: &Identity) -> Option<bool> {
+        let slice = self.is_slice() || other.is_slice();
+        // A slice and something else at its card's address may be the same or not.
+        let at = equal(&self.pci, &other.pci).filter(|same| !(*same && slice));
+        equal(&self.uuid, &other.uuid).or(at).or_else(|| self.other_model(other))
+    }
+
+    /// Whether it is a board or a slice of it; `None` where that cannot be known.
+    pub fn is_on(&self, board: &Identity) -> Option<bool> {
+        if !self.is_slice() {
+            return self.same(board);
+        }
+        equal(&self.pci, &board.pci).or_else(|| self.other_model(board))
+    }
+
+    /// `Some(false)` for two of different models, which says all.
+    fn other_model(&self, other: &Identity) -> Option<bool> {
+        self.model.zip(other.model).filter(|(a, b)| a != b).map(|_| false)
+    }
+}
+
+fn equal(a: &Option<String>, b: &Option<String>) -> Option<bool> {
+    Some(a.as_ref()? == b.as_ref()?)
 }
 
 /// A PCI address in the form that [`Identity`] has, from any of those that interfaces give: eight digits of domain or four,
@@ -79,6 +102,14 @@ mod tests {
         ] {
             assert_eq!((cuda.same(&other), other.same(&cuda)), (same, same), "{other:?}");
         }
+        let slice = |uuid| of(Some("0000:65:00.0"), Some(uuid), None);
+        let [one, two] = [slice("MIG-1"), slice("MIG-2")];
+        assert_eq!((one.same(&one), one.same(&two), one.same(&cuda)), (Some(true), Some(false), Some(false)));
+        assert_eq!(one.same(&of(Some("0000:65:00.0"), None, h200)), None, "the card, or another slice of it");
+        assert_eq!(one.same(&of(Some("0000:66:00.0"), None, h200)), Some(false));
+        let elsewhere = of(Some("0000:66:00.0"), Some("GPU-1"), None);
+        assert_eq!((one.is_on(&cuda), one.is_on(&elsewhere), cuda.is_on(&cuda)), (Some(true), Some(false), Some(true)));
+        assert_eq!(cuda.same(&elsewhere), Some(true), "the same card in another place");
         let (a, b) = (of(None, None, h200), of(None, None, Some([0x1002, 1])));
         assert_eq!((a.same(&b), a.same(&a)), (Some(false), None), "models differ, or say nothing");
     }

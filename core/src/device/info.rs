@@ -9,6 +9,9 @@ use crate::units::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The limit that a probe finds, of a device that ends the loops of a kernel: turns of all of them together, after which it does so.
+pub const LOOP_TURNS: &str = "loopTurns";
+
 /// A device and how it was reached, as recorded with every run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceInfo {
@@ -30,7 +33,7 @@ pub struct DeviceInfo {
     pub ranks: u32,
     /// What plans need.
     pub caps: Caps,
-    /// Every limit that the interface reports, under its own name.
+    /// Every limit that the interface reports, under its own name, and `loopTurns` where a probe finds that loops end early.
     pub limits: BTreeMap<String, u64>,
     /// Every optional feature that is on, under the interface's own name.
     pub features: Vec<String>,

@@ -6,11 +6,12 @@
 //! many as the budget of reference work allows. Small outputs are compared in full. The reference is computed once for a
 //! problem and serves all its variants, before and after sampling.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::suite::parallel::*;
 
-use crate::device::{BackendError, Batch, OTHER_POISON, POISON, Prepared, Profiler};
+use crate::device::{BackendError, Batch, LOOP_TURNS, OTHER_POISON, POISON, Prepared, Profiler};
 use crate::measure::repeat::Left;
 use crate::record::{CheckResult, Mismatch};
 use crate::suite::{Inputs, Problem, Storage, Tolerance, load, round_to};
@@ -148,7 +149,8 @@ pub async fn check_and_keep(
             }
         }
     }
-    Ok(comparison.end())
+    let (result, left) = comparison.end();
+    Ok((result.on_device(&profiler.device().limits, problem), left))
 }
 
 /// Compute the reference for `work` multiply-adds and compare with it, for whoever checks a problem only once.
@@ -254,6 +256,7 @@ impl Default for Comparison {
             worst_ratio: 0.0,
             mismatch: None,
             repeatable: None,
+            loops_end_after: None,
         };
         Comparison { result, left: Left::default() }
     }
@@ -319,6 +322,25 @@ impl Comparison {
 impl CheckResult {
     /// One sentence for people.
     pub fn sentence(&self) -> String {
+        let found = self.found();
+        match self.loops_end_after {
+            None => found,
+            Some(turns) => {
+                format!(
+                    "{found}; this device ends a kernel's loops after {turns} turns, which may be the reason and not the kernel"
+                )
+            }
+        }
+    }
+
+    /// The same for a device with these limits: a problem of more elements than it allows turns may need longer loops.
+    fn on_device(self, limits: &BTreeMap<String, u64>, problem: &Problem) -> CheckResult {
+        let longest = problem.buffers().iter().map(|spec| spec.len).max();
+        let turns = limits.get(LOOP_TURNS).copied().filter(|turns| !self.passed && longest > Some(*turns));
+        CheckResult { loops_end_after: turns, ..self }
+    }
+
+    fn found(&self) -> String {
         match &self.mismatch {
             None if self.compared == 0 => "nothing was compared".to_owned(),
             None if self.worst_error == 0.0 => {
@@ -347,7 +369,7 @@ impl CheckResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::bytes_of;
+    use crate::suite::{Case, bytes_of};
 
     #[test]
     fn small_outputs_are_compared_in_full_and_large_ones_in_part() {
@@ -432,6 +454,19 @@ mod tests {
             c.row(&line(0, storage, &poison[..storage.bytes() as usize]), &[f64::NAN], &tolerance);
             assert!(!c.end().0.passed, "{storage:?}: the poison is no NaN that anyone computed");
         }
+    }
+
+    #[test]
+    fn a_failed_check_names_the_limit_on_loops_where_the_problem_may_need_longer_ones() {
+        let of = |shape: &str| -> Problem { shape.parse::<Case>().expect("a case").problem };
+        let (long, short) = (of("rmsnorm/bwd/r65536,c4/f32/naive"), of("rmsnorm/bwd/r64,c4/f32/naive"));
+        let ends = BTreeMap::from([(LOOP_TURNS.to_owned(), 65_535)]);
+        let said = |passed, limits: &BTreeMap<String, u64>, problem: &Problem| {
+            let result = CheckResult { passed, ..Comparison::default().end().0 };
+            result.on_device(limits, problem).sentence().contains("ends a kernel's loops after 65535 turns")
+        };
+        assert!(said(false, &ends, &long));
+        assert!(!said(true, &ends, &long) && !said(false, &ends, &short) && !said(false, &BTreeMap::new(), &long));
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub struct CheckResult {
     /// them was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeatable: Option<Repeatable>,
+    /// Of a check that failed: turns after which the device ends the loops of a kernel, where the problem may need more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loops_end_after: Option<u64>,
 }
 
 /// Whether two executions on the same inputs left the same in all outputs.

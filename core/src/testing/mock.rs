@@ -118,6 +118,7 @@ pub fn exact() -> CheckResult {
         worst_ratio: 0.0,
         mismatch: None,
         repeatable: None,
+        loops_end_after: None,
     }
 }
 

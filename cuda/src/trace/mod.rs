@@ -5,7 +5,6 @@ mod alignment;
 mod events;
 mod submission;
 
-use cudarc::driver::{CudaEvent, CudaStream};
 use parallax_core::device::{BackendError, Launching, Prepared, Trace};
 use parallax_core::units::Nanos;
 
@@ -14,6 +13,7 @@ use self::alignment::Alignment;
 use self::events::from_events;
 use self::submission::submit;
 use crate::cupti::Recording;
+use crate::driver::{CudaEvent, CudaStream};
 use crate::errors::Context;
 use crate::events::{elapsed, event};
 use crate::prepared::PreparedCase;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use cudarc::driver::CudaStream;
 use parallax_core::device::stack::Stack;
 use parallax_core::device::{BackendError, Launching, Span, SpanKind, Track};
 use parallax_core::units::{Bytes, Nanos};
 
+use crate::driver::CudaStream;
 use crate::launch::Step;
 use crate::prepared::PreparedCase;
 

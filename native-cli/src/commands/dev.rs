@@ -175,7 +175,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn open(args: &'a Dev, native: Native) -> anyhow::Result<Bench<'a>> {
-        let (name, opened) = choose(args.target.as_deref(), &Device::from(&native), &args.set, |_, _| {})?.remove(0);
+        let (name, opened) = choose(args.target.as_deref(), &Device::from(&native), &args.set)?.one();
         let Opened::Here(mut profiler) = opened else { bail!("dev runs on wgpu or cuda, not on {name}") };
         if profiler.device().caps.dialect == Dialect::Cpu {
             bail!("the target {name} has no kernel texts: name another with --target");

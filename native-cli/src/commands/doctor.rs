@@ -14,6 +14,8 @@ use parallax_core::record::Event;
 use crate::args::{DEVICES, Device};
 use crate::browser::{self, BrowserOptions};
 use crate::console::{self, noteln, outln};
+#[cfg(target_os = "linux")]
+use crate::diagnosis::NVIDIA_GL;
 use crate::diagnosis::{Diagnosis, Facts, Grade, State, diagnose, is_well};
 use crate::sensors;
 use crate::table::wrap;
@@ -92,15 +94,22 @@ fn gather(args: &Doctor, start_browser: bool) -> Facts {
     let page = browser::page(&options).map(|page| page.to_string()).map_err(|e| reason(&e.to_string()));
     let executable = browser::executable(&options).map_err(|e| reason(&e.to_string()));
     let in_page = (start_browser && page.is_ok() && executable.is_ok()).then(|| in_page(&options));
+    let cuda = parallax_cuda::open(parallax_cuda::Options::default());
+    let opened_cuda = cuda.as_ref().ok();
+    let adapters: Vec<(String, DeviceKind)> =
+        pollster::block_on(parallax_shaders::adapters()).into_iter().map(|a| (a.name, a.kind)).collect();
     Facts {
-        cuda: parallax_cuda::open(parallax_cuda::Options::default()).map(|cuda| {
+        compiles: opened_cuda.map(|cuda| cuda.compiles().map_err(|e| e.to_string())),
+        lacking: opened_cuda.map(|cuda| cuda.lacks()).unwrap_or_default(),
+        libraries: parallax_cuda::found::libraries(opened_cuda.map(|cuda| cuda.compiler())),
+        gl_missing: gl_missing(&adapters, cuda.is_ok()),
+        cuda: cuda.map(|cuda| {
             let device = parallax_core::device::Profiler::device(&cuda);
             format!("{}, {}, driver {}", device.name, device.api, device.driver)
         }),
-        libraries: parallax_cuda::found::libraries(),
         boards,
         counters_closed: counters_closed(),
-        adapters: pollster::block_on(parallax_shaders::adapters()).into_iter().map(|a| (a.name, a.kind)).collect(),
+        adapters,
         wgpu: opened("wgpu", &args.device),
         vulkan_loader: vulkan_loader(),
         vulkan_drivers: vulkan_drivers(),
@@ -192,6 +201,23 @@ fn vulkan_loader() -> Option<bool> {
 
 #[cfg(not(target_os = "linux"))]
 fn vulkan_loader() -> Option<bool> {
+    None
+}
+
+/// Libraries of [`NVIDIA_GL`] that do not load, where a card of NVIDIA's is and Vulkan shows none. In WSL, Vulkan has another way to it.
+#[cfg(target_os = "linux")]
+fn gl_missing(adapters: &[(String, DeviceKind)], cuda: bool) -> Option<Vec<&'static str>> {
+    let is_there = |file: &str| Path::new(file).exists();
+    let card = cuda || is_there("/proc/driver/nvidia/version") || is_there("/dev/nvidiactl");
+    if !card || is_there("/dev/dxg") || adapters.iter().any(|(name, _)| name.contains("NVIDIA")) {
+        return None;
+    }
+    // SAFETY: libraries of the system, which may be loaded anywhere.
+    Some(NVIDIA_GL.into_iter().filter(|name| unsafe { libloading::Library::new(*name) }.is_err()).collect())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn gl_missing(_: &[(String, DeviceKind)], _: bool) -> Option<Vec<&'static str>> {
     None
 }
 

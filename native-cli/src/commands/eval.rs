@@ -50,7 +50,7 @@ pub fn eval(args: &Eval) -> anyhow::Result<()> {
         let read = args.input.iter().filter_map(|pair| Some(Path::new(pair.split_once('=')?.1)));
         files::not_an_input(&path(args, &specs[output]), read)?;
     }
-    let (name, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &args.set, |_, _| {})?.remove(0);
+    let (name, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &args.set)?.one();
     let Opened::Here(mut profiler) = opened else { bail!("eval runs on cpu, wgpu or cuda, not on {name}") };
     let spec = Spec { case: vec![case.to_string()], ..Spec::default() };
     let mut plan = plan(&spec, &profiler.device().caps)?;

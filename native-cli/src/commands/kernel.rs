@@ -34,7 +34,7 @@ pub struct Kernel {
 /// Print the text, or text and launches as JSON.
 pub fn kernel(args: &Kernel) -> anyhow::Result<()> {
     let case: Case = args.case.parse()?;
-    let (target, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &args.set, |_, _| {})?.remove(0);
+    let (target, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &args.set)?.one();
     let Opened::Here(profiler) = opened else {
         bail!("a page assembles its texts by itself; they are those of the target wgpu");
     };

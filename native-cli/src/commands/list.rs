@@ -12,8 +12,9 @@ use parallax_core::units::Bytes;
 
 use crate::args::{DEVICES, Device, RESULTS};
 use crate::browser;
+use crate::commands::measuring::left_out;
 use crate::console;
-use crate::console::{errln, outln};
+use crate::console::outln;
 use crate::settings::{PLANNING, Settings};
 use crate::targets::{Opened, choose};
 
@@ -54,11 +55,10 @@ pub fn list(args: &List) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let spec = args.settings.in_force()?.spec;
-    let opened = choose(args.target.as_deref(), &args.device, &spec.set, |name, why| {
-        errln!("target {name} is left out: {why}");
-    })?;
+    let choice = choose(args.target.as_deref(), &args.device, &spec.set)?;
+    left_out(args.target.as_deref(), &choice);
     let mut lists = Vec::new();
-    for (name, target) in opened {
+    for (name, target) in choice.reached {
         let (cases, skips) = match target {
             Opened::Here(profiler) => {
                 let caps = &profiler.device().caps;

@@ -14,7 +14,7 @@ use crate::console::{Painted, errln, noteln, outln};
 use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::output::{Finished, Output};
 use crate::session::session;
-use crate::targets::choose;
+use crate::targets::{Choice, choose};
 
 /// People's text goes to stdout, unless stdout is for machines.
 pub fn say(common: &Common, text: &str) {
@@ -48,6 +48,14 @@ impl Measured {
     }
 }
 
+/// Tell which targets are not reached, where all or the best were asked for.
+pub fn left_out(wanted: Option<&str>, choice: &Choice) {
+    match wanted {
+        Some(_) => choice.absent.iter().for_each(|(name, why)| errln!("target {name} is left out: {why}")),
+        None => choice.tell(),
+    }
+}
+
 /// Run a mode on each target asked for; a target that fails with `all` is told and does not take the others along.
 pub fn each_target(
     common: &Common,
@@ -58,12 +66,12 @@ pub fn each_target(
 ) -> anyhow::Result<Measured> {
     listen_for_interrupts()?;
     let all = common.target.as_deref() == Some("all");
-    let opened = choose(common.target.as_deref(), &common.device, &spec.set, |name, why| {
-        errln!("target {name} is left out: {why}");
-    })?;
+    let choice = choose(common.target.as_deref(), &common.device, &spec.set)?;
+    left_out(common.target.as_deref(), &choice);
+    let passed_over = if all { None } else { choice.passed_over() };
     let mut measured = Measured::default();
-    for (name, target) in opened {
-        match session(name, target, spec, mode, &common.device, out) {
+    for (name, target) in choice.reached {
+        match session((name, target), passed_over.as_deref(), spec, mode, &common.device, out) {
             Ok(file) => {
                 let finished = file.finish()?;
                 done(&finished);

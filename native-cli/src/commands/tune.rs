@@ -57,7 +57,7 @@ pub struct Tune {
 pub fn tune(args: &Tune) -> anyhow::Result<ExitCode> {
     Spec::default().set("budget", &args.budget.to_string())?;
     listen_for_interrupts()?;
-    let (name, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &[], |_, _| {})?.remove(0);
+    let (name, opened) = choose(args.target.as_deref(), &Device::from(&args.native), &[])?.one();
     let Opened::Here(mut profiler) = opened else {
         bail!("tune runs on wgpu or cuda; every browser has one file, for devices that no page can know");
     };

@@ -1,5 +1,7 @@
 //! What is told of machines that lack something.
 
+use parallax_cuda::Arch;
+
 use super::*;
 
 /// A machine on which all is well.
@@ -13,6 +15,8 @@ fn healthy() -> Facts {
     };
     Facts {
         cuda: Ok("a GPU, CUDA 13.0".to_owned()),
+        compiles: Some(Ok(())),
+        lacking: Vec::new(),
         libraries: vec![library("NVRTC", true), library("CUPTI", false)],
         boards: vec![Doing { name: "a GPU".to_owned(), held: Vec::new(), processes: 0 }],
         counters_closed: Some(false),
@@ -20,6 +24,7 @@ fn healthy() -> Facts {
         wgpu: Ok("a GPU, Vulkan".to_owned()),
         vulkan_loader: Some(true),
         vulkan_drivers: Some(vec!["nvidia_icd.json".to_owned()]),
+        gl_missing: Some(Vec::new()),
         closed_nodes: Vec::new(),
         page: Ok("dist".to_owned()),
         browser: Ok("/usr/bin/chromium".into()),
@@ -46,9 +51,14 @@ fn a_healthy_machine_has_nothing_to_mend() {
 
 type Ail = fn(&mut Facts);
 
+/// A driver that answers this code when it is started.
+fn answered(code: i32) -> Unavailable {
+    Unavailable::Driver { doing: "starting", code: Some(code), message: format!("error {code}") }
+}
+
 #[test]
 fn each_ailment_is_told_with_its_remedy_and_hurts_its_target_only() {
-    let cases: [(&str, State, Ail, &str, &str); 22] = [
+    let cases: [(&str, State, Ail, &str, &str); 30] = [
         ("cuda", State::Missing, |f| f.cuda = Err(Unavailable::NoDriver), "libcuda.so.1", "--gpus all"),
         ("cuda", State::Missing, |f| f.cuda = Err(Unavailable::OldDriver(12, 4)), "CUDA 12.4", "570"),
         (
@@ -58,13 +68,35 @@ fn each_ailment_is_told_with_its_remedy_and_hurts_its_target_only() {
             "shows 0 devices",
             "CUDA_VISIBLE_DEVICES",
         ),
+        ("cuda", State::Missing, |f| f.cuda = Err(answered(999)), "failed while starting: error 999", "nvidia-smi"),
+        ("cuda", State::Missing, |f| f.cuda = Err(answered(34)), "error 34", "LD_LIBRARY_PATH"),
+        ("cuda", State::Missing, |f| f.cuda = Err(answered(802)), "error 802", "nvidia-fabricmanager"),
+        ("cuda", State::Missing, |f| f.cuda = Err(answered(803)), "error 803", "different versions"),
         (
             "cuda",
             State::Missing,
-            |f| f.cuda = Err(Unavailable::Driver { doing: "counting", message: "unknown error".to_owned() }),
-            "unknown error",
-            "nvidia-smi",
+            |f| f.cuda = Err(Unavailable::Lacks(vec!["cuMemAlloc_v2"])),
+            "the NVIDIA driver lacks the call cuMemAlloc_v2",
+            "reinstall",
         ),
+        (
+            "cuda",
+            State::Missing,
+            |f| {
+                let (arch, found) = (Arch::new(7, 0), vec!["13.0 (libnvrtc.so.13) knows 7.5 to 12.1".to_owned()]);
+                f.cuda = Err(NvrtcError::NoneFits { arch, found, remedy: "install that of CUDA 12" }.into());
+            },
+            "compute capability 7.0: 13.0 (libnvrtc.so.13) knows 7.5 to 12.1",
+            "CUDA 12",
+        ),
+        (
+            "cuda",
+            State::Missing,
+            |f| f.compiles = Some(Err("failed to open libnvrtc-builtins".to_owned())),
+            "no kernel compiles: failed to open libnvrtc-builtins",
+            "PARALLAX_NVRTC_DIR",
+        ),
+        ("cuda", State::Works, |f| f.lacking = vec!["cuGraphLaunch"], "lacks the call cuGraphLaunch", "reinstall"),
         (
             "cuda",
             State::Missing,
@@ -104,6 +136,13 @@ fn each_ailment_is_told_with_its_remedy_and_hurts_its_target_only() {
             "Vulkan driver",
         ),
         ("wgpu", State::Missing, |f| f.wgpu = Err("no such adapter".to_owned()), "no such adapter", "--device"),
+        (
+            "wgpu",
+            State::Works,
+            |f| f.gl_missing = Some(vec!["libEGL.so.1", "libX11.so.6"]),
+            "NVIDIA's Vulkan driver needs libEGL.so.1, libX11.so.6",
+            "libegl1",
+        ),
         ("wgpu", State::Emulated, |f| drop(f.adapters.remove(0)), "no adapter is a GPU", "Vulkan driver"),
         ("wgpu", State::Works, |f| f.closed_nodes = vec!["/dev/dri/renderD128".into()], "renderD128", "usermod"),
         ("page", State::Missing, |f| f.page = Err("no page in dist".to_owned()), "no page in dist", "./x page"),
@@ -148,6 +187,19 @@ fn each_ailment_is_told_with_its_remedy_and_hurts_its_target_only() {
             assert!(told[0].remedy.as_deref().is_some_and(|said| said.contains(remedy)), "{remedy}: {told:?}");
         }
     }
+}
+
+#[test]
+fn a_card_that_only_the_loader_misses_has_its_libraries_named() {
+    let lacks = |missing: &[&'static str]| {
+        let (adapters, wgpu) = (Vec::new(), Err("no GPU adapter".to_owned()));
+        let facts = Facts { adapters, wgpu, gl_missing: Some(missing.to_vec()), ..healthy() };
+        let Diagnosis { state, findings, .. } = diagnose(&facts).remove(1);
+        assert_eq!(state, State::Missing);
+        findings.last().and_then(|finding| finding.remedy.clone()).expect("a remedy")
+    };
+    assert!(lacks(&["libGL.so.1"]).contains("libgl1"));
+    assert!(lacks(&NVIDIA_GL).contains("NVIDIA_DRIVER_CAPABILITIES=all"));
 }
 
 #[test]

@@ -3,6 +3,8 @@
 mod comparing;
 mod doctor;
 mod drawing;
+#[cfg(target_os = "linux")]
+mod drivers;
 mod escaping;
 mod eval;
 mod exits;

@@ -1,0 +1,48 @@
+//! Whether the device ends loops before they are done.
+//!
+//! Mesa's llvmpipe counts the turns of all loops of an invocation and leaves every loop when the count is spent, without a word.
+
+use parallax_core::device::BackendError;
+
+use crate::gpu::Gpu;
+use crate::memory::Held;
+
+/// Turns of the probe's loop: more than any 16-bit count.
+const TURNS: u32 = 70_000;
+
+/// Turns after which the device ends loops, if it ends one of many.
+///
+/// # Errors
+/// When the probe cannot run.
+pub async fn limit(gpu: &Gpu) -> Result<Option<u32>, BackendError> {
+    let pipeline = gpu.pipeline(
+        "turns",
+        // The count comes from memory, so that no compiler knows how it ends.
+        "@group(0) @binding(0) var<storage, read_write> data: array<u32>;
+         @compute @workgroup_size(1) fn turns() {
+             var taken = 0u;
+             for (var i = 0u; i < data[0]; i += 1u) { taken += 1u; }
+             data[1] = taken;
+         }",
+        None,
+    );
+    let usage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC | wgpu::BufferUsages::COPY_DST;
+    let data = Held::new(&gpu.ledger, &gpu.device, "turns", 8, usage);
+    gpu.queue.write_buffer(&data.buffer, 0, &[TURNS, 0].map(u32::to_le_bytes).concat());
+    let group = gpu.device.create_bind_group(&wgpu::BindGroupDescriptor {
+        label: None,
+        layout: &pipeline.get_bind_group_layout(0),
+        entries: &[wgpu::BindGroupEntry { binding: 0, resource: data.buffer.as_entire_binding() }],
+    });
+    let mut encoder = gpu.device.create_command_encoder(&Default::default());
+    {
+        let mut pass = encoder.begin_compute_pass(&Default::default());
+        pass.set_pipeline(&pipeline);
+        pass.set_bind_group(0, &group, &[]);
+        pass.dispatch_workgroups(1, 1, 1);
+    }
+    gpu.queue.submit([encoder.finish()]);
+    let taken = gpu.read(&gpu.ledger, &data.buffer, 4..8).await?;
+    let taken = u32::from_le_bytes(taken.try_into().expect("four bytes were asked for"));
+    Ok((taken < TURNS).then_some(taken))
+}
