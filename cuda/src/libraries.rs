@@ -118,7 +118,8 @@ struct Places<'a> {
 
 impl Places<'_> {
     fn new(wanted: &Wanted) -> Places<'_> {
-        if let Some(folder) = wanted.variable.and_then(std::env::var_os) {
+        // An empty variable names no folder.
+        if let Some(folder) = wanted.variable.and_then(std::env::var_os).filter(|folder| !folder.is_empty()) {
             return Places { wanted, queue: vec![Place::Folder(folder.into())].into_iter(), ask_python: false };
         }
         let mut queue: Vec<Place> = if cfg!(windows) {

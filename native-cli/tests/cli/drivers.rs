@@ -54,9 +54,14 @@ impl Machine {
     fn run(&self, args: &[&str], answers: &[(&str, &str)]) -> Output {
         let path = std::env::join_paths(&self.path).expect("no colons");
         let path = path.into_string().expect("UTF-8");
-        // No Vulkan driver: what emulates a GPU has no part in this.
-        let usual =
-            [WIDE, ("LD_LIBRARY_PATH", path.as_str()), ("PARALLAX_CACHE", ""), ("VK_DRIVER_FILES", "/dev/null")];
+        // No Vulkan driver, as an emulated GPU has no part in this, and no compiler but the machine's own.
+        let usual = [
+            WIDE,
+            ("LD_LIBRARY_PATH", path.as_str()),
+            ("PARALLAX_CACHE", ""),
+            ("PARALLAX_NVRTC_DIR", ""),
+            ("VK_DRIVER_FILES", "/dev/null"),
+        ];
         parallax_with(self.root.path(), args, &[&usual, answers].concat())
     }
 
