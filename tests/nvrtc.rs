@@ -14,6 +14,7 @@ use parallax_core::suite::{
 use parallax_core::testing::mock::hopper;
 use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
 use parallax_cuda::{Arch, check_text, compile_text, nvrtc};
+use parallax_tests::everything;
 use parallax_tests::memo::{Key, Memo};
 
 /// The first is compiled for most thoroughly: it has all that kernels ask for.
@@ -82,10 +83,12 @@ fn cases(workload: &'static Workload, form: &'static Form, shape: &str, arch: Ar
     cases
 }
 
-/// The CUDA cases of a form that are compiled for an architecture. For the first one each variant at every second of the awkward shapes that
-/// it takes, with one type by turns, as its texts differ in the numbers that are put in and a machine with a GPU compiles them all; and at
-/// the last, which is among the largest, with every type. For the others at the last alone, with one type. What is made of other workloads'
-/// stages has their texts, which compile there: it compiles once, for the first architecture.
+/// The CUDA cases of a form that are compiled for an architecture.
+///
+/// - The first architecture: each variant at the last awkward shape, which is among the largest, with every type; and at every sixth shape
+///   (every second one where everything is tested) with one type by turns. A machine with a GPU compiles them all.
+/// - The others: the last shape, with one type.
+/// - A variant of other workloads' stages has their sources, which compile there: it compiles once, for the first architecture.
 fn chosen(workload: &'static Workload, form: &'static Form, arch: Arch) -> Vec<(Case, Program)> {
     let mut variants: BTreeMap<&str, Vec<Vec<(Case, Program)>>> = BTreeMap::new();
     for shape in form.awkward {
@@ -95,6 +98,7 @@ fn chosen(workload: &'static Workload, form: &'static Form, arch: Arch) -> Vec<(
     }
     let own = |program: &Program| program.kernels().any(|k| k.text.split('/').next() == Some(workload.name));
     let first = arch == ARCHS[0];
+    let step = if everything() { 2 } else { 6 };
     let mut chosen = Vec::new();
     for (i, shapes) in variants.into_values().enumerate() {
         let last = shapes.len() - 1;
@@ -104,7 +108,7 @@ fn chosen(workload: &'static Workload, form: &'static Form, arch: Arch) -> Vec<(
             let taken = match at == last {
                 true if own && first => 0..types.len(),
                 true if own || first => one..one + 1,
-                false if own && first && at.is_multiple_of(2) => one..one + 1,
+                false if own && first && at.is_multiple_of(step) => one..one + 1,
                 _ => 0..0,
             };
             chosen.extend_from_slice(&types[taken]);
