@@ -2,9 +2,9 @@
 //!
 //! Prefixes are decimal everywhere: a gigabyte is 10⁹ bytes. Storage stays exact; only `Display` rounds.
 
+use core::time::Duration;
 use std::borrow::Cow;
 use std::fmt;
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

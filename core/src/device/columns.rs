@@ -5,7 +5,7 @@
 //! older files have them, are read too.
 //!
 //! A few bytes of a file could promise any number of rows. So rows are read one after another from the columns as they are
-//! written ([`rows`]), and together they take no more than the [`room`] that the length of the text gives them.
+//! written (`rows`), and together they take no more than the `room` that the length of the text gives them.
 
 mod room;
 mod rows;
