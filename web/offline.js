@@ -59,14 +59,18 @@ function isolate() {
   location.reload();
 }
 
+/// Files of the programs that measure and that make reports. Each program names its own when it starts, which may be before the page
+/// has loaded.
+const early = [];
+let addFiles = (files) => early.push(...files);
+
 async function begin() {
   if (await isolatedByServer().catch(() => false)) return forget();
   const first = [...new Set([...loaded(), ...LATER])];
-  let listed = list(first);
-  // What measures, and what makes reports, say of which files they are made.
-  new BroadcastChannel("parallax-files").addEventListener("message", ({ data }) => {
-    listed = listed.then(() => list(first, paths(data))).catch(() => {});
-  });
+  let listed = list(first, early);
+  addFiles = (files) => {
+    listed = listed.then(() => list(first, files)).catch(() => {});
+  };
   serviceWorker.addEventListener("controllerchange", isolate);
   await listed;
   isolate();
@@ -74,6 +78,7 @@ async function begin() {
 
 // A run that a command line started is not kept, nor a page that another one shows.
 if (serviceWorker && isSecureContext && top === self && !new URLSearchParams(location.search).has("report")) {
+  new BroadcastChannel("parallax-files").addEventListener("message", ({ data }) => addFiles(paths(data)));
   // A browser that keeps nothing for the page: it works all the same, as long as there is a network.
   addEventListener("load", () => begin().catch(() => {}));
 }
