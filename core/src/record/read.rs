@@ -77,7 +77,8 @@ fn parse(text: &str) -> Result<Run, ReadError> {
     Ok(run)
 }
 
-/// What tells run files from other JSON. The rest of a text is passed over.
+/// The keys that tell run files from other JSON. The rest of a text is passed over.
+#[cfg(not(target_arch = "wasm32"))]
 #[derive(Default, Deserialize)]
 struct Head {
     schema: Option<String>,
@@ -88,17 +89,22 @@ struct Head {
     run: Option<Box<Head>>,
 }
 
+#[cfg(not(target_arch = "wasm32"))]
 impl Head {
-    /// Whether this program reads what has this head.
     fn check(&self) -> Result<(), ReadError> {
-        let schema = self.schema.as_deref().unwrap_or("absent");
-        if schema != SCHEMA {
-            return Err(ReadError::Schema(schema.to_owned()));
-        }
-        match self.version {
-            Some(version) if version > u64::from(VERSION) => Err(ReadError::Newer(version)),
-            _ => Ok(()),
-        }
+        check(self.schema.as_deref(), self.version)
+    }
+}
+
+/// Whether this program reads files of a schema and its version.
+fn check(schema: Option<&str>, version: Option<u64>) -> Result<(), ReadError> {
+    let schema = schema.unwrap_or("absent");
+    if schema != SCHEMA {
+        return Err(ReadError::Schema(schema.to_owned()));
+    }
+    match version {
+        Some(version) if version > u64::from(VERSION) => Err(ReadError::Newer(version)),
+        _ => Ok(()),
     }
 }
 
@@ -150,9 +156,10 @@ fn by_values(text: &str) -> Result<Run, ReadError> {
 #[cfg(any(target_arch = "wasm32", test))]
 #[inline]
 fn from_value(value: serde_json::Value) -> Result<Run, ReadError> {
-    let schema = value.get("schema").and_then(|schema| schema.as_str()).map(str::to_owned);
-    let version = value.get("version").and_then(|version| version.as_u64());
-    Head { schema, version, ..Head::default() }.check()?;
+    check(
+        value.get("schema").and_then(|schema| schema.as_str()),
+        value.get("version").and_then(|version| version.as_u64()),
+    )?;
     let event = serde_json::json!({"event": "begin", "run": value});
     match serde_json::from_value(event).map_err(ReadError::Malformed)? {
         Event::Begin { run } => Ok(*run),
