@@ -18,7 +18,7 @@ use crate::record::{
 use crate::suite::{Caps, Case, Inputs, Role};
 use crate::units::{Bytes, Nanos};
 
-/// So many times ceilings are measured again before a time is called impossible: what else runs on a machine may hold a probe back
+/// Number of times that ceilings are measured again before a time is called impossible: other load on a machine may hold a probe back
 /// for a while.
 const LOOKS: usize = 4;
 /// A time of less than this share of what is possible is no matter of load, and one more look is enough.
@@ -27,7 +27,7 @@ const HOPELESS: f64 = 0.1;
 /// Batches of either way, where two ways of launching are held against each other.
 const PAIRS: usize = 15;
 
-/// A batch that was sized while the program stood still is sized anew, so many times in all.
+/// A batch that was sized while the program stood still is sized anew, at most this many times.
 const TRIES: usize = 3;
 
 /// How a case ended, before it is a record.

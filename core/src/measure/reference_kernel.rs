@@ -23,7 +23,7 @@ const WINDOW: usize = 6;
 /// The device is slow when the reference kernel takes this much longer than it usually does, or thrice its usual spread.
 const SLOW: f64 = 0.05;
 
-/// A reading during which the program stood still is taken anew, so many times in all.
+/// A reading during which the program stood still is taken anew, at most this many times.
 const TRIES: usize = 3;
 
 /// The prepared kernel and what it has shown so far.

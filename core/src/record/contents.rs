@@ -1,4 +1,4 @@
-//! Contents of files that are given as runs: told apart by their first bytes, and decoded as these say.
+//! Contents of files that are given as runs. Their first bytes decide how each is decoded.
 
 use std::borrow::Cow;
 

@@ -18,7 +18,7 @@ thread_local! {
     static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Read a text of so many bytes: all lists in it together take 64 times its length at most, however many there are.
+/// The result of reading a text of `length` bytes, whose lists together take 64 times that length at most.
 pub fn within<T>(length: usize, read: impl FnOnce() -> T) -> T {
     with(length.saturating_mul(BYTES_PER_BYTE), read)
 }
@@ -43,10 +43,10 @@ fn with<T>(room: usize, read: impl FnOnce() -> T) -> T {
     read()
 }
 
-/// Take so many bytes of the room.
+/// Takes bytes from the room.
 ///
 /// # Errors
-/// When there are not so many left.
+/// When the room has fewer bytes left.
 pub(super) fn take(bytes: usize) -> Result<(), serde_json::Error> {
     let left = LEFT.get().unwrap_or(ALONE).checked_sub(bytes);
     LEFT.set(Some(left.ok_or_else(|| broken("its lists are far longer than the file that they are in"))?));

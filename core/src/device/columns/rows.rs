@@ -89,7 +89,7 @@ enum Cell<'a> {
 }
 
 impl Values {
-    /// Of a column that has a value for each of so many rows.
+    /// Of a column with a value for each row.
     fn of(column: Column, rows: usize) -> Result<Values, String> {
         let (values, has) = match column {
             Column::All(value) => (Values::All(value), rows),
@@ -307,7 +307,7 @@ mod tests {
     #[derive(Deserialize)]
     struct Drifts(#[serde(with = "super::super")] Vec<Drift>);
 
-    /// A list in the room of a text of so many bytes.
+    /// A list in the room of a text of `length` bytes.
     fn read_in(length: usize, list: &Value) -> Result<Looks, serde_json::Error> {
         within(length, || serde_json::from_value(list.clone()))
     }

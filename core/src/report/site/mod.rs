@@ -262,9 +262,9 @@ mod tests {
             let desk = Some(Desk { address: "http://192.0.2.1/", code: None, hidden });
             Pages::new([], Site { measures: true, desk }).text("index.html").expect("a front")
         };
-        let told = front(&hidden);
+        let page = front(&hidden);
         for part in ["300 files of its folder are not shown", "&lt;0&gt;.json: older", "and 200 more"] {
-            assert!(told.contains(part), "{part}: {told}");
+            assert!(page.contains(part), "{part}: {page}");
         }
         assert!(!front(&[]).contains("not shown"));
         assert!(front(&hidden[..1]).contains("1 file of its folder is not shown"));
