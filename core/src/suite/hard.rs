@@ -82,6 +82,17 @@ pub fn nan_of_first(_: &Shape, draw: Draw) -> f64 {
     if draw.index == 0 { f64::NAN } else { draw.normal() }
 }
 
+/// The set of a convolution whose bias has NaN in its first channel.
+pub fn nan_bias(tolerance: fn(&Problem, usize) -> Tolerance) -> Hard {
+    Hard {
+        name: "nan",
+        about: "NaN as what is added to the first channel, which ReLU lets through",
+        applies: |p| p.shape.has("bias"),
+        fills: |_| vec![("bias", nan_of_first)],
+        tolerance,
+    }
+}
+
 /// What goes into a softmax of so many columns: of each three rows one begins with NaN, and the first half of another is -inf.
 pub fn not_finite_rows(draw: Draw, columns: u64) -> f64 {
     let (row, column) = (draw.index / columns, draw.index % columns);

@@ -6,7 +6,7 @@ use super::wgmma as warpgroups;
 use super::winograd::Squares;
 use crate::suite::conv::Conv;
 use crate::suite::dense::{self, Real};
-use crate::suite::hard::{any, exact, nan_of_first, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::hard::{any, exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     BufferSpec, Caps, Choice, ConvPass, Convolution, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn,
@@ -137,13 +137,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
 
 fn hard_sets() -> Vec<Hard> {
     vec![
-        Hard {
-            name: "nan",
-            about: "NaN as what is added to the first channel, which ReLU lets through",
-            applies: |p| p.shape.has("bias"),
-            fills: |_| vec![("bias", nan_of_first)],
-            tolerance,
-        },
+        nan_bias(tolerance),
         Hard {
             name: "zeros",
             about: "images of zeros give the bias, or zeros",

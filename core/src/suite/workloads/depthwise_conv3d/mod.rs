@@ -11,7 +11,7 @@
 
 use crate::suite::Access::{Read, Write};
 use crate::suite::dense;
-use crate::suite::hard::{any, exact, nan_of_first, one, smallest_normal, subnormal, wide, zero};
+use crate::suite::hard::{any, exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
     Arg, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
@@ -175,13 +175,7 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
 
 fn hard_sets() -> Vec<Hard> {
     vec![
-        Hard {
-            name: "nan",
-            about: "NaN as what is added to the first channel, which ReLU lets through",
-            applies: |p| p.shape.has("bias"),
-            fills: |_| vec![("bias", nan_of_first)],
-            tolerance,
-        },
+        nan_bias(tolerance),
         Hard {
             name: "zeros",
             about: "an image of zeros gives the bias, or zeros",
