@@ -45,7 +45,6 @@ async function page(event) {
     event.waitUntil(retire());
     return response;
   }
-  event.waitUntil(keep("", response.clone()));
   return isolated(response);
 }
 
@@ -60,9 +59,7 @@ async function file(event, path) {
     response = await fetch(event.request);
   } catch (error) {
     response = await copy(path, error);
-    return isWorker ? isolated(response) : response;
   }
-  event.waitUntil(keep(path, response.clone()));
   return isWorker ? isolated(response) : response;
 }
 
@@ -103,16 +100,13 @@ async function keep(path, response) {
   await put().catch(async () => (await caches.open(KEPT)).delete(address)).catch(() => {});
 }
 
-/// Keeps what is listed and has no copy yet, while the server still has the page.
+/// Keeps the page and the listed files anew, while the server still has the page. It asks for them itself: a copy of an answer to the
+/// page may never end where the page is left meanwhile, and the next worker would wait for it.
 async function keepAll() {
   const page = await fetch(FOLDER);
   if (!(await isPage(page.clone()))) return;
   await keep("", page);
-  const cache = await caches.open(KEPT);
-  const keepNew = async (path) => {
-    if (!(await cache.match(FOLDER + path, { ignoreVary: true }))) await keep(path, await fetch(FOLDER + path));
-  };
-  await Promise.allSettled([...LISTED].map(keepNew));
+  await Promise.allSettled([...LISTED].map(async (path) => keep(path, await fetch(FOLDER + path))));
 }
 
 /// Drops copies of files that are not listed.
