@@ -339,7 +339,13 @@ fn a_hostile_body_is_refused_and_the_desk_goes_on() {
         bad.replacen("\"drift\":{\"rows\":0,\"columns\":{}},", "", 1)
     };
     let nested = |depth| "[".repeat(depth) + &"]".repeat(depth);
+    // 2 GB if each row had its value.
+    let bomb = format!(
+        "{{\"rows\":65536,\"columns\":{{\"at\":{{\"all\":1}},\"canary\":{{\"all\":1}},\"x\":{{\"all\":\"{}\"}}}}}}",
+        "x".repeat(30_000)
+    );
     for body in [
+        with_drift(&bomb),
         with_drift("{\"rows\":18446744073709551615,\"columns\":{\"at\":{\"all\":1},\"canary\":{\"all\":1}}}"),
         with_drift("{\"rows\":16777216,\"columns\":{\"at\":{\"all\":1},\"canary\":{\"all\":1}}}"),
         with_drift(
