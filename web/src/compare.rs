@@ -4,7 +4,6 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use parallax_core::compare::verdict::usual_resolution;
 use parallax_core::compare::{Comparison, Cost, Options, compare, costs};
 use parallax_core::plan::query;
 use parallax_core::record::{Run, RunSummary};
@@ -252,9 +251,8 @@ impl Comparing {
             return self.draw();
         }
         let runs: Vec<(String, Run)> = runs.into_iter().map(|(_, name, run)| (name, Run::clone(&run))).collect();
-        let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
         let made = reading::guarded("The comparison", || {
-            compare(&runs, &Options { base, resolution }).map(|comparison| (comparison, costs(&runs)))
+            compare(&runs, &Options { base, resolution: None }).map(|comparison| (comparison, costs(&runs)))
         });
         match made {
             Ok((comparison, costs)) => {

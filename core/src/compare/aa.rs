@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::verdict::{Ratio, Verdict, usual_resolution};
+use crate::compare::verdict::{RESOLUTION, Ratio, Verdict, resolution_between};
 use crate::compare::{device_drift, judge, timed};
 use crate::record::Run;
 use crate::record::stats::quantile;
@@ -80,15 +80,16 @@ pub struct AaTable {
 
 /// Pair each of several runs of one spec on one machine with the next, for every case that both have timed.
 pub fn a_a(runs: &[Run]) -> AaTable {
-    let resolution = usual_resolution(runs);
+    let mut coarsest = RESOLUTION;
     let mut order: Vec<&str> = Vec::new();
     let mut ratios: BTreeMap<&str, Vec<Ratio>> = BTreeMap::new();
     for pair in runs.windows(2) {
         let (first, second) = (&pair[0], &pair[1]);
-        let drift = device_drift(first, second);
+        let (finest, drift) = (resolution_between(first, second), device_drift(first, second));
+        coarsest = coarsest.max(finest);
         for record in &first.records {
-            let ratio = timed(second, &record.case)
-                .and_then(|other| judge((first, record), (second, other), resolution, drift));
+            let ratio =
+                timed(second, &record.case).and_then(|other| judge((first, record), (second, other), finest, drift));
             let Some(ratio) = ratio else { continue };
             let of_case = ratios.entry(&record.case).or_insert_with(|| {
                 order.push(&record.case);
@@ -108,7 +109,7 @@ pub fn a_a(runs: &[Run]) -> AaTable {
     let detectable: Vec<f64> = cases.iter().filter_map(|c| c.detectable).collect();
     AaTable {
         runs: runs.len(),
-        resolution,
+        resolution: coarsest,
         total,
         detectable: median(&detectable),
         detectable_worst: detectable.iter().copied().reduce(f64::max),

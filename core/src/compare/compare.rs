@@ -6,24 +6,20 @@ use crate::compare::comparison::{Comparison, Figure, Pair, RunHead, Unpaired};
 use crate::compare::identity::same_device;
 use crate::compare::losses::{failed, losses};
 use crate::compare::scores;
-use crate::compare::verdict::{Grounds, RESOLUTION, Ratio, drift_between, drift_within, launch_resolution, unrest};
+use crate::compare::verdict::{
+    Grounds, Ratio, drift_between, drift_within, launch_resolution, resolution_between, unrest,
+};
 use crate::device::Launching;
 use crate::record::{Record, Run, Timing};
 use crate::suite::meant;
 
 /// How to compare.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Options {
     /// Position of the run that the others are held against.
     pub base: usize,
-    /// Differences smaller than this share of the time do not count.
-    pub resolution: f64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options { base: 0, resolution: RESOLUTION }
-    }
+    /// Differences smaller than this share of the time do not count; by default, [`resolution_between`] of each pair.
+    pub resolution: Option<f64>,
 }
 
 /// Runs that cannot be compared.
@@ -81,12 +77,14 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
     let Some((base_name, base)) = runs.get(options.base) else {
         return Err(find_base(&names().collect::<Vec<_>>(), &(options.base + 1).to_string()).expect_err("out of range"));
     };
-    let heads: Vec<RunHead> = runs.iter().map(|(name, run)| head(name, run, base)).collect();
+    let finest = |run: &Run| options.resolution.unwrap_or_else(|| resolution_between(base, run));
+    let head = |(name, run): &(String, Run)| head(name, run, base, finest(run));
+    let heads: Vec<RunHead> = runs.iter().map(head).collect();
     let mut pairs = Vec::new();
-    for record in base.records.iter().filter(|r| r.timing().is_some()) {
+    for record in base.as_planned().into_iter().filter(|r| r.timing().is_some()) {
         let ratio = |(i, (_, run)): (usize, &(String, Run))| {
             let other = timed(run, &record.case).filter(|_| i != options.base)?;
-            judge((base, record), (run, other), options.resolution, heads[i].drift)
+            judge((base, record), (run, other), heads[i].resolution, heads[i].drift)
         };
         let ratios: Vec<Option<Ratio>> = runs.iter().enumerate().map(ratio).collect();
         if ratios.iter().any(Option::is_some) {
@@ -94,7 +92,7 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
             pairs.push(Pair { case: record.case.clone(), figures, ratios });
         }
     }
-    let scores = scores::pair(runs, options.base, options.resolution);
+    let scores = scores::pair(runs, options.base, finest);
     // A run in which everything broke is held against the base all the same: that is what a gate is for.
     if pairs.is_empty() && scores.is_empty() && !all_broke(runs, options.base) {
         let others = names().enumerate().filter(|(i, _)| *i != options.base).map(|(_, name)| name);
@@ -104,8 +102,7 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
     let unpaired = unpaired(runs, options.base, &pairs);
     let lost = losses(runs, options.base, &pairs, &scores);
     let notes = renamed(runs, pairs.iter().map(|pair| pair.case.as_str()));
-    let (base, resolution) = (options.base, options.resolution);
-    Ok(Comparison { base, resolution, runs: heads, pairs, scores, unpaired, lost, notes })
+    Ok(Comparison { base: options.base, runs: heads, pairs, scores, unpaired, lost, notes })
 }
 
 /// Whether a case of which the base has a figure failed in another run.
@@ -116,7 +113,7 @@ fn all_broke(runs: &[(String, Run)], base: usize) -> bool {
     others.flat_map(|(_, (_, run))| &run.records).any(|r| failed(r) && cases.contains(r.case.as_str()))
 }
 
-fn head(name: &str, run: &Run, base: &Run) -> RunHead {
+fn head(name: &str, run: &Run, base: &Run, resolution: f64) -> RunHead {
     RunHead {
         name: name.to_owned(),
         target: run.target.clone(),
@@ -124,6 +121,7 @@ fn head(name: &str, run: &Run, base: &Run) -> RunHead {
         device: run.called(),
         started: run.started,
         commit: run.suite.commit.clone(),
+        resolution,
         drift: device_drift(base, run),
     }
 }
@@ -201,7 +199,7 @@ fn figure(record: &Record) -> Option<Figure> {
 fn unpaired(runs: &[(String, Run)], base: usize, pairs: &[Pair]) -> Vec<Unpaired> {
     let mut found = Vec::new();
     for (i, (_, run)) in runs.iter().enumerate() {
-        for record in run.records.iter().filter(|r| r.timing().is_some()) {
+        for record in run.as_planned().into_iter().filter(|r| r.timing().is_some()) {
             let paired = pairs.iter().find(|p| p.case == record.case);
             if paired.is_some_and(|p| i == base || p.ratios[i].is_some()) {
                 continue;

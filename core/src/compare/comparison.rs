@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::scores::ScorePair;
-use crate::compare::verdict::{Ratio, Verdict, digits};
+use crate::compare::verdict::{RESOLUTION, Ratio, Verdict, digits};
 use crate::device::Reach;
 use crate::plan::filter::keeps;
 use crate::record::roofline::Bound;
@@ -15,8 +15,6 @@ use crate::units::{Nanos, percent};
 pub struct Comparison {
     /// Position of the base among the runs.
     pub base: usize,
-    /// The resolution that was asked for, as a share of the time.
-    pub resolution: f64,
     /// The runs, in the order given.
     pub runs: Vec<RunHead>,
     /// Cases that the base and at least one other run have timed.
@@ -50,6 +48,8 @@ pub struct RunHead {
     pub started: u64,
     /// The commit that the suite was built from.
     pub commit: String,
+    /// The smallest difference from the base that counts, as a share of the time, where a pair has no reason for a coarser one.
+    pub resolution: f64,
     /// How far the device's own speed wandered in this run or the base's, or was from the base's, by the reference kernels; zero
     /// where it cannot be told.
     #[serde(rename = "canary")]
@@ -129,14 +129,56 @@ impl Comparison {
         self
     }
 
-    /// Verdicts counted, as a sentence that names what is slower, the worst first.
+    /// Verdicts counted, as a sentence that names the slowest cases, the worst first.
     pub fn tally(&self) -> String {
-        let all = [Verdict::Faster, Verdict::Slower, Verdict::Same, Verdict::Undecided];
-        let counted = all.map(|verdict| {
-            let named = if verdict == Verdict::Slower { self.slower() } else { String::new() };
-            format!("{} {}{named}", self.count(verdict), verdict.name())
-        });
-        format!("{} (resolution {} or coarser where noted)", counted.join(", "), percent(self.resolution))
+        let base = self.runs.get(self.base).map_or("the base", |run| run.name.as_str());
+        let count = match self.ratios().count() {
+            1 => "1 comparison".to_owned(),
+            several => format!("{several} comparisons"),
+        };
+        let of = |verdict| self.count(verdict);
+        format!(
+            "of {count} with {base}: {} faster, {} slower{}, {} same, {} too close to call (resolution {} or coarser where noted)",
+            of(Verdict::Faster),
+            of(Verdict::Slower),
+            self.slower(),
+            of(Verdict::Same),
+            of(Verdict::Undecided),
+            self.resolutions()
+        )
+    }
+
+    /// The pairs with the largest differences that have a verdict, the slowest first: this many slower ones, and as many faster ones.
+    pub fn extremes(&self, most: usize) -> Comparison {
+        let of = |pair: &&Pair, verdict| {
+            let ratios = pair.ratios.iter().flatten().filter(|ratio| ratio.verdict == verdict);
+            ratios.map(|ratio| ratio.value.ln().abs()).fold(0.0, f64::max)
+        };
+        let largest = |verdict| {
+            let mut pairs: Vec<&Pair> = self.pairs.iter().filter(|pair| of(pair, verdict) > 0.0).collect();
+            pairs.sort_by(|a, b| of(b, verdict).total_cmp(&of(a, verdict)));
+            pairs.truncate(most);
+            pairs
+        };
+        let slower = largest(Verdict::Slower);
+        let mut faster = largest(Verdict::Faster);
+        faster.retain(|pair| slower.iter().all(|known| known.case != pair.case));
+        faster.reverse();
+        let pairs = slower.into_iter().chain(faster).cloned().collect();
+        Comparison { pairs, ..self.clone() }
+    }
+
+    /// The resolution of each run against the base: once where all have the same, by the runs' names otherwise.
+    pub(crate) fn resolutions(&self) -> String {
+        let others: Vec<&RunHead> =
+            self.runs.iter().enumerate().filter(|(i, _)| *i != self.base).map(|(_, run)| run).collect();
+        match others.windows(2).all(|pair| pair[0].resolution == pair[1].resolution) {
+            true => percent(others.first().map_or(RESOLUTION, |run| run.resolution)),
+            false => {
+                let of = |run: &&RunHead| format!("{} for {}", percent(run.resolution), run.name);
+                others.iter().map(of).collect::<Vec<_>>().join(", ")
+            }
+        }
     }
 
     /// The slower cases in parentheses, and of many only the worst; empty where there are none.
@@ -184,6 +226,25 @@ mod tests {
     }
 
     #[test]
+    fn extremes_are_the_largest_differences_each_way() {
+        let cases: Vec<String> = (0..9).map(|i| format!("a/fwd/b1/f32/{i}")).collect();
+        let of = |times: [f64; 9]| {
+            let timed: Vec<_> =
+                cases.iter().zip(times).map(|(case, time)| (case.as_str(), spread(time, 0.002, 40))).collect();
+            run("cuda", "X", &timed)
+        };
+        let times = [100.0, 50.0, 300.0, 20.0, 150.0, 100.0, 110.0, 90.0, 400.0];
+        let runs = [("a".to_owned(), of([100.0; 9])), ("b".to_owned(), of(times))];
+        let comparison = compare(&runs, &Options::default()).expect("pairs");
+        let shown = |most| {
+            let pairs = comparison.extremes(most).pairs;
+            pairs.iter().map(|pair| pair.case.rsplit('/').next().expect("a part").to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(2), ["8", "2", "1", "3"]);
+        assert_eq!(shown(9), ["8", "2", "4", "6", "7", "1", "3"], "what is the same is no extreme");
+    }
+
+    #[test]
     fn the_tally_names_what_is_slower_and_of_many_the_worst() {
         let tally = |times: &[f64]| {
             let cases: Vec<String> = (0..times.len()).map(|i| format!("a/fwd/b1/f32/{i}")).collect();
@@ -198,12 +259,15 @@ mod tests {
             said.split_once(" (resolution").expect("it says how fine").0.to_owned()
         };
         for (times, want) in [
-            (&[0.5, 1.0, 1.0][..], "1 faster, 0 slower, 2 same, 0 undecided"),
-            (&[0.5, 1.0, 1.08], "1 faster, 1 slower (a/fwd/b1/f32/2 1.080×), 1 same, 0 undecided"),
+            (&[0.5, 1.0, 1.0][..], "of 3 comparisons with a: 1 faster, 0 slower, 2 same, 0 too close to call"),
+            (
+                &[0.5, 1.0, 1.08],
+                "of 3 comparisons with a: 1 faster, 1 slower (a/fwd/b1/f32/2 1.080×), 1 same, 0 too close to call",
+            ),
             (
                 &[1.1, 1.4, 1.2, 1.3, 1.5],
-                "0 faster, 5 slower (a/fwd/b1/f32/4 1.500×, a/fwd/b1/f32/1 1.400×, a/fwd/b1/f32/3 1.300×, and 2 more), \
-                 0 same, 0 undecided",
+                "of 5 comparisons with a: 0 faster, 5 slower (a/fwd/b1/f32/4 1.500×, a/fwd/b1/f32/1 1.400×, a/fwd/b1/f32/3 1.300×, and 2 more), \
+                 0 same, 0 too close to call",
             ),
         ] {
             assert_eq!(tally(times), want);

@@ -1,7 +1,7 @@
 //! Times along the axis of a workload that has a table for it ([`Scaling`]): the host's code against a device, or one variant
 //! against another, and from which extent on the second side is decidedly faster.
 
-use crate::compare::verdict::{Ratio, Verdict, resolution_on};
+use crate::compare::verdict::{Ratio, Verdict, resolution_between};
 use crate::compare::{device_drift, judge};
 use crate::record::{Outcome, Record, Run, Timing};
 use crate::suite::{CPU_VARIANT, Scaling, Shape, Sides, Workload, all, problem_of};
@@ -199,8 +199,7 @@ impl<'a> Of<'a> {
         other: Option<(&Run, &Record)>,
     ) -> Point {
         let speedup = base.zip(other).and_then(|(base, other)| {
-            let asked = resolution_on(base.0.device().kind).max(resolution_on(other.0.device().kind));
-            judge(other, base, asked, device_drift(base.0, other.0))
+            judge(other, base, resolution_between(base.0, other.0), device_drift(base.0, other.0))
         });
         let side = |of: Option<(&Run, &Record)>| {
             let (_, record) = of?;

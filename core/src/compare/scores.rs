@@ -115,16 +115,16 @@ fn signed(value: f64) -> String {
     format!("{}{}", if value > 0.0 { "+" } else { "" }, four_digits(value))
 }
 
-/// Pair every score of the base with those of the other runs for the same case.
-pub(crate) fn pair(runs: &[(String, Run)], base: usize, resolution: f64) -> Vec<ScorePair> {
+/// Pair every score of the base with those of the other runs for the same case. `finest` is a run's resolution against the base.
+pub(crate) fn pair(runs: &[(String, Run)], base: usize, finest: impl Fn(&Run) -> f64) -> Vec<ScorePair> {
     let of_record =
         |record: &Record| record.scores().iter().map(|s| (record.case.clone(), s.clone())).collect::<Vec<_>>();
     let mut pairs = Vec::new();
-    for (case, score) in runs[base].1.records.iter().flat_map(of_record) {
+    for (case, score) in runs[base].1.as_planned().into_iter().flat_map(of_record) {
         let scores: Vec<Option<Score>> =
             runs.iter().map(|(_, run)| find(run, &case, &score.name, score.better).cloned()).collect();
         let against = |(i, other): (usize, &Option<Score>)| {
-            other.as_ref().filter(|_| i != base).map(|other| Difference::of(&score, other, resolution))
+            other.as_ref().filter(|_| i != base).map(|other| Difference::of(&score, other, finest(&runs[i].1)))
         };
         let differences: Vec<Option<Difference>> = scores.iter().enumerate().map(against).collect();
         if differences.iter().any(Option::is_some) {

@@ -50,9 +50,9 @@ pub fn resolution_on(kind: DeviceKind) -> f64 {
     if kind.is_emulated() { RESOLUTION_EMULATED } else { RESOLUTION }
 }
 
-/// The resolution of runs when nobody asks for one.
-pub fn usual_resolution<'r>(runs: impl IntoIterator<Item = &'r Run>) -> f64 {
-    runs.into_iter().map(|run| resolution_on(run.device().kind)).fold(RESOLUTION, f64::max)
+/// The resolution of a pair of runs without a requested one. No other run of a comparison has a part in it.
+pub fn resolution_between(a: &Run, b: &Run) -> f64 {
+    resolution_on(a.device().kind).max(resolution_on(b.device().kind))
 }
 
 /// What a verdict goes by besides the samples.

@@ -10,7 +10,7 @@ use crate::compare::compare::{device_drift, judge};
 use crate::compare::families::MeanRatio;
 use crate::compare::one_gpu::{TaxError, away, one_gpu};
 use crate::compare::pairing::fastest;
-use crate::compare::verdict::{Ratio, usual_resolution};
+use crate::compare::verdict::{Ratio, resolution_between};
 use crate::record::{Record, Run, way};
 use crate::suite::{CUBE_VARIANT, CUBEK_VARIANT, Dialect, of_cubecl, problem_of, variant_of, workload_of};
 use crate::units::Nanos;
@@ -105,10 +105,10 @@ pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<Voices, TaxError
     }
     let mut runs: Vec<&(String, Run)> = runs.iter().collect();
     runs.sort_by_key(|run| away(&run.1));
-    let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
     let against = |(a, of_a): (usize, &Record), (b, of_b): (usize, &Record)| {
-        let drift = device_drift(&runs[a].1, &runs[b].1);
-        let ratio = judge((&runs[a].1, of_a), (&runs[b].1, of_b), resolution, drift)?;
+        let (run_a, run_b) = (&runs[a].1, &runs[b].1);
+        let (finest, drift) = (resolution_between(run_a, run_b), device_drift(run_a, run_b));
+        let ratio = judge((run_a, of_a), (run_b, of_b), finest, drift)?;
         (ratio.value.is_finite() && ratio.value > 0.0).then_some(ratio)
     };
     let best = |run: usize, voice: Voice, problem: &str| {

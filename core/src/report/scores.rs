@@ -3,7 +3,7 @@
 use crate::compare::{Comparison, scores::ScorePair};
 use crate::record::{Record, Run};
 use crate::report::{Cell, Column, Rank, Table};
-use crate::units::{four_digits, percent};
+use crate::units::four_digits;
 
 /// The scores of a run, a line each.
 pub fn scores(run: &Run) -> Vec<String> {
@@ -49,10 +49,7 @@ pub fn compared_scores(comparison: &Comparison) -> Option<Table> {
     };
     let mut notes = vec![
         "differences are scores less the base's score, with an interval".to_owned(),
-        format!(
-            "MDE: minimum detectable effect, at a resolution of {} of the base's score",
-            percent(comparison.resolution)
-        ),
+        format!("MDE: minimum detectable effect, at a resolution of {} of the base's score", comparison.resolutions()),
     ];
     for pair in &comparison.scores {
         for (i, difference) in pair.differences.iter().enumerate() {

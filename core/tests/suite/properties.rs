@@ -4,10 +4,13 @@
 
 use std::sync::OnceLock;
 
+use parallax_core::compare::{Options, compare};
+use parallax_core::device::DeviceKind;
 use parallax_core::plan::settings::{SETTINGS, Setting, Values};
 use parallax_core::plan::{Spec, filter, plan, query, schedule::Schedule};
-use parallax_core::record::{Run, Suite};
+use parallax_core::record::{Better, Run, Suite};
 use parallax_core::suite::{Case, all};
+use parallax_core::testing::fixtures;
 use parallax_core::testing::mock::{Fault, Mock, caps};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -28,6 +31,28 @@ fn cases() -> &'static [String] {
         };
         ["quick", "standard", "full", "awkward"].into_iter().flat_map(of).collect()
     })
+}
+
+/// A run of a few cases with scores, on a device of any kind, as steady or restless as it comes.
+fn measured_run() -> impl Strategy<Value = Run> {
+    let kinds = vec![DeviceKind::Discrete, DeviceKind::Integrated, DeviceKind::Software, DeviceKind::Cpu];
+    let figures = proptest::collection::vec((0..4usize, 10.0..1e6f64, 0.0..0.2f64, 3..60usize), 1..5);
+    let restless = (100.0..1e4f64, 0.0..0.3f64);
+    (select(vec!["cuda", "wgpu", "browser"]), select(kinds), figures, restless).prop_map(
+        |(target, kind, figures, (reference, wander))| {
+            let names: Vec<String> = figures.iter().map(|(case, ..)| format!("softmax/fwd/r{case}/f32/row")).collect();
+            let samples = figures.iter().map(|(_, median, width, n)| fixtures::spread(*median, *width, *n));
+            let cases: Vec<(&str, Vec<f64>)> = names.iter().map(String::as_str).zip(samples).collect();
+            let mut run = fixtures::run(target, "X", &cases);
+            run.devices[0].kind = kind;
+            run.drift = fixtures::drift(&fixtures::spread(reference, wander, 20));
+            for (name, (_, value, ..)) in names.iter().zip(&figures) {
+                fixtures::measured(&mut run, name).scores =
+                    vec![fixtures::score("auroc", value.recip(), Better::Higher)];
+            }
+            run
+        },
+    )
 }
 
 /// Strings that are nearly cases: pieces of real ones, numbers and noise in any order.
@@ -89,6 +114,30 @@ fn file() -> &'static str {
         assert_eq!(run.records.len(), 2);
         serde_json::to_string(&run).expect("serialisable")
     })
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_third_run_leaves_every_pair_alone(runs in [measured_run(), measured_run(), measured_run()], third in 1..3usize) {
+        let [base, other, further] = runs;
+        let two = vec![("base".to_owned(), base), ("other".to_owned(), other)];
+        let mut three = two.clone();
+        three.insert(third, ("further".to_owned(), further));
+        if let Ok(alone) = compare(&two, &Options::default()) {
+            let among = compare(&three, &Options::default()).expect("the same pairs, and more");
+            let place = 3 - third;
+            for pair in &alone.pairs {
+                prop_assert_eq!(alone.ratio(1, &pair.case), among.ratio(place, &pair.case));
+            }
+            for pair in &alone.scores {
+                let same = among.scores.iter().find(|one| one.case == pair.case && one.name == pair.name).expect("a pair");
+                prop_assert_eq!(&pair.differences[1], &same.differences[place]);
+            }
+            prop_assert_eq!(alone.runs[1].resolution, among.runs[place].resolution);
+        }
+    }
 }
 
 proptest! {

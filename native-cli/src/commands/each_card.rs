@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use parallax_core::compare::verdict::usual_resolution;
 use parallax_core::compare::{Options, compare};
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::Spec;
@@ -47,9 +46,8 @@ pub fn each_card(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<E
         }
     }
     for runs in by_target(&names, &all.runs).iter().filter(|runs| runs.len() > 1) {
-        let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
         say(common, &format!("\ntarget {}, each device against the first:", runs[0].1.target));
-        match compare(runs, &Options { base: 0, resolution }) {
+        match compare(runs, &Options::default()) {
             Ok(comparison) => show(common, &table::text(&report::comparison_table(&comparison), width())),
             Err(why) => say(common, &why.to_string()),
         }

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use parallax_core::compare::verdict::usual_resolution;
 use parallax_core::compare::{Options, compare};
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::Spec;
@@ -138,9 +137,8 @@ fn device(device: &Device, way: &Way) -> Device {
 
 /// Each way against the first, case by case, and what it comes to.
 fn tables(runs: &[(String, Run)]) -> anyhow::Result<Painted> {
-    let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
-    let comparison = compare(runs, &Options { base: 0, resolution })?;
-    let families = comparison.families(runs);
+    let comparison = compare(runs, &Options::default())?;
+    let families = comparison.by_workload(runs);
     let by_workload = (!families.is_empty()).then(|| report::compared_by_workload(&comparison, &families));
     let tables = std::iter::once(report::comparison_table(&comparison)).chain(by_workload);
     Ok(table::below_each_other(tables.map(|t| table::text(&t, width()))))
