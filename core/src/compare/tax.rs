@@ -13,7 +13,8 @@
 //! So the whole call is kernel + completion + readback, which is what was measured: one call as one call
 //! ([`crate::record::OneCall`]). Nothing else stands in for it. The intercept of long batches does not: a browser that looks
 //! rarely whether work is done tells of short work sooner than a line through long batches says, and of longer work later.
-//! A part may be negative: bytes that are mapped can arrive before the device is said to be done.
+//! No part is negative. Mapped bytes can arrive before the device is said to be done: such a call has no readback, and its completion
+//! ends with the bytes. A call that took less than one more execution in a submission differs from it by noise: its completion is zero.
 
 use std::collections::BTreeSet;
 
@@ -90,22 +91,33 @@ pub struct Call {
     pub completion: Option<Nanos>,
     /// What it takes beyond that until the first bytes of its result are on the host.
     pub readback: Option<Nanos>,
+    /// The bytes arrived before the device was said to be done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub early: bool,
+    /// The whole call took less than the kernel time, which comes from batches.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub below_noise: bool,
 }
 
 impl Call {
-    fn of(run: &Run, record: &Record) -> Option<Call> {
+    /// Of a record with a time; `None` without one.
+    pub(crate) fn of(run: &Run, record: &Record) -> Option<Call> {
         let (measured, timing) = (record.measured()?, record.timing()?);
         let kernel = timing.slope.as_ref().map_or(timing.summary.median, |s| s.execution);
         let baseline = run.baseline.as_ref();
         let launches = measured.launches.len();
         let dispatch = baseline.and_then(|b| b.ceilings.dispatch).filter(|_| launches > 0);
         let called = |of: fn(&OneCall) -> Option<Summary>| Some(of(measured.call.as_ref()?)?.median);
-        let done = called(OneCall::done);
+        let (done, result) = (called(OneCall::done), called(OneCall::result));
+        // The earlier of both tells that the device was done.
+        let over = done.map(|done| Nanos(result.map_or(done.0, |result| result.0.min(done.0))));
         Some(Call {
             kernel,
             dispatch: dispatch.map(|d| Nanos((d.0 * launches as f64).min(kernel.0))),
-            completion: done.map(|done| done - kernel),
-            readback: called(OneCall::result).zip(done).map(|(result, done)| result - done),
+            completion: over.map(|over| Nanos((over - kernel).0.max(0.0))),
+            readback: result.zip(over).map(|(result, over)| result - over),
+            early: result.zip(done).is_some_and(|(result, done)| result < done),
+            below_noise: over.is_some_and(|over| over < kernel),
         })
     }
 
@@ -143,7 +155,7 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
     let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
 
     let mut cases: Vec<TaxCase> = Vec::new();
-    for record in runs[base].1.records.iter().filter(|r| r.timing().is_some()) {
+    for record in runs[base].1.as_planned().into_iter().filter(|r| r.timing().is_some()) {
         let cache = |r: &Record| r.timing().map(|t| t.cache);
         let problem = problem_of(&record.case);
         if pairing == Pairing::Best && cases.iter().any(|known| known.case == problem) {
@@ -188,7 +200,7 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
     let mut notes = renamed(all, strings.iter().map(String::as_str));
     notes.extend(by_name_only(all));
     notes.extend(all.iter().filter_map(about_calls));
-    notes.extend(names.iter().enumerate().filter_map(|(i, name)| early(name, &cases, i)));
+    notes.extend(names.iter().enumerate().flat_map(|(i, name)| without_parts(name, &cases, i)));
     Ok(Tax { base, runs: heads, cases, pairing, notes })
 }
 
@@ -196,7 +208,6 @@ pub fn tax(runs: &[(String, Run)], base: Option<usize>, same_gpu: bool, pairing:
 fn mean_ratio(cases: &[TaxCase], run: usize, base: usize, time: impl Fn(&Call) -> Option<Nanos>) -> Option<f64> {
     let ratio = |case: &TaxCase| {
         let (a, b) = (time(case.calls[base].as_ref()?)?, time(case.calls[run].as_ref()?)?);
-        // Parts may be negative, and a ratio of two negative wholes says nothing.
         (a.0 > 0.0 && b.0 > 0.0).then(|| b.0 / a.0)
     };
     geometric_mean(cases.iter().filter_map(ratio)).map(|(mean, _)| mean)
@@ -237,14 +248,27 @@ fn words(names: &[&str], base: usize, calls: &[Option<Call>]) -> String {
     format!("{} against {}: {what} {}: {parts}{missing}", names[far], names[base], more(total))
 }
 
-/// Why a run has parts of negative length, where it has.
-fn early(name: &str, cases: &[TaxCase], run: usize) -> Option<String> {
-    let readbacks = cases.iter().filter_map(|case| case.calls[run]?.readback);
-    let many = readbacks.filter(|readback| readback.0 < 0.0).count();
-    (many > 0).then(|| {
-        let cases = if many == 1 { "in 1 case".to_owned() } else { format!("in {many} cases") };
-        format!("{name}: {cases} the bytes were there before the device was said to be done: readback is negative")
-    })
+/// Remarks on calls of a run whose parts are zero.
+fn without_parts(name: &str, cases: &[TaxCase], run: usize) -> Vec<String> {
+    let count = |of: fn(&Call) -> bool| match cases
+        .iter()
+        .filter_map(|case| case.calls[run].as_ref())
+        .filter(|call| of(call))
+        .count()
+    {
+        0 => None,
+        1 => Some("in 1 case".to_owned()),
+        many => Some(format!("in {many} cases")),
+    };
+    let early = count(|call| call.early).map(|cases| {
+        format!("{name}: {cases} the bytes arrived before the device was said to be done: there is no readback")
+    });
+    let below = count(|call| call.below_noise).map(|cases| {
+        format!(
+            "{name}: {cases} one call took no longer than one more execution in a batch: completion is below the noise"
+        )
+    });
+    early.into_iter().chain(below).collect()
 }
 
 /// What is to be said of a run's calls: that there are none, or where waiting takes a step.
@@ -312,11 +336,22 @@ mod tests {
         let early = known("browser", "NVIDIA H200", 20_000.0, 3_000.0, 90_000.0, -40_000.0);
         let near = known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 10_000.0);
         let found = tax(&[near, early], None, false, Pairing::Same).expect("one GPU");
-        let want =
-            "browser: in 1 case the bytes were there before the device was said to be done: readback is negative";
+        let want = "browser: in 1 case the bytes arrived before the device was said to be done: there is no readback";
         let told: Vec<&String> = found.notes.iter().filter(|note| note.contains("readback")).collect();
         assert_eq!(told, [want]);
-        assert_eq!(found.cases[0].calls[1].expect("measured").whole(), Some(Nanos(70_000.0)));
+        let call = found.cases[0].calls[1].expect("measured");
+        assert_eq!((call.completion, call.readback), (Some(Nanos(50_000.0)), Some(Nanos(0.0))));
+        assert_eq!(call.whole(), Some(Nanos(70_000.0)));
+    }
+
+    #[test]
+    fn no_part_of_a_call_is_negative() {
+        let short = known("browser", "NVIDIA H200", 20_000.0, 3_000.0, -5_000.0, 2_000.0);
+        let near = known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 10_000.0);
+        let found = tax(&[near, short], None, false, Pairing::Same).expect("one GPU");
+        let call = found.cases[0].calls[1].expect("measured");
+        assert_eq!((call.completion, call.readback), (Some(Nanos(0.0)), Some(Nanos(2_000.0))));
+        assert!(found.notes.iter().any(|note| note.contains("below the noise")), "{:?}", found.notes);
     }
 
     #[test]
