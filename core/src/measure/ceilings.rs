@@ -107,6 +107,7 @@ pub async fn measure(
         let pieces = (sizes.emulated, sizes.pieces);
         found.link.up = link(profiler, by, pieces, &mut found.missing, Finds::Upload).await?;
         found.link.down = link(profiler, by, pieces, &mut found.missing, Finds::Download).await?;
+        found.missing.extend(found.link.withdraw(profiler.device()));
     }
     for way in [Transfer::Upload, Transfer::Download] {
         let mut times = Vec::new();
@@ -161,9 +162,12 @@ pub async fn again(
         }
     }
     let crossing = problem.crossing();
+    let up_crosses = found.link.local_up.is_none();
     let ways =
         [(crossing.up, Finds::Upload, &mut found.link.up), (crossing.down, Finds::Download, &mut found.link.down)];
-    for (bytes, finds, points) in ways.into_iter().filter(|(bytes, ..)| bytes.0 > 0) {
+    for (bytes, finds, points) in
+        ways.into_iter().filter(|(bytes, finds, _)| bytes.0 > 0 && (up_crosses || *finds != Finds::Upload))
+    {
         let piece = [near(bytes.0, sizes.pieces)];
         let reached = link(profiler, by, (emulated, &piece), &mut missing, finds).await?;
         reached.into_iter().for_each(|point| raise(points, point));

@@ -6,8 +6,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::roofline::FASTEST_LINK;
 use super::valid::validate;
-use super::{Event, Invalid, Run, SCHEMA, VERSION, is_trace};
+use super::{Event, Invalid, Outcome, Refusal, Run, SCHEMA, VERSION, is_trace};
 use crate::device::columns;
 use crate::units::brief;
 
@@ -74,7 +75,31 @@ fn parse(text: &str) -> Result<Run, ReadError> {
     #[cfg(target_arch = "wasm32")]
     let mut run = by_values(text)?;
     validate(&mut run).map_err(ReadError::Invalid)?;
+    withdraw_local_uploads(&mut run);
     Ok(run)
+}
+
+/// Withdraw uploads that crossed no link, and the figures of cases with such. Older programs took them for the link's.
+fn withdraw_local_uploads(run: &mut Run) {
+    let Some(baseline) = &mut run.baseline else { return };
+    let known = baseline.ceilings.link.local_up.is_some();
+    let Some(why) = baseline.ceilings.link.withdraw(&run.devices[0]) else { return };
+    if known {
+        return;
+    }
+    baseline.ceilings.missing.push(why.clone());
+    for record in &mut run.records {
+        if let Outcome::Pass(measured) = &record.outcome
+            && measured
+                .analysis
+                .as_ref()
+                .and_then(|analysis| analysis.peak_link)
+                .is_some_and(|rate| rate > FASTEST_LINK)
+        {
+            let check = measured.check.clone();
+            record.outcome = Outcome::Refused { kind: Refusal::Impossible, reason: why.clone(), check };
+        }
+    }
 }
 
 /// The keys that tell run files from other JSON. The rest of a text is passed over.
@@ -228,7 +253,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::testing::fixtures::{drift, record, run, timing};
+    use crate::record::roofline::{Analysis, Bandwidth, Bound, Ceilings, Link};
+    use crate::record::{Baseline, TimerTest};
+    use crate::suite::Dialect;
+    use crate::testing::fixtures::{drift, measured, record, run, timing};
+    use crate::units::{Bytes, Nanos};
 
     /// The file of a run in progress, as the command line appends it.
     fn file() -> String {
@@ -238,6 +267,35 @@ mod tests {
         let drift = Event::Drift { drift: drift(&[1.0])[0].clone() };
         let told = [Event::Begin { run: Box::new(begun) }, record("a/b"), drift, record("a/c"), record("a/d")];
         told.iter().map(Event::line).collect()
+    }
+
+    #[test]
+    fn uploads_that_crossed_no_link_have_no_figure() {
+        let mut earlier = run("browser", "X", &[("a/b", vec![100.0; 9]), ("a/c", vec![100.0; 9])]);
+        earlier.devices[0].caps.dialect = Dialect::Wgsl;
+        let point = |rate| vec![Bandwidth { working_set: Bytes(1 << 26), rate, probe: String::new() }];
+        let link = Link { up: point(4.2e11), down: point(5e10), local_up: None };
+        let ceilings = Ceilings { link, ..Ceilings::default() };
+        earlier.baseline = Some(Baseline { clock: earlier.clock.clone(), timer: TimerTest::default(), ceilings });
+        for (case, peak_link) in [("a/b", 4.2e11), ("a/c", 5e10)] {
+            measured(&mut earlier, case).analysis = Some(Analysis {
+                intensity: 1.0,
+                floor: Nanos(1.0),
+                utilisation: 0.5,
+                peak_flops: None,
+                peak_bandwidth: None,
+                peak_link: Some(peak_link),
+                bound: Bound::Transfer,
+            });
+        }
+        let read = |run: &Run| Run::parse(&serde_json::to_string(run).expect("JSON")).expect("a run");
+        let once = read(&earlier);
+        let link = &once.baseline.as_ref().expect("measured").ceilings.link;
+        assert_eq!((link.up.len(), link.down.len(), link.local_up), (0, 1, Some(4.2e11)));
+        assert_eq!(once.baseline.as_ref().expect("measured").ceilings.missing.len(), 1);
+        let outcomes: Vec<&str> = once.records.iter().map(|record| record.verdict()).collect();
+        assert_eq!(outcomes, ["impossible", "pass"]);
+        assert_eq!(serde_json::to_value(read(&once)).expect("JSON"), serde_json::to_value(&once).expect("JSON"));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::device::{DeviceInfo, DeviceKind};
 use crate::plan;
-use crate::suite::{Caps, Cost, Crossing, DType};
+use crate::suite::{Caps, Cost, Crossing, DType, Dialect};
 use crate::units::{Bytes, Nanos};
 
 /// What a device can do at best, as far as our own probes reach it.
@@ -39,12 +40,42 @@ pub struct Link {
     pub up: Vec<Bandwidth>,
     /// From the device to the host's pinned memory.
     pub down: Vec<Bandwidth>,
+    /// Bytes per second of uploads that crossed no link; `up` is then empty. See [`Link::withdraw`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_up: Option<f64>,
 }
+
+/// Bytes per second, one way, of the fastest link to a device with its own memory: PCIe 6.0 ×16. Only links inside one package exceed it,
+/// and of these WebGPU shows none.
+pub const FASTEST_LINK: f64 = 121e9;
 
 impl Link {
     /// Whether nothing is known of it.
     pub fn is_empty(&self) -> bool {
-        self.up.is_empty() && self.down.is_empty()
+        self.up.is_empty() && self.down.is_empty() && self.local_up.is_none()
+    }
+
+    /// Withdraw uploads through WebGPU that are faster than any link, and give the reason.
+    ///
+    /// A driver may keep the buffers that the host writes in the device's memory. A timed upload is then a copy on the device: 420 GB/s on
+    /// an H200, whose link moves 55.
+    pub fn withdraw(&mut self, device: &DeviceInfo) -> Option<String> {
+        let fastest = self.up.iter().map(|point| point.rate).fold(0.0, f64::max);
+        let own_memory = !device.kind.is_emulated() && device.kind != DeviceKind::Integrated;
+        if device.caps.dialect == Dialect::Wgsl && own_memory && fastest > FASTEST_LINK {
+            self.up.clear();
+            self.local_up = Some(fastest);
+        }
+        self.local()
+    }
+
+    /// The reason why uploads have no figure; `None` where they cross the link.
+    pub fn local(&self) -> Option<String> {
+        let [rate, fastest] = [self.local_up?, FASTEST_LINK].map(|rate| crate::units::scaled(rate, "B/s"));
+        Some(format!(
+            "uploads cross no link here: they took place at {rate}, and no link is faster than {fastest}; the driver keeps buffers that the \
+             host writes in the device's memory, so that a copy on the device is timed"
+        ))
     }
 }
 
@@ -246,6 +277,7 @@ pub fn impossible(analysis: &Analysis, (cost, crossing): (Cost, Crossing), media
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::fixtures::run;
     use crate::testing::mock::caps;
     use crate::units::Flops;
 
@@ -267,6 +299,31 @@ mod tests {
     }
 
     #[test]
+    fn uploads_faster_than_any_link_are_withdrawn() {
+        let point = |rate| vec![Bandwidth { working_set: Bytes(1 << 26), rate, probe: String::new() }];
+        let withdrawn = |kind, dialect, rate| {
+            let mut device = run("wgpu", "X", &[]).devices.remove(0);
+            device.kind = kind;
+            device.caps.dialect = dialect;
+            let mut link = Link { up: point(rate), down: point(5e10), local_up: None };
+            let why = link.withdraw(&device);
+            assert_eq!((link.up.is_empty(), link.down.len()), (why.is_some(), 1));
+            assert_eq!(link.withdraw(&device), why, "once is enough");
+            why
+        };
+        let why = withdrawn(DeviceKind::Discrete, Dialect::Wgsl, 4.2e11).expect("no link");
+        assert!(why.contains("420 GB/s") && why.contains("121 GB/s"), "{why}");
+        for (kind, dialect, rate) in [
+            (DeviceKind::Discrete, Dialect::Wgsl, 5.5e10),
+            (DeviceKind::Integrated, Dialect::Wgsl, 4e11),
+            (DeviceKind::Software, Dialect::Wgsl, 4e11),
+            (DeviceKind::Discrete, Dialect::Cuda, 4e11),
+        ] {
+            assert_eq!(withdrawn(kind, dialect, rate), None, "{kind:?} {rate}");
+        }
+    }
+
+    #[test]
     fn the_nearer_ceiling_binds() {
         // 1 MB at 1 TB/s is 1 µs, 1 GFLOP at 10 TFLOP/s is 100 µs.
         let compute = at(1_000_000_000, 1_000_000, 200_000.0);
@@ -281,7 +338,7 @@ mod tests {
     fn what_crosses_the_link_is_held_against_the_link() {
         // 1 MB over a link of 10 GB/s is 100 µs, through memory 1 µs.
         let point = |rate| vec![Bandwidth { working_set: Bytes(1 << 26), rate, probe: String::new() }];
-        let linked = Ceilings { link: Link { up: point(1e10), down: point(2e10) }, ..ceilings() };
+        let linked = Ceilings { link: Link { up: point(1e10), down: point(2e10), local_up: None }, ..ceilings() };
         let cost = Cost { flops: Flops(100_000_000), read: Bytes(1_000_000), written: Bytes(0) };
         let analysis = |ceilings: &Ceilings, up, down, median| {
             let work = (cost, Crossing { up: Bytes(up), down: Bytes(down) });
