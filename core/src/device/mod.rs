@@ -15,6 +15,7 @@ mod rotation;
 mod span;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod stack;
+pub mod typical;
 
 pub use around::*;
 pub use class::*;

@@ -7,61 +7,14 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
+use crate::device::typical;
 use crate::plan::{Spec, plan};
 use crate::report::grouped;
-use crate::suite::{Caps, Case, CudaCaps, DType, Dialect, Direction, Form, MatrixShape, Preset, Workload, all};
-use crate::units::Bytes;
+use crate::suite::{Caps, Case, DType, Direction, Form, Preset, Workload, all};
 
-/// The targets with a GPU, what their kernels are written in, and what a device of each can do.
+/// The targets with a GPU, the language of their kernels, and the capabilities of a device of each.
 fn targets() -> [(&'static str, &'static str, Caps); 3] {
-    let native = Caps {
-        dialect: Dialect::Wgsl,
-        dtypes: vec![DType::F32, DType::F16],
-        subgroup: Some((32, 32)),
-        shared_bytes: 49_152,
-        max_invocations: 1024,
-        max_workgroup: [1024, 1024, 64],
-        max_grid: [65_535; 3],
-        max_binding: Bytes((2 << 30) - 4),
-        max_storage_buffers: Some(16),
-        memory: None,
-        compute_capability: None,
-        units: None,
-        matrices: vec![MatrixShape::F16_IN_F32],
-        in_a_browser: false,
-        matrix_units: true,
-        cuda: None,
-        cube: true,
-        no_cube: None,
-        tuning: Default::default(),
-    };
-    let browser = Caps {
-        subgroup: None,
-        shared_bytes: 32_768,
-        max_storage_buffers: Some(10),
-        matrices: Vec::new(),
-        in_a_browser: true,
-        matrix_units: false,
-        ..native.clone()
-    };
-    let cuda = Caps {
-        dialect: Dialect::Cuda,
-        dtypes: vec![DType::F32, DType::F16, DType::BF16],
-        max_grid: [2_147_483_647, 65_535, 65_535],
-        max_binding: Bytes(u64::MAX),
-        max_storage_buffers: None,
-        compute_capability: Some((9, 0)),
-        units: Some(132),
-        matrices: Vec::new(),
-        cuda: Some(CudaCaps {
-            max_cluster: 8,
-            max_block_shared_bytes: 232_448,
-            tensor_maps: true,
-            wgmma: true,
-            half_headers: true,
-        }),
-        ..native.clone()
-    };
+    let [cuda, native, browser] = [typical::cuda(), typical::native(), typical::browser()];
     [("cuda", "CUDA", cuda), ("wgpu", "WGSL", native), ("browser", "WGSL", browser)]
 }
 

@@ -20,7 +20,28 @@ fn the_text_of_a_case_comes_with_what_it_takes_to_launch_it() {
     assert_eq!((stage["text"].as_u64(), stage["entry"].as_str()), (Some(0), Some("copy_vec4")));
     let (blocks, threads) = (stage["grid"][0].as_u64(), stage["block"][0].as_u64());
     assert!(blocks.zip(threads).is_some_and(|(b, t)| 4 * b * t >= 1000), "{stage}");
-    mistake(dir.path(), &["kernel", "copy/fwd/n1000/f32/host", "--target", "wgpu"], &["name the variant that runs"]);
+    mistake(dir.path(), &["kernel", "copy/fwd/n1000/f32/host"], &["`host` exists on the targets cpu and wasm only"]);
+}
+
+#[test]
+fn a_text_needs_no_device_and_no_target() {
+    let dir = folder();
+    let text = |args: &[&str]| {
+        let output = parallax(dir.path(), args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for case in ["softmax/fwd/r4096,c1024/f32/row", "attention/fwd/b1,h8,s512,d64/f32/subgroup"] {
+        assert!(text(&["kernel", case]).contains("@compute"), "{case}");
+    }
+    assert!(text(&["kernel", "softmax/fwd/r4096,c1024/f32/row", "--target", "cuda"]).contains("__global__"));
+    mistake(dir.path(), &["kernel", "softmax"], &["`softmax` begins ", "name one of them"]);
+    let listed = parallax(dir.path(), &["kernel", "softmax"]).stdout;
+    assert!(String::from_utf8_lossy(&listed).lines().any(|line| line == "softmax/fwd/r4096,c1024/f32/row"));
+    for target in ["cpu", "wasm"] {
+        let case = "softmax/fwd/r4096,c1024/f32/row";
+        mistake(dir.path(), &["kernel", case, "--target", target], &["prints the WGSL"]);
+    }
 }
 
 #[test]
