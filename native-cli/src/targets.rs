@@ -1,6 +1,7 @@
 //! The one list of targets.
 
 use parallax_core::device::{DeviceKind, Profiler, Reach};
+use parallax_core::suite::choices;
 
 use crate::args::{Device, Native};
 use crate::browser::{BrowserOptions, PageTarget};
@@ -131,7 +132,7 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
 #[non_exhaustive]
 pub enum TargetError {
     /// No such name.
-    #[error("unknown target `{0}`: choose one of {names}, all", names = names())]
+    #[error("unknown target `{0}`: {choices}", choices = choices(.0, names()))]
     Unknown(String),
     /// No such card.
     #[error("{0}")]
@@ -149,8 +150,8 @@ pub enum TargetError {
     },
 }
 
-fn names() -> String {
-    TARGETS.iter().map(|t| t.name).collect::<Vec<_>>().join(", ")
+fn names() -> impl Iterator<Item = &'static str> {
+    TARGETS.iter().map(|target| target.name).chain(["all"])
 }
 
 /// What a `--target` means on this machine.

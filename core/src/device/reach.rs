@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::device::{Clock, ClockInfo};
+use crate::suite::choices;
 use crate::units::Nanos;
 
 /// How far into the hardware a browser let a page when a run was measured. What another reach measured is another figure: one with
@@ -39,9 +40,7 @@ impl Reach {
     /// With the names that there are.
     pub fn named(name: &str) -> Result<Reach, String> {
         let found = Reach::ALL.into_iter().find(|reach| reach.name() == name);
-        found.ok_or_else(|| {
-            format!("unknown features `{name}`: choose one of {}", Reach::ALL.map(Reach::name).join(", "))
-        })
+        found.ok_or_else(|| format!("unknown features `{name}`: {}", choices(name, Reach::ALL.map(Reach::name))))
     }
 
     /// What a page had that asked for this one: a browser's flags give exact timestamps to every page, whether or not it asks.

@@ -10,7 +10,7 @@ use crate::plan::limits::{within_limits, within_memory};
 use crate::plan::places::places;
 use crate::plan::settings::{Scope, setting};
 use crate::plan::{InputSet, Spec};
-use crate::suite::{CPU_VARIANT, Caps, Case, CaseError, Dialect, Hard, How, Inputs, Problem, Program};
+use crate::suite::{CPU_VARIANT, Caps, Case, CaseError, Dialect, Hard, How, Inputs, Problem, Program, all, nearest};
 use crate::units::Bytes;
 
 /// One planned case.
@@ -101,10 +101,12 @@ impl Plan {
 
 /// Nothing to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no case matches {what}; `parallax list --preset full` shows every case")]
+#[error("no case matches {what}{}; `parallax list --preset full` shows every case", .suggestion)]
 pub struct NothingMatches {
     /// The restrictions that left nothing.
     what: String,
+    /// [`did_you_mean`] of the filters.
+    suggestion: String,
 }
 
 /// A spec that cannot be planned on a device.
@@ -201,7 +203,19 @@ fn nothing_matches(spec: &Spec) -> NothingMatches {
     let chooses = |key: &str| setting(key).is_ok_and(|s| matches!(s.scope, Scope::Preset | Scope::Cases));
     let pairs = spec.to_pairs();
     let what: Vec<String> = pairs.iter().filter(|(k, _)| chooses(k)).map(|(k, v)| format!("{k} `{v}`")).collect();
-    NothingMatches { what: if what.is_empty() { "the preset".to_owned() } else { what.join(", ") } }
+    let what = if what.is_empty() { "the preset".to_owned() } else { what.join(", ") };
+    NothingMatches { what, suggestion: did_you_mean(&spec.filter) }
+}
+
+/// The names of workloads and variants that unknown words of these filters resemble, as the end of a sentence; empty where none is alike.
+pub fn did_you_mean(filters: &[String]) -> String {
+    let forms = || all().iter().flat_map(|workload| &workload.forms);
+    let variants = forms().flat_map(|form| form.variants.iter().map(|variant| variant.name));
+    let known: BTreeSet<&str> = all().iter().map(|workload| workload.name).chain(variants).collect();
+    let words = filters.iter().flat_map(|filter| filter.split(['/', ',', '*']));
+    let unknown = words.filter(|word| word.len() > 2 && !known.contains(word));
+    let names: Vec<&str> = unknown.filter_map(|word| nearest(word, known.iter().copied())).collect();
+    if names.is_empty() { String::new() } else { format!("; did you mean `{}`?", names.join("`, `")) }
 }
 
 /// Whether a case can run on a device in the variant that it names.

@@ -6,7 +6,7 @@ use std::fmt;
 use crate::device::Launching;
 use crate::plan::held::{assignment, case, checked, variant, variants};
 use crate::plan::{Cache, InputSet, LONGEST_BUDGET, Spec, SpecError, sweep};
-use crate::suite::{DType, Direction, Preset, named};
+use crate::suite::{DType, Direction, Preset, named, nearest};
 
 /// Everything that is known of one setting.
 pub struct Setting {
@@ -124,6 +124,12 @@ pub fn setting(name: &str) -> Result<&'static Setting, SpecError> {
 }
 
 /// The names of all settings, for sentences.
+/// The name that a misspelt setting resembles, as the beginning of a sentence; empty where none is alike.
+pub(super) fn suggestion(given: &str) -> String {
+    let alike = nearest(given, SETTINGS.iter().map(|setting| setting.name));
+    alike.map_or_else(String::new, |name| format!("did you mean `{name}`? "))
+}
+
 pub(super) fn names() -> String {
     SETTINGS.iter().map(|s| s.name).collect::<Vec<_>>().join(", ")
 }

@@ -182,7 +182,7 @@ pub enum SpecError {
     #[error(transparent)]
     Tuning(#[from] TuningError),
     /// No such key.
-    #[error("unknown setting `{0}`: the settings are {names}", names = settings::names())]
+    #[error("unknown setting `{0}`: {suggestion}the settings are {names}", suggestion = settings::suggestion(.0), names = settings::names())]
     Key(String),
 }
 
@@ -295,9 +295,13 @@ mod tests {
     fn mistakes_name_the_key_and_what_would_do() {
         for (key, value, part) in [
             ("preset", "fast", "unknown preset `fast`: choose one of quick, standard, full, awkward, huge"),
-            ("direction", "fwd,bwd", "unknown direction `fwd,bwd`: choose one of fwd, bwd, fwd+bwd"),
+            (
+                "direction",
+                "fwd,bwd",
+                "unknown direction `fwd,bwd`: did you mean `fwd+bwd`? choose one of fwd, bwd, fwd+bwd",
+            ),
             ("dtype", "f8", "unknown dtype"),
-            ("variant", "flush", "unknown variant `flush`: choose one of "),
+            ("variant", "flush", "unknown variant `flush`: did you mean `flash`? choose one of "),
             ("shape", "8x128", "shape: `8x128` is not a list of extents with their letters"),
             ("shape", "c8x", "with their letters"),
             ("scaling", "yes", "choose one of on, off"),
@@ -311,10 +315,14 @@ mod tests {
             ("precision", "x", "fraction"),
             ("case", "attention", "is not a case"),
             ("cache", "warm", "unknown cache `warm`: choose one of hot, cold"),
-            ("set", "DEPHT=8", "unknown tunable `DEPHT`: choose one of"),
+            ("set", "DEPHT=8", "unknown tunable `DEPHT`: "),
             ("schedule", "active=0", "active must be at least 1"),
             ("with-stack", "yes", "choose one of on, off"),
-            ("presett", "quick", "unknown setting `presett`: the settings are preset, filter, direction, dtype"),
+            (
+                "presett",
+                "quick",
+                "unknown setting `presett`: did you mean `preset`? the settings are preset, filter, direction, dtype",
+            ),
         ] {
             let error = Spec::from_pairs([(key, value)]).expect_err(value).to_string();
             assert!(error.contains(part), "{key}={value}: {error}");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Scaling;
+use super::{Scaling, choices};
 
 /// One part of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -354,14 +354,14 @@ pub enum CaseError {
     #[error("`{0}` is not a case: write workload/direction/shape/dtype/variant, as `parallax list` prints them")]
     Form(String),
     /// One part is none of the known names.
-    #[error("unknown {what} `{given}`: choose one of {known}")]
+    #[error("unknown {what} `{given}`: {choices}")]
     Unknown {
         /// Which part.
         what: &'static str,
         /// What was written.
         given: String,
-        /// What exists.
-        known: String,
+        /// The known names.
+        choices: String,
     },
     /// The shape does not fit the workload.
     #[error("shape `{shape}`: {why}; the form is {form}")]
@@ -388,7 +388,7 @@ pub fn named<'a, T: Copy>(
         }
         names.push(name);
     }
-    Err(CaseError::Unknown { what, given: given.to_owned(), known: names.join(", ") })
+    Err(CaseError::Unknown { what, given: given.to_owned(), choices: choices(given, names) })
 }
 
 #[cfg(test)]

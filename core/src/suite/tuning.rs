@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Caps, Direction, Problem, all};
+use super::{Caps, Direction, Problem, all, choices};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -113,12 +113,12 @@ pub enum TuningError {
     #[error("`{0}` is not NAME=VALUE with a whole number, as in matmul.tiled.DEPTH=8 or DEPTH=8")]
     Form(String),
     /// No variant has it.
-    #[error("unknown tunable `{name}`: choose one of {known}")]
+    #[error("unknown tunable `{name}`: {choices}")]
     Unknown {
         /// What was written.
         name: String,
-        /// What exists.
-        known: String,
+        /// The known names.
+        choices: String,
     },
     /// It may not be that.
     #[error("{key} ({about}) cannot be {value}: it is {allowed}")]
@@ -153,8 +153,8 @@ impl Tuning {
         let known = tunables();
         let meant: Vec<&KnownTunable> = known.iter().filter(|k| k.key == name || k.tunable.name == name).collect();
         if meant.is_empty() {
-            let known: Vec<&str> = known.iter().map(|k| k.key.as_str()).collect();
-            return Err(TuningError::Unknown { name: name.to_owned(), known: known.join(", ") });
+            let choices = choices(name, known.iter().map(|k| k.key.as_str()));
+            return Err(TuningError::Unknown { name: name.to_owned(), choices });
         }
         if let Some(KnownTunable { key, tunable }) = meant.iter().find(|k| !k.tunable.allowed.has(value)) {
             let Tunable { about, allowed, .. } = **tunable;
@@ -231,7 +231,7 @@ mod tests {
         for (text, part) in [
             ("DEPTH", "is not NAME=VALUE"),
             ("DEPTH=deep", "is not NAME=VALUE"),
-            ("DEPHT=8", "unknown tunable `DEPHT`: choose one of attention.flash.DEPTH"),
+            ("DEPHT=8", "choose one of attention.flash.DEPTH"),
             ("attention.flush.DEPTH=8", "unknown tunable"),
             ("matmul.tiled.DEPTH=7", "cannot be 7: it is one of"),
             ("hash_embedding.auto.OWNER_ROWS=-1", "is not NAME=VALUE"),

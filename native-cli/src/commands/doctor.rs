@@ -10,6 +10,7 @@ use parallax_core::device::{DeviceInfo, DeviceKind};
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::Spec;
 use parallax_core::record::Event;
+use parallax_core::suite::choices;
 
 use crate::args::{DEVICES, Device};
 use crate::browser::{self, BrowserOptions};
@@ -41,7 +42,7 @@ pub struct Doctor {
 pub fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
     let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
     if let Some(unknown) = args.target.iter().find(|wanted| !names.contains(&wanted.as_str())) {
-        bail!("unknown target `{unknown}`: choose one of {}", names.join(", "));
+        bail!("unknown target `{unknown}`: {}", choices(unknown, names));
     }
     let wanted = |name: &str| args.target.is_empty() || args.target.iter().any(|target| target == name);
     let mut all = diagnose(&gather(args, wanted("browser")));

@@ -116,8 +116,8 @@ fn taken_apart(run: &Run) -> Run {
 fn spec(args: &Profile) -> anyhow::Result<Spec> {
     let name = &args.workload;
     let Some(workload) = suite::find(name) else {
-        let names: Vec<&str> = suite::all().iter().map(|w| w.name).collect();
-        bail!("unknown workload `{name}`: choose one of {}, or {SAFETY}", names.join(", "));
+        let names = suite::all().iter().map(|workload| workload.name).chain([SAFETY]);
+        bail!("unknown workload `{name}`: {}", suite::choices(name, names));
     };
     let mut spec = args.common.spec()?;
     if spec.case.is_empty() {

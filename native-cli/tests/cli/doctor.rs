@@ -29,6 +29,6 @@ fn the_doctor_tells_what_is_missing_and_answers_with_its_exit_code() {
     mistake(
         dir.path(),
         &["doctor", "--target", "gpu"],
-        &["unknown target `gpu`: choose one of cuda, wgpu, browser, cpu"],
+        &["unknown target `gpu`: did you mean `wgpu`? choose one of cuda, wgpu, browser, cpu"],
     );
 }
