@@ -9,12 +9,14 @@ use std::collections::BTreeSet;
 use crate::compare::compare::{device_drift, judge};
 use crate::compare::one_gpu::{TaxError, distance, on_the_processor, one_gpu};
 use crate::compare::pairing::{as_asked, fastest};
+use crate::compare::tax::Call;
 use crate::compare::timed;
-use crate::compare::verdict::{Ratio, usual_resolution};
+use crate::compare::verdict::{Ratio, resolution_between};
 use crate::device::Reach;
-use crate::record::stats::geometric_mean;
+use crate::record::stats::{geometric_mean, quantile};
 use crate::record::{Record, Run, way};
 use crate::suite::{problem_of, variant_of};
+use crate::units::Nanos;
 
 /// One run against one that is nearer to the hardware, on one GPU.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +27,34 @@ pub struct Cost {
     pub other: CostRun,
     /// Problems with a time in both, the costliest first.
     pub problems: Vec<ProblemCost>,
+    /// Single calls of the cases that have some in both.
+    pub calls: Vec<CallPair>,
+}
+
+/// One call of a case in both runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallPair {
+    /// Canonical string.
+    pub case: String,
+    /// In the run that is nearer to the hardware.
+    pub base: Call,
+    /// In the other.
+    pub other: Call,
+}
+
+/// One call in the other run against one in the base, over cases.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CallCost {
+    /// Geometric mean of the ratios.
+    pub ratio: f64,
+    /// Number of cases.
+    pub cases: usize,
+    /// Median duration of a call in the base.
+    pub base: Nanos,
+    /// The same in the other run.
+    pub other: Nanos,
+    /// Shares of the extra time: kernel, completion and readback.
+    pub shares: [f64; 3],
 }
 
 /// One of the two runs.
@@ -36,6 +66,8 @@ pub struct CostRun {
     pub target: String,
     /// How far a browser let it, where one did and that is known.
     pub reach: Option<Reach>,
+    /// [`Run::browser`].
+    pub browser: Option<String>,
 }
 
 impl CostRun {
@@ -79,6 +111,9 @@ impl Cost {
             let new = |problem: &ProblemCost| all.problems.iter().all(|known| known.problem != problem.problem);
             let further: Vec<ProblemCost> = cost.problems.into_iter().filter(new).collect();
             all.problems.extend(further);
+            let new = |pair: &CallPair| all.calls.iter().all(|known| known.case != pair.case);
+            let further: Vec<CallPair> = cost.calls.into_iter().filter(new).collect();
+            all.calls.extend(further);
             all.sort();
             all
         })
@@ -99,6 +134,34 @@ impl Cost {
         self.mean(|problem| problem.best.as_ref())
     }
 
+    /// One call against one; `None` where no case has calls in both.
+    pub fn call(&self) -> Option<CallCost> {
+        self.call_of(|_| true)
+    }
+
+    /// The same of the cases with these strings.
+    pub fn call_of(&self, wanted: impl Fn(&str) -> bool) -> Option<CallCost> {
+        let calls: Vec<&CallPair> = self.calls.iter().filter(|pair| wanted(&pair.case)).collect();
+        let wholes = || calls.iter().filter_map(|pair| Some((pair.base.whole()?.0, pair.other.whole()?.0)));
+        let (ratio, cases) = geometric_mean(wholes().map(|(base, other)| other / base))?;
+        let typical = |mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            Nanos(quantile(&times, 0.5))
+        };
+        let extra = |part: fn(&Call) -> Option<Nanos>| -> f64 {
+            calls.iter().filter_map(|pair| Some(part(&pair.other)?.0 - part(&pair.base)?.0)).sum()
+        };
+        let parts = [extra(|call| Some(call.kernel)), extra(|call| call.completion), extra(|call| call.readback)];
+        let whole: f64 = parts.iter().sum();
+        Some(CallCost {
+            ratio,
+            cases,
+            base: typical(wholes().map(|(base, _)| base).collect()),
+            other: typical(wholes().map(|(_, other)| other).collect()),
+            shares: parts.map(|part| if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }),
+        })
+    }
+
     fn mean(&self, of: fn(&ProblemCost) -> Option<&Against>) -> Option<(f64, usize)> {
         geometric_mean(self.problems.iter().filter_map(of).map(|against| against.ratio.value))
     }
@@ -116,9 +179,17 @@ impl ProblemCost {
 /// # Errors
 /// When they are not two targets on one GPU, or have no problem in common.
 pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxError> {
-    one_gpu(&[base, other], false)?;
+    cost_on(base, other, false)
+}
+
+/// The same; `same_gpu` asserts that both ran on one GPU, where names do not show it.
+///
+/// # Errors
+/// As of [`cost`].
+pub fn cost_on(base: &(String, Run), other: &(String, Run), same_gpu: bool) -> Result<Cost, TaxError> {
+    one_gpu(&[base, other], same_gpu)?;
     let ((near_name, near), (_, far)) = (base, other);
-    let (resolution, drift) = (usual_resolution([near, far]), device_drift(near, far));
+    let (resolution, drift) = (resolution_between(near, far), device_drift(near, far));
     let against = |a: &Record, b: &Record| {
         let ratio = judge((near, a), (far, b), resolution, drift)?;
         let usable = ratio.value.is_finite() && ratio.value > 0.0;
@@ -145,8 +216,22 @@ pub fn cost(base: &(String, Run), other: &(String, Run)) -> Result<Cost, TaxErro
     if problems.is_empty() {
         return Err(TaxError::NothingInCommon(near_name.clone()));
     }
-    let of = |(name, run): &(String, Run)| CostRun { name: name.clone(), target: run.target.clone(), reach: run.reach };
-    let mut cost = Cost { base: of(base), other: of(other), problems };
+    let of = |(name, run): &(String, Run)| CostRun {
+        name: name.clone(),
+        target: run.target.clone(),
+        reach: run.reach,
+        browser: run.browser(),
+    };
+    let call = |record: &Record| {
+        let partner = timed(far, &record.case).filter(|partner| {
+            let cache = |record: &Record| record.timing().map(|timing| timing.cache);
+            cache(partner) == cache(record)
+        })?;
+        let (base, other) = (Call::of(near, record)?, Call::of(far, partner)?);
+        (base.whole().is_some() && other.whole().is_some()).then(|| CallPair { case: record.case.clone(), base, other })
+    };
+    let calls = near.records.iter().filter_map(call).collect();
+    let mut cost = Cost { base: of(base), other: of(other), problems, calls };
     cost.sort();
     Ok(cost)
 }

@@ -13,7 +13,7 @@ use crate::suite::workload_of;
 
 /// The problems of one workload together.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FamilyCost {
+pub struct WorkloadCost {
     /// The workload's name.
     pub workload: String,
     /// The same kernel on both.
@@ -36,7 +36,7 @@ pub struct MeanRatio {
 
 impl MeanRatio {
     /// Of these ratios; none of none. They are measured apart, so that half widths of their logarithms add up in squares.
-    pub(super) fn of<'a>(ratios: impl Iterator<Item = &'a Ratio> + Clone) -> Option<MeanRatio> {
+    pub(crate) fn of<'a>(ratios: impl Iterator<Item = &'a Ratio> + Clone) -> Option<MeanRatio> {
         let (value, problems) = geometric_mean(ratios.clone().map(|ratio| ratio.value))?;
         let half = |end: fn(&Ratio) -> Option<f64>| {
             let widths = ratios.clone().map(|ratio| Some((end(ratio)? / ratio.value).ln().powi(2)));
@@ -50,7 +50,7 @@ impl MeanRatio {
 
 impl Cost {
     /// By workload, the costliest first.
-    pub fn families(&self) -> Vec<FamilyCost> {
+    pub fn by_workload(&self) -> Vec<WorkloadCost> {
         let mut members: BTreeMap<&str, Vec<&ProblemCost>> = BTreeMap::new();
         for problem in &self.problems {
             members.entry(workload_of(&problem.problem)).or_default().push(problem);
@@ -60,10 +60,10 @@ impl Cost {
                 MeanRatio::of(problems.iter().filter_map(|problem| of(problem)).map(|against| &against.ratio))
             };
             let (same, best) = (mean(|problem| problem.same.as_ref()), mean(|problem| problem.best.as_ref()));
-            FamilyCost { workload: workload.to_owned(), same, best }
+            WorkloadCost { workload: workload.to_owned(), same, best }
         };
-        let mut families: Vec<FamilyCost> = members.into_iter().map(family).collect();
-        let largest = |family: &FamilyCost| {
+        let mut families: Vec<WorkloadCost> = members.into_iter().map(family).collect();
+        let largest = |family: &WorkloadCost| {
             [family.same, family.best].into_iter().flatten().map(|mean| mean.value).fold(0.0, f64::max)
         };
         families.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
@@ -73,7 +73,7 @@ impl Cost {
 
 /// A workload in the runs of a comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FamilyRow {
+pub struct WorkloadRow {
     /// The workload's name.
     pub workload: String,
     /// Against the base, for each run; absent for the base itself, and where a run has nothing that counts.
@@ -83,7 +83,7 @@ pub struct FamilyRow {
 impl Comparison {
     /// The workloads of these runs, which the comparison is of, by name. Cases count that were measured to their end and found
     /// correct on both sides; what an emulated device takes says nothing of a GPU, so it has no figure.
-    pub fn families(&self, runs: &[(String, Run)]) -> Vec<FamilyRow> {
+    pub fn by_workload(&self, runs: &[(String, Run)]) -> Vec<WorkloadRow> {
         let counts = |run: usize, case: &str| {
             let (_, run) = &runs[run];
             !run.device().kind.is_emulated() && timed(run, case).is_some_and(|record| !record.cut_off())
@@ -99,7 +99,7 @@ impl Comparison {
         };
         let row = |(workload, pairs): (&str, Vec<&Pair>)| {
             let means: Vec<Option<MeanRatio>> = (0..runs.len()).map(|run| mean(run, &pairs)).collect();
-            means.iter().any(Option::is_some).then(|| FamilyRow { workload: workload.to_owned(), means })
+            means.iter().any(Option::is_some).then(|| WorkloadRow { workload: workload.to_owned(), means })
         };
         members.into_iter().filter_map(row).collect()
     }
@@ -122,7 +122,7 @@ mod tests {
             (target.to_owned(), run(target, "NVIDIA H200", &cases))
         };
         let cost = cost(&of("cuda", [10.0; 3]), &of("browser", [15.0, 20.0, 80.0])).expect("one GPU");
-        let families = cost.families();
+        let families = cost.by_workload();
         let names: Vec<&str> = families.iter().map(|family| family.workload.as_str()).collect();
         assert_eq!(names, ["matmul", "copy"], "the costliest first");
         let (matmul, copy) = (families[0].same.expect("two"), families[1].best.expect("one"));
@@ -145,7 +145,7 @@ mod tests {
             let cases: Vec<_> = CASES.into_iter().zip(times.map(|time| spread(time, 0.01, 40))).collect();
             (device.to_owned(), run("browser", device, &cases))
         };
-        let held = |runs: &[(String, Run)]| compare(runs, &Options::default()).expect("pairs").families(runs);
+        let held = |runs: &[(String, Run)]| compare(runs, &Options::default()).expect("pairs").by_workload(runs);
         let mut runs = vec![of("X", [10.0; 3]), of("Y", [5.0, 20.0, 80.0]), of("Z", [10.0; 3])];
         let rows = held(&runs);
         assert_eq!(rows.iter().map(|row| row.workload.as_str()).collect::<Vec<_>>(), ["copy", "matmul"]);
@@ -171,7 +171,7 @@ mod tests {
             let cases = [("copy/fwd/n64/f32/vec4", spread(10.0, 0.01, 40)), ("copy/fwd/n8/f32/vec4", vec![10.0])];
             (target.to_owned(), run(target, "NVIDIA H200", &cases))
         };
-        let families = cost(&of("cuda"), &of("browser")).expect("one GPU").families();
+        let families = cost(&of("cuda"), &of("browser")).expect("one GPU").by_workload();
         let mean = families[0].same.expect("two");
         assert_eq!((mean.problems, mean.interval), (2, None));
     }

@@ -1,5 +1,6 @@
 //! What is known after a run: the one serialised schema, and the pure functions that derive from it.
 
+mod browser;
 mod call;
 mod check;
 mod contents;

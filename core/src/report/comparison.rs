@@ -96,6 +96,18 @@ pub fn comparison_table(comparison: &Comparison) -> Table {
     Table { columns, rows, remarks: remarks(comparison, column), notes, ..Table::default() }
 }
 
+/// The totals, and the largest differences each way, this many of each.
+pub fn comparison_brief(comparison: &Comparison, most: usize) -> Table {
+    let shown = comparison.extremes(most);
+    let mut table = comparison_table(&shown);
+    let further = comparison.pairs.len() - shown.pairs.len();
+    table.heading = vec![comparison.tally()];
+    table.notes = comparison.notes.clone();
+    table.notes.extend(alone_in_short(comparison));
+    table.notes.push(format!("{further} more cases: --all; some of them: --filter"));
+    table
+}
+
 /// A ratio as a cell.
 fn judged(ratio: &Ratio) -> Cell {
     let tone = match ratio.verdict {
@@ -155,6 +167,16 @@ fn alone(comparison: &Comparison) -> Vec<String> {
         (where_and_why, alone.case.as_str())
     });
     grouped(alone).into_iter().map(|(what, cases)| format!("{what}: {}", cases.join(", "))).collect()
+}
+
+/// The number of cases without a pair, by reason.
+fn alone_in_short(comparison: &Comparison) -> Vec<String> {
+    let alone = comparison.unpaired.iter().map(|alone| ((alone.run, alone.reason.as_str()), ()));
+    let line = |((run, reason), cases): ((usize, &str), Vec<()>)| {
+        let cases = if cases.len() == 1 { "1 case".to_owned() } else { format!("{} cases", cases.len()) };
+        format!("{cases} only in {} ({reason})", comparison.runs[run].name)
+    };
+    grouped(alone).into_iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ pub(super) fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup
         @if let Some(scores) = report::compared_scores(comparison) { section { h2 { "Scores" } (table(&scores)) } }
         section {
             h2 { "Ratios" }
-            p.soft { "Time over " (base) "'s time on a logarithmic axis, with an interval; within the band, differences do not count." }
+            p.soft { "Time over " (base) "'s time on a logarithmic axis, with 95 % intervals. Inside the grey band the difference is too small to call." }
             @for i in (0..comparison.runs.len()).filter(with_ratios) {
                 figure.card {
                     figcaption { (comparison.runs[i].name) " ÷ " (base) }

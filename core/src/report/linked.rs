@@ -6,7 +6,8 @@ use crate::record::{CaseFigure, CaseSummary, RunSummary};
 use crate::units::{Nanos, percent};
 
 /// What is said above every summary that came by a link.
-pub const FROM_A_LINK: &str = "A summary from a link: not verifiable, nothing was uploaded.";
+pub const FROM_A_LINK: &str =
+    "Results shared by link. They travel in the address itself and are not signed, so they could have been edited.";
 
 /// A line per case; beside it what a run of one's own found, by name, and the ratio of both.
 pub fn linked_table(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> Table {

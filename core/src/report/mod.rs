@@ -2,6 +2,7 @@
 
 mod aa;
 pub mod advice;
+mod answer;
 mod comparison;
 mod coverage;
 mod date;
@@ -26,6 +27,7 @@ mod tax;
 mod voices;
 
 pub use aa::*;
+pub use answer::*;
 pub use comparison::*;
 pub use coverage::*;
 pub use escape::*;

@@ -68,7 +68,13 @@ fn precision(run: &Run) -> Option<String> {
     if missed.is_empty() {
         return None;
     }
-    let what = format!("{} of {} missed the precision asked for, ± {}", missed.len(), timed.len(), percent(aim(run)));
+    let what = match (missed.len(), timed.len()) {
+        (missed, all) if missed == all && all > 1 => {
+            format!("all {all} results are noisier than ± {}", percent(aim(run)))
+        }
+        (1, all) => format!("1 of {all} results is noisier than ± {}", percent(aim(run))),
+        (missed, all) => format!("{missed} of {all} results are noisier than ± {}", percent(aim(run))),
+    };
     let (full, open): (Vec<&Timing>, Vec<&Timing>) = missed.iter().partition(|t| t.stopped == StopReason::Samples);
     let most = "as many samples as a case may have, so only a quieter device helps";
     if open.is_empty() {
@@ -79,14 +85,15 @@ fn precision(run: &Run) -> Option<String> {
     let few_of_them = if few == missed.len() { "all".to_owned() } else { few.to_string() };
     let noisy = |t: &&&Timing| t.summary.precision().is_finite();
     let worst = open.iter().filter(noisy).map(|t| t.summary.precision()).fold(0.0, f64::max);
+    let too_long = budget > MOST_ADVISED * run.spec.budget;
     let remedy = match few {
-        _ if budget > LONGEST_ADVISED && few == 0 => format!(
-            ": no budget will do at this noise; end what else runs on the device, or ask for less, as in `--precision {}`",
+        0 if too_long => format!(
+            ": more time will not help; close other programs and run again, or ask for less, as in `--precision {}`",
             share(worst)
         ),
-        _ if budget > LONGEST_ADVISED => format!(
-            ", {few_of_them} of them with too few samples for any interval: no budget will do; choose smaller shapes, or fewer \
-             cases with `--filter`"
+        _ if too_long => format!(
+            ", {few_of_them} of them with too few samples for any interval: more time will not help; choose smaller shapes, or \
+             fewer cases with `--filter`"
         ),
         0 => format!(": `--budget {}` would reach it, if the noise stays as it is", seconds(budget)),
         _ => format!(
@@ -98,8 +105,8 @@ fn precision(run: &Run) -> Option<String> {
     Some(format!("{what}{remedy}{but}"))
 }
 
-/// Seconds of the longest budget that is advised: noise is not averaged away for hours.
-const LONGEST_ADVISED: f64 = 3600.0;
+/// Budgets of the longest advised run: noise is not averaged away for hours.
+const MOST_ADVISED: f64 = 10.0;
 
 /// A precision that was reached, rounded up to two digits.
 fn share(precision: f64) -> String {
@@ -221,7 +228,7 @@ mod tests {
         let mut run = of(&[("a", 100.0, 0.002), ("b", 100.0, 0.05)]);
         let reached = measured(&mut run, &format!("{PROBLEM}/b")).timing.as_ref().expect("timed").summary.precision();
         let said = precision(&run).expect("one is too wide");
-        assert!(said.starts_with("1 of 2 missed the precision asked for, ± 1.00 %: `--budget "), "{said}");
+        assert!(said.starts_with("1 of 2 results is noisier than ± 1.00 %: `--budget "), "{said}");
         let budget: f64 =
             said.split('`').nth(1).and_then(|s| s.split(' ').nth(1)).expect("a budget").parse().expect("a number");
         let exact = run.spec.budget * (reached / 0.01).powi(2);
@@ -231,23 +238,25 @@ mod tests {
     }
 
     #[test]
-    fn beyond_an_hour_no_budget_is_advised() {
+    fn beyond_ten_budgets_no_budget_is_advised() {
         let mut run = of(&[("a", 100.0, 0.05)]);
         let reached = measured(&mut run, &format!("{PROBLEM}/a")).timing.as_ref().expect("timed").summary.precision();
-        for (hours, budget) in [(0.9, true), (1.1, false), (1e9, false)] {
-            run.spec.precision = Some(reached / (hours * 3600.0 / run.spec.budget).sqrt());
+        for (times, budget) in [(9.0f64, true), (11.0, false), (1e9, false)] {
+            run.spec.precision = Some(reached / times.sqrt());
             let said = precision(&run).expect("it is too wide");
-            assert_eq!(said.contains("`--budget"), budget, "{hours} h: {said}");
-            let names = said.contains("no budget will do") && said.contains("end what else runs");
-            assert_eq!(names, !budget, "{hours} h: {said}");
+            assert_eq!(said.contains("`--budget"), budget, "{times}: {said}");
+            let names = said.contains("more time will not help") && said.contains("close other programs");
+            assert_eq!(names, !budget, "{times}: {said}");
             let Some((_, advised)) = said.split_once("`--precision ") else { continue };
             let advised: f64 = advised.split('`').next().expect("its end").parse().expect("a number");
             assert!((reached..reached * 1.1).contains(&advised), "{advised} for {reached}");
         }
-        let mut few = crate::testing::fixtures::run("cuda", "X", &[(&format!("{PROBLEM}/a"), vec![1.0; 4])]);
-        few.spec.budget = 1000.0;
-        let said = precision(&few).expect("four are no interval");
-        assert!(said.contains("no budget will do; choose smaller shapes") && !said.contains("--budget"), "{said}");
+        let few = crate::testing::fixtures::run("cuda", "X", &[(&format!("{PROBLEM}/a"), vec![1.0; 1])]);
+        let said = precision(&few).expect("one is no interval");
+        assert!(
+            said.contains("more time will not help; choose smaller shapes") && !said.contains("--budget"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -259,7 +268,7 @@ mod tests {
             said.contains("all of them with too few samples") && said.contains("`--budget 180` at least"),
             "{said}"
         );
-        let mut many = of(&[("a", 100.0, 0.4), ("b", 100.0, 0.4)]);
+        let mut many = of(&[("a", 100.0, 0.05), ("b", 100.0, 0.05)]);
         many.spec.budget = 1.0;
         for (case, budget) in [(case, true), (format!("{PROBLEM}/b"), false)] {
             measured(&mut many, &case).timing.as_mut().expect("timed").stopped = StopReason::Samples;

@@ -71,7 +71,7 @@ pub fn tax_table(tax: &Tax) -> Table {
     let mut columns = vec![Column::text("case"), Column::label("target")];
     let times = [
         ("kernel", Useful),
-        ("of it dispatch", Extra),
+        ("dispatch (part of kernel)", Extra),
         ("completion", Extra),
         ("readback", Extra),
         ("one call", Useful),

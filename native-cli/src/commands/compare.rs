@@ -7,14 +7,13 @@ use anyhow::bail;
 use clap::Args;
 use parallax_core::compare;
 use parallax_core::compare::tax::{Pairing, Tax, tax};
-use parallax_core::compare::verdict::usual_resolution;
-use parallax_core::compare::{Comparison, Gate, Options, Voices};
+use parallax_core::compare::{Comparison, Cost, Gate, Options, Voices, cost_on};
 use parallax_core::record::Run;
 use parallax_core::report::{self, html, sheet};
 
 use crate::commands::baseline;
-use crate::commands::run_files::{Format, Made, Written, emit, read};
-use crate::console::{errln, noteln, outln, width};
+use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
+use crate::console::{Painted, errln, noteln, outln, width};
 use crate::table;
 
 /// Heading of what makes the exit code 1.
@@ -29,6 +28,12 @@ pub struct Compare {
     ///
     /// When left out: the newest two of the folder for the results, the older one first; or with --baseline the newest.
     pub files: Vec<PathBuf>,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub shown: Shown,
+    /// Print every case, and not only the totals and the largest differences
+    #[arg(long)]
+    pub all: bool,
     /// Hold them against a run that `parallax baseline save` kept
     #[arg(long, value_name = "NAME", conflicts_with = "base")]
     pub baseline: Option<String>,
@@ -59,15 +64,15 @@ pub struct Compare {
     #[arg(long, help_heading = TAX, group = "of_one_gpu")]
     pub tax: bool,
     /// With --tax or --by: the runs are of one GPU, whatever the browser calls it
-    #[arg(long, help_heading = TAX, requires = "of_one_gpu")]
+    #[arg(long, help_heading = TAX, requires = "of_one_gpu", hide_short_help = true)]
     pub same_gpu: bool,
     /// With --tax: each target's fastest variant, and not the same one
-    #[arg(long, help_heading = TAX, requires = "tax")]
+    #[arg(long, help_heading = TAX, requires = "tax", hide_short_help = true)]
     pub best: bool,
     /// dialect: what one source for all costs against kernels by hand
     ///
     /// One GPU on several targets: each problem in every language that it is written in.
-    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, group = "of_one_gpu",
+    #[arg(long, value_name = "WHAT", value_enum, hide_possible_values = true, group = "of_one_gpu", hide_short_help = true,
           conflicts_with_all = ["tax", "base", "fail_if_slower", "fail_if_undecided", "resolution"])]
     pub by: Option<By>,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
@@ -87,7 +92,8 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let asked = args.resolution.as_deref().map(|text| share("--resolution", text)).transpose()?;
     let limit = args.fail_if_slower.as_deref().map(|text| share("--fail-if-slower", text)).transpose()?;
     let files = files(args)?;
-    let runs = read(&files)?;
+    let mut runs = read(&files)?;
+    args.shown.keep(&mut runs)?;
     let names = |runs: &[(String, Run)]| -> Vec<String> { runs.iter().map(|(name, _)| name.clone()).collect() };
     let find = |names: &[String]| args.base.as_deref().map(|wanted| compare::find_base(names, wanted)).transpose();
     if args.by == Some(By::Dialect) {
@@ -99,16 +105,23 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
         let base = find(&names(&runs))?;
         let pairing = if args.best { Pairing::Best } else { Pairing::Same };
         let tax = tax(&runs, base, args.same_gpu, pairing)?;
-        emit(&args.written, &files, &taxed(&tax, &runs, args.written.format())?)?;
+        let made = match args.written.format() {
+            Format::Text if !args.all => Made::Tables(answered(&tax, &runs, args.same_gpu)?),
+            format => taxed(&tax, &runs, format)?,
+        };
+        emit(&args.written, &files, &made)?;
         return Ok(ExitCode::SUCCESS);
     }
     // The heads are what a table shows; whoever knows the files may name a run by its own.
     let by_file = find(&names(&runs));
     let runs = report::headed(runs);
     let base = find(&names(&runs)).or_else(|mistake| by_file.map_err(|_| mistake))?;
-    let resolution = asked.unwrap_or_else(|| usual_resolution(runs.iter().map(|(_, run)| run)));
-    let comparison = compare::compare(&runs, &Options { base: base.unwrap_or(0), resolution })?;
-    emit(&args.written, &files, &compared(&comparison, &runs, args.written.format())?)?;
+    let comparison = compare::compare(&runs, &Options { base: base.unwrap_or(0), resolution: asked })?;
+    let made = match args.written.format() {
+        Format::Text if !args.all && comparison.pairs.len() > 2 * MOST => Made::Tables(briefly(&comparison, &runs)),
+        format => compared(&comparison, &runs, format)?,
+    };
+    emit(&args.written, &files, &made)?;
     let gate = Gate { slower: limit, undecided: args.fail_if_undecided };
     if gate == Gate::default() {
         return Ok(ExitCode::SUCCESS);
@@ -120,6 +133,29 @@ pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
         if machines { errln!("{line}") } else { outln!("{line}") }
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The largest differences that a short comparison shows each way.
+const MOST: usize = 10;
+/// The same of the problems of a short answer.
+const MOST_PROBLEMS: usize = 5;
+
+/// The totals and the largest differences.
+fn briefly(comparison: &Comparison, runs: &[(String, Run)]) -> Painted {
+    let scores = report::compared_scores(comparison);
+    let tables = [report::compared_runs(runs), report::comparison_brief(comparison, MOST)].into_iter().chain(scores);
+    table::below_each_other(tables.map(|t| table::text(&t, width())))
+}
+
+/// The answer of each target against the base, by family, and the extremes of the farthest.
+fn answered(tax: &Tax, runs: &[(String, Run)], same_gpu: bool) -> anyhow::Result<Painted> {
+    let named = |name: &str| runs.iter().find(|(known, _)| known == name).expect("the tax is of these runs");
+    let base = named(&tax.runs[tax.base].name);
+    let others = tax.runs.iter().enumerate().filter(|(i, _)| *i != tax.base).map(|(_, run)| named(&run.name));
+    let costs: Vec<Cost> = others.map(|other| cost_on(base, other, same_gpu)).collect::<Result<_, _>>()?;
+    let extremes = costs.last().map(|cost| report::cost_extremes(cost, MOST_PROBLEMS));
+    let tables = costs.iter().map(report::cost_by_family).chain(extremes);
+    Ok(table::below_each_other(tables.map(|t| table::text(&t, width()))))
 }
 
 /// Why a comparison is not drawn in one format.

@@ -6,17 +6,25 @@ use clap::Args;
 use parallax_core::compare::{Scaled, scaled};
 use parallax_core::report::{self as tables, html, sheet};
 
-use crate::commands::run_files::{Format, Made, Written, emit, read};
+use crate::commands::baseline;
+use crate::commands::run_files::{Format, Made, Shown, Written, emit, read};
 use crate::commands::scaling;
-use crate::console::width;
+use crate::console::{noteln, width};
 use crate::{flamegraph, table};
 
 /// `report`.
 #[derive(Debug, Args)]
 pub struct Report {
     /// Run files; `-` is standard input
-    #[arg(required = true)]
+    ///
+    /// When left out: the newest of the folder for the results.
     pub files: Vec<PathBuf>,
+    /// Folder for the results
+    #[arg(long, value_name = "DIR", default_value = "results", hide_short_help = true)]
+    pub out: PathBuf,
+    #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
+    #[command(flatten)]
+    pub shown: Shown,
     #[allow(missing_docs, reason = "flattened groups must not show a help text of their own")]
     #[command(flatten)]
     pub written: Written,
@@ -24,7 +32,16 @@ pub struct Report {
 
 /// Show runs as they are.
 pub fn report(args: &Report) -> anyhow::Result<()> {
-    let runs = read(&args.files)?;
+    let files = match args.files.is_empty() {
+        false => args.files.clone(),
+        true => {
+            let newest = baseline::newest(&args.out, 1)?;
+            newest.iter().for_each(|path| noteln!("shown: {}", path.display()));
+            newest
+        }
+    };
+    let mut runs = read(&files)?;
+    args.shown.keep(&mut runs)?;
     let made = match args.written.format() {
         Format::Text => {
             let of_runs = runs.iter().map(|(_, run)| table::run(run, width()));
@@ -42,5 +59,5 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
         Format::Html => Made::Text(html::page(&runs, None, None)),
         Format::Flamegraph => Made::Text(flamegraph::svg(&runs)?),
     };
-    emit(&args.written, &args.files, &made)
+    emit(&args.written, &files, &made)
 }

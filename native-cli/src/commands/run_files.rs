@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use clap::Args;
+use parallax_core::plan::{did_you_mean, filter::keeps};
 use parallax_core::record::Run;
 
 use crate::args::RESULTS;
@@ -53,6 +55,32 @@ impl Written {
             (None, _, true) => Format::Markdown,
             _ => Format::Text,
         }
+    }
+}
+
+/// The cases that `compare` and `report` show.
+#[derive(Debug, Args)]
+pub struct Shown {
+    /// Only cases that match, as in attention*flash; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub filter: Vec<String>,
+}
+
+impl Shown {
+    /// Drop the other cases of these runs.
+    ///
+    /// # Errors
+    /// When none is left.
+    pub fn keep(&self, runs: &mut [(String, Run)]) -> anyhow::Result<()> {
+        let kept = |case: &str| self.filter.is_empty() || self.filter.iter().any(|pattern| keeps(pattern, case));
+        for (_, run) in runs.iter_mut() {
+            run.records.retain(|record| kept(&record.case));
+            run.planned.retain(|case| kept(case));
+        }
+        if !self.filter.is_empty() && runs.iter().all(|(_, run)| run.records.is_empty()) {
+            bail!("no case of these runs matches filter `{}`{}", self.filter.join("`, `"), did_you_mean(&self.filter));
+        }
+        Ok(())
     }
 }
 

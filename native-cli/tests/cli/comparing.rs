@@ -206,6 +206,10 @@ fn comparisons_and_reports_come_in_every_format() {
     }
     let tax = parallax(dir.path(), &["compare", "b.json", "a.json", "--tax"]);
     let said = String::from_utf8_lossy(&tax.stdout);
+    assert!(tax.status.success() && said.starts_with("In the browser, the same kernel takes 2.00×"), "{said}");
+    assert!(!said.contains("browser against cuda"), "{said}");
+    let tax = parallax(dir.path(), &["compare", "b.json", "a.json", "--tax", "--all"]);
+    let said = String::from_utf8_lossy(&tax.stdout);
     assert!(tax.status.success() && said.contains("browser against cuda"), "{said}");
     mistake(dir.path(), &["compare", "a.json", "c.json", "--tax"], &["cuda ran on `X` and wgpu on `Y`", "--same-gpu"]);
     assert!(parallax(dir.path(), &["compare", "a.json", "c.json", "--tax", "--same-gpu"]).status.success());

@@ -27,7 +27,7 @@ pub(crate) fn figure(
             figcaption {
                 "Time in " (other) " over time in " (base) ", problem by problem, the costliest first; "
                 span.key.same { "the same kernel" } ", " span.key.best { "the best of each" }
-                ". Bars are intervals; within the band, differences do not count."
+                ". Lines are 95 % intervals. Inside the grey band the difference is too small to call."
             }
             (rows(cost, 0, shown, palette))
             @if more > 0 { details { summary { (more) " more" } (rows(cost, shown, more, palette)) } }

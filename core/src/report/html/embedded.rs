@@ -76,7 +76,7 @@ pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost
 
 /// Runs beside each other by workload, and the cases of each for who asks; nothing where none counts.
 fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
-    let families = comparison.families(runs);
+    let families = comparison.by_workload(runs);
     let cases = |workload: &str| {
         let of_this = |case: &str| workload_of(case) == workload;
         let mut some = comparison.clone();

@@ -78,7 +78,7 @@ pub(super) fn drawing(run: &Run, palette: &Palette<'_>) -> Option<(f64, Markup)>
     let inside = html! {
         (grid(&x, &y))
         (roofs(&x, &y, ceilings))
-        text.tick.hint x="2" y=(px(SAID)) { "Point at a case, or reach it by Tab." }
+        text.tick.hint x="2" y=(px(SAID)) { "Point at a dot, tap it, or reach it by Tab." }
         @for point in &points {
             g class=(palette.class(&point.record.parts.workload)) {
                 @let circle = html! { circle.point cx=(px(x.at(point.intensity))) cy=(px(y.at(point.rate))) r="3.6" {} };

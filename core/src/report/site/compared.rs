@@ -4,13 +4,13 @@ use maud::{Markup, html};
 
 use super::Site;
 use super::devices::{Devices, slug, unused};
-use super::frame::{Head, page as whole, target_name};
-use crate::compare::verdict::usual_resolution;
+use super::frame::{Head, page as whole};
 use crate::compare::{Comparison, Options, compare};
 use crate::device::Reach;
 use crate::plan::query;
 use crate::record::{Run, way};
 use crate::report::html::{Palette, compared};
+use crate::report::target_name;
 
 /// Runs that can be compared, the first of them being the base.
 pub(super) struct Set<'r> {
@@ -25,8 +25,7 @@ impl Set<'_> {
     /// The comparison; none where the runs have no case in common.
     fn comparison(&self) -> Option<Comparison> {
         let runs: Vec<(String, Run)> = self.runs.iter().map(|(name, run, _)| (name.clone(), (*run).clone())).collect();
-        let resolution = usual_resolution(runs.iter().map(|(_, run)| run));
-        compare(&runs, &Options { base: 0, resolution }).ok()
+        compare(&runs, &Options::default()).ok()
     }
 }
 
@@ -35,10 +34,12 @@ pub(super) fn sets<'r>(devices: &Devices<'r>) -> Vec<Set<'r>> {
     let mut found = Vec::new();
     let mut taken = Vec::new();
     for device in devices.all() {
+        let targets = device.views().into_iter().map(|kept| target_name(&kept.run.target, kept.run.reach));
+        let targets = targets.collect::<Vec<_>>().join(" vs ");
         let runs = device.views().into_iter().map(|kept| (kept.named.0.clone(), kept.run, kept.path()));
         found.push(Set {
             path: format!("compare/on-{}", device.slug),
-            title: format!("Every way to {}", device.name),
+            title: format!("{}: {targets}", device.name),
             runs: runs.collect(),
         });
     }
@@ -81,8 +82,12 @@ pub(super) fn index(sets: &[Set<'_>], site: Site) -> String {
     let main = html! {
         h1 { "Compare" }
         p.lead {
-            "Two figures are the same, faster, slower or undecided; " a href=(head.to("explain/verdict/")) { "what each word takes" } "."
+            "Two figures are the same, faster, slower or undecided; " a href=(head.to("explain/verdict/")) { "what each word means" } "."
         }
+        @if site.measures {
+            p { a.primary href=(head.to("run/?view=compare")) { "Drop run files here" } " to compare them; they stay in your browser." }
+        }
+        h2 { "On this site" }
         @if found.is_empty() { p { "Nothing here has a case in common with anything else." } }
         div.cards {
             @for (set, comparison) in &found {

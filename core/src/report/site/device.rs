@@ -4,11 +4,12 @@ use maud::{Markup, html};
 
 use super::compared::in_the_page;
 use super::devices::{Devices, Kept, OnDevice};
-use super::frame::{Head, page as whole, target_name};
+use super::frame::{Head, page as whole};
 use super::front::{names, picture};
 use super::{Site, pictures};
 use crate::record::Run;
 use crate::report::html::{Palette, head as facts, of_device, one_call as taken_apart, plots, table};
+use crate::report::target_name;
 use crate::report::{Table, skipped, table as cases_of};
 
 /// Rows of each picture that are shown at once.

@@ -4,11 +4,12 @@ use maud::{Markup, PreEscaped, html};
 
 use super::Site;
 use super::devices::Devices;
-use super::frame::{Head, page as whole, target_name};
+use super::frame::{Head, page as whole};
 use super::front::sentence;
 use crate::compare::tax::{Pairing, tax};
 use crate::record::{Run, completion_step};
 use crate::report::html::table;
+use crate::report::target_name;
 use crate::report::{Cell, Column, Table, ceilings, clock_line, tax_table};
 
 /// One page: its name in paths, its title, a sentence, its text, and what the runs say.
@@ -60,7 +61,7 @@ pub(super) const TOPICS: [Topic; 7] = [
     Topic {
         name: "correctness",
         title: "Right output first",
-        about: "poisoned outputs, a reference in 64 bits, bounds that are argued",
+        about: "outputs filled with a marker first, a reference in 64 bits, bounds with their reasons",
         text: include_str!("explain/correctness.html"),
         figures: checks,
     },
@@ -103,7 +104,7 @@ pub(super) fn page(topic: &Topic, devices: &Devices<'_>, site: Site) -> String {
         h1 { (topic.title) }
         div.prose { (PreEscaped(topic.text.replace('\n', " "))) }
         ((topic.figures)(devices))
-        p { a href=(head.to("explain/")) { "Everything that is explained" } }
+        p { a href=(head.to("explain/")) { "All explanations" } }
     };
     whole(head, site, &main)
 }

@@ -4,8 +4,6 @@ use maud::{Markup, html};
 
 use super::Site;
 use super::desk::REFRESH;
-use crate::device::Reach;
-use crate::record::way;
 use crate::report::html::document;
 
 /// Where the style sheet lies.
@@ -79,17 +77,4 @@ pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
         }
     };
     document(of_page, None, body)
-}
-
-/// What a target is called among people, and how far a browser let it where that is known.
-pub(super) fn target_name(target: &str, reach: Option<Reach>) -> String {
-    let name = match target {
-        "cuda" => "CUDA",
-        "wgpu" => "native WebGPU",
-        "browser" => "the browser",
-        "cpu" => "the processor",
-        "wasm" => "WebAssembly",
-        other => other,
-    };
-    way(name, reach)
 }

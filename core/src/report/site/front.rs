@@ -3,13 +3,13 @@
 use maud::{Markup, html};
 
 use super::devices::{Devices, OnDevice};
-use super::frame::{Head, page as whole, target_name};
+use super::frame::{Head, page as whole};
 use super::{Site, desk, explain, pictures};
 use crate::compare::Cost;
 use crate::record::Run;
 use crate::report::date::date;
-use crate::report::html::{Palette, cost_figure, plots, short};
-use crate::report::{ceilings, tally};
+use crate::report::html::{Palette, cost_figure, plots};
+use crate::report::{COST_NOTE, Piece, ceilings, cost_pieces, tally, target_name};
 
 /// Rows of the picture that are shown at once.
 const SHOWN: usize = 14;
@@ -51,6 +51,7 @@ pub(super) fn page(devices: &Devices<'_>, site: Site) -> String {
 fn answer(head: &Head<'_>, device: &OnDevice<'_>, cost: &Cost, site: Site) -> Markup {
     html! {
         p.lead { (sentence(device, cost, "./")) }
+        p.soft { (COST_NOTE) "." }
         div.answer {
             (measure(head, Some(device), site))
             (picture(head, cost, device, SHOWN))
@@ -58,22 +59,18 @@ fn answer(head: &Head<'_>, device: &OnDevice<'_>, cost: &Cost, site: Site) -> Ma
     }
 }
 
-/// The two ratios, with how many problems they are of.
+/// The answer on a device, with the meaning of its figures as a tooltip.
 pub(super) fn sentence(device: &OnDevice<'_>, cost: &Cost, root: &str) -> Markup {
-    let (base, other) = names(cost);
-    let count = |n: usize| if n == 1 { "1 problem".to_owned() } else { format!("{n} problems") };
     html! {
-        "On " a.plain href=(format!("{root}{}/", device.path())) { (device.name) } ", "
-        @if let Some((ratio, n)) = cost.same() {
-            "the same kernel takes " strong.same { (short(ratio)) } " as long in " (other) " as in "
-            (base) " (over " (count(n)) ")"
+        a.plain href=(format!("{root}{}/", device.path())) { (device.name) } ": "
+        @for (piece, text) in cost_pieces(cost) {
+            @match piece {
+                Piece::Words => { (text) }
+                Piece::Same => { strong.same { (text) } }
+                Piece::Best => { strong.best { (text) } }
+                Piece::Call => { strong { (text) } }
+            }
         }
-        @if cost.same().is_some() && cost.best().is_some() { ", and " }
-        @if let Some((ratio, n)) = cost.best() {
-            "the best that " (other) " has takes " strong.best { (short(ratio)) } " as long as the best of "
-            (base) " (over " (count(n)) ")"
-        }
-        ": geometric means of ratios of medians."
     }
 }
 

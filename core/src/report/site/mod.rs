@@ -204,7 +204,7 @@ mod tests {
     fn the_front_tells_what_the_browser_costs() {
         let files = files(&runs(), Site { measures: true, desk: None });
         let front = &files.iter().find(|file| file.path == "index.html").expect("a front").text;
-        assert!(front.contains("1.50×") && front.contains("over 1 problem"), "{front}");
+        assert!(front.contains("1.50×") && front.contains("(1 problem)"), "{front}");
         let device = files.iter().find(|file| file.path == "device/h200/index.html").expect("a device");
         assert!(device.text.contains(TILED), "its cases are listed");
         assert!(files.iter().any(|file| file.path.starts_with("runs/h200/") && file.text.contains(TILED)));
