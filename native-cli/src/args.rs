@@ -39,13 +39,13 @@ use crate::settings::{Settings, SettingsError, TRACE};
 #[command(name = "parallax", version, max_term_width = 110)]
 #[command(after_help = help::EXAMPLES, after_long_help = help::everything())]
 pub struct Cli {
-    /// What to do; `run` when left out.
+    /// What to do; `run` where only its flags are given.
     #[command(subcommand)]
     pub command: Option<Command>,
     /// Who sees colours; auto is a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value_t)]
     pub color: ColorChoice,
-    /// Tell results, warnings and mistakes alone
+    /// Print only results, warnings and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Log on stderr what is done; -vv and -vvv log more
@@ -84,24 +84,34 @@ impl Cli {
         {
             return Err(command.error(ErrorKind::ArgumentConflict, format!("{flag} belongs behind `{name}`")));
         }
-        Cli::from_arg_matches(&matches).map_err(|mistake| mistake.format(&mut command))
+        let cli = Cli::from_arg_matches(&matches).map_err(|mistake| mistake.format(&mut command))?;
+        let bare = matches.subcommand_name().is_none() && own_flag(&command, &matches).is_none();
+        Ok(Cli { command: if bare { Some(Command::Start) } else { cli.command }, ..cli })
     }
 }
 
 /// A flag of `run` that stands before the name of a command, where it would be lost.
 fn misplaced(command: &clap::Command, matches: &ArgMatches) -> Option<String> {
+    let own = own_flag(command, matches)?;
+    Some(own.get_long().map_or_else(|| own.to_string(), |long| format!("--{long}")))
+}
+
+/// A flag of `run` among those that stand before any command.
+fn own_flag<'c>(command: &'c clap::Command, matches: &ArgMatches) -> Option<&'c clap::Arg> {
     let given = |arg: &&clap::Arg| {
         let id = arg.get_id().as_str();
         // Help and version are no values.
         matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine)
     };
-    let own = command.get_arguments().filter(|arg| !arg.is_global_set()).find(given)?;
-    Some(own.get_long().map_or_else(|| own.to_string(), |long| format!("--{long}")))
+    command.get_arguments().filter(|arg| !arg.is_global_set()).find(given)
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show the device, the plan and its duration, and start nothing: the program without arguments
+    #[command(hide = true)]
+    Start,
     /// Check and measure cases; write a run file and its trace
     #[command(after_help = help::RUN)]
     Run(#[command(flatten)] RunArgs),
@@ -116,7 +126,7 @@ pub enum Command {
     Devices(Devices),
     /// Say what each target lacks, and what would mend it
     Doctor(Doctor),
-    /// Hold run files against a base: faster, slower, same, undecided
+    /// Compare run files with a base: faster, slower, same, undecided
     #[command(after_help = help::COMPARE)]
     Compare(Compare),
     /// Keep runs under names, to compare later ones with

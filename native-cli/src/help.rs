@@ -7,8 +7,8 @@ use crate::{browser, cpu, logging, texts};
 /// Of the whole program.
 pub const EXAMPLES: &str = "\
 Examples:
-  parallax                                   The quick preset, best device
-  parallax run --target all                  Everything that is there
+  parallax                                   Device and plan; starts nothing
+  parallax run                               The quick preset, best device
   parallax run --filter 'attention*flash' --dtype f16
   parallax list --target wgpu                What would run
   parallax compare old.json new.json         Which cases changed?

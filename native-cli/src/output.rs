@@ -5,11 +5,12 @@ mod lines;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use parallax_core::device::{Span, SpanKind};
 use parallax_core::record::{Event, Outcome, Run, UNFINISHED};
-use parallax_core::units::Bytes;
+use parallax_core::units::{Bytes, Nanos};
 
 use crate::args::Common;
 use crate::output::lines::Lines;
@@ -97,6 +98,7 @@ pub struct RunFile {
     behind: bool,
     /// Whether events are printed as they come.
     aloud: bool,
+    began: Instant,
 }
 
 /// Everything about a run that is over.
@@ -109,6 +111,8 @@ pub struct Finished {
     pub trace: Option<(PathBuf, Bytes)>,
     /// Why something is not in the files.
     pub failure: Option<anyhow::Error>,
+    /// Time from the opening of the files to their end.
+    pub took: Nanos,
 }
 
 impl Finished {
@@ -162,6 +166,7 @@ impl RunFile {
             failure: None,
             behind: false,
             aloud: output.lines,
+            began: Instant::now(),
         })
     }
 
@@ -185,8 +190,8 @@ impl RunFile {
             Ok((trace, lines)) => {
                 let (path, trace_path) = (free.path, free.trace_path);
                 let trace = Some(trace);
-                let (failure, behind, aloud) = (None, false, output.lines);
-                Ok(RunFile { run, path, lines, trace, trace_path, failure, behind, aloud })
+                let (failure, behind, aloud, began) = (None, false, output.lines, Instant::now());
+                Ok(RunFile { run, path, lines, trace, trace_path, failure, behind, aloud, began })
             }
             Err(error) => {
                 // Nothing was measured yet, and files without contents would only be in the way.
@@ -251,7 +256,8 @@ impl RunFile {
                 None
             }
         });
-        Ok(Finished { run: self.run, json: self.path, trace, failure: self.failure })
+        let took = Nanos::from_secs(self.began.elapsed().as_secs_f64());
+        Ok(Finished { run: self.run, json: self.path, trace, failure: self.failure, took })
     }
 
     /// Whether it is in the file.

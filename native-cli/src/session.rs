@@ -188,7 +188,7 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
             (Some(Event::Begin { mut run }), _) => {
                 let flags = options.flags.join(" ");
                 run.environment.insert("browser_flags".to_owned(), flags);
-                if let Some(doubt) = &options.doubt {
+                if let Some(doubt) = options.passes_by(run.device()).as_ref().or(options.doubt.as_ref()) {
                     errln!("{doubt}");
                     run.environment.insert("device_doubt".to_owned(), doubt.clone());
                 }

@@ -1,6 +1,7 @@
 //! What was asked for, and what that means on a device.
 
 mod asked;
+mod expected;
 pub mod filter;
 mod held;
 mod limits;
@@ -15,6 +16,7 @@ mod spec;
 pub mod sweep;
 mod tunings;
 
+pub use expected::Expected;
 pub use outline::*;
 pub use plan::*;
 pub use spec::*;

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use parallax_core::device::Reach;
+use parallax_core::device::{DeviceInfo, Reach};
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Spec, query};
 use parallax_core::record::Event;
@@ -56,6 +56,20 @@ pub struct BrowserOptions {
     pub kernels: Option<PathBuf>,
     /// Folder of the built page; otherwise `PARALLAX_PAGE`, otherwise the program's own, otherwise `dist` in the usual places.
     pub page: Option<PathBuf>,
+}
+
+impl BrowserOptions {
+    /// A warning where a page computes on this device, an emulation, although the machine has a GPU.
+    pub fn passes_by(&self, device: &DeviceInfo) -> Option<String> {
+        let wanted = self.software || self.flags.iter().any(|flag| flag.contains("swiftshader"));
+        (self.target == PageTarget::Browser && device.kind.is_emulated() && !wanted).then(|| {
+            format!(
+                "the browser computes on {}, although this machine has a GPU; on Linux, add --browser-flag=--enable-features=Vulkan \
+                 and --browser-flag=--use-angle=vulkan",
+                device.name
+            )
+        })
+    }
 }
 
 /// A target that a page can be.
@@ -249,6 +263,22 @@ fn query(options: &BrowserOptions, spec: &Spec, mode: Mode, token: &str) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parallax_core::device::DeviceKind;
+
+    #[test]
+    fn an_emulation_beside_a_gpu_is_a_warning() {
+        let device = |kind| {
+            let mut device = parallax_core::testing::fixtures::run("browser", "SwiftShader", &[]).devices.remove(0);
+            device.kind = kind;
+            device
+        };
+        let options = BrowserOptions::default();
+        let warning = options.passes_by(&device(DeviceKind::Software)).expect("a warning");
+        assert!(warning.contains("SwiftShader") && warning.contains("--enable-features=Vulkan"), "{warning}");
+        assert_eq!(options.passes_by(&device(DeviceKind::Discrete)), None);
+        let wanted = BrowserOptions { software: true, ..BrowserOptions::default() };
+        assert_eq!(wanted.passes_by(&device(DeviceKind::Software)), None);
+    }
 
     #[test]
     fn the_query_carries_target_spec_and_mode() {

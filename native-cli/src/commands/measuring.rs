@@ -1,5 +1,6 @@
 //! What the commands that run cases share: every target in turn, and the exit code.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -90,8 +91,8 @@ pub fn each_target(
     Ok(measured)
 }
 
-/// Exit code 1 when a case was wrong, failed, was faster than can be or was not reached, or was named and ran nowhere. What could not be written is
-/// an error, told after everything else.
+/// Exit code 1 when a case was wrong, failed, was faster than can be or was not reached, or was named and ran nowhere. A file that was not
+/// written is an error, and so is a run in which every case was skipped.
 pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     let runs = &measured.runs;
     if common.json {
@@ -111,7 +112,30 @@ pub fn finish(common: &Common, measured: Measured) -> anyhow::Result<ExitCode> {
     for (case, reason) in &unmet {
         errln!("{case} was asked for by name and did not run: {reason}");
     }
+    if unmet.is_empty()
+        && let Some(skipped) = nothing_ran(runs)
+    {
+        bail!("{skipped}");
+    }
     Ok(if !unmet.is_empty() || runs.iter().any(bad) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// The number of skipped cases and their commonest reason, where nothing else became of any case.
+fn nothing_ran(runs: &[Run]) -> Option<String> {
+    if runs.iter().any(|run| run.interrupted.is_some()) {
+        return None;
+    }
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for record in runs.iter().flat_map(|run| &run.records) {
+        let Outcome::Skipped { reason } = &record.outcome else { return None };
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let (commonest, _) = reasons.iter().max_by_key(|(_, count)| **count)?;
+    let whole: usize = reasons.values().sum();
+    let others =
+        if reasons.len() > 1 { "; `parallax list` with the same settings shows the other reasons" } else { "" };
+    let skipped = if whole == 1 { "1 case was".to_owned() } else { format!("{whole} cases were") };
+    Some(format!("nothing could run: {skipped} skipped ({commonest}){others}"))
 }
 
 /// Cases asked for by name that no target ran, with the reason of the first. A preset may hold what a device cannot do;

@@ -23,6 +23,7 @@ pub mod scaling;
 pub mod schema;
 pub mod serve;
 pub mod site;
+pub mod start;
 pub mod tune;
 pub mod verify;
 
@@ -37,7 +38,9 @@ pub fn execute(cli: Cli) -> anyhow::Result<ExitCode> {
     console::quiet(cli.quiet);
     logging::begin(cli.log.as_deref(), cli.verbose)?;
     let done = |()| ExitCode::SUCCESS;
+    let common = cli.run.common.clone();
     match cli.command.unwrap_or(Command::Run(cli.run)) {
+        Command::Start => start::start(&common).map(done),
         Command::Run(args) => run::run(&args),
         Command::Profile(args) => profile::profile(&args),
         Command::Verify(args) => verify::verify(&args),

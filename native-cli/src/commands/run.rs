@@ -7,6 +7,7 @@ use anyhow::bail;
 use clap::Args;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::Spec;
+use parallax_core::report::answer;
 
 use crate::args::{Common, RESULTS};
 use crate::commands::a_a;
@@ -93,13 +94,24 @@ fn resume(common: &Common, file: &Path) -> anyhow::Result<ExitCode> {
 }
 
 fn once(common: &Common, spec: &Spec, out: &Output) -> anyhow::Result<ExitCode> {
-    let mut written = Vec::new();
+    let (mut written, mut files, mut answers) = (Vec::new(), Vec::new(), Vec::new());
     let measured = each_target(common, spec, Mode::Measure, out, |done| {
         show(common, &table::run(&done.run, width()));
         say(common, &done.trace_line());
         written.push(done.paths());
+        files.push(done.json.display().to_string());
+        answers.push(answer(&done.run, done.took));
     })?;
     scaling::tell(common, &measured.runs, None);
     say(common, &format!("\nwritten:\n{}", written.join("\n")));
+    say(common, &format!("\n{}\n{}", answers.join("\n"), next(&files)));
     finish(common, measured)
+}
+
+/// The command that shows these run files.
+fn next(files: &[String]) -> String {
+    match files {
+        [one] => format!("Next: parallax report {one} --format html --output run.html"),
+        several => format!("Next: parallax compare {}", several.join(" ")),
+    }
 }

@@ -11,7 +11,9 @@ fn what_a_target_cannot_do_is_a_skip_with_its_reason() {
     let output = parallax(dir.path(), &[&["run", "--target", "cpu"], &cold[..]].concat());
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let reason = "cold caches cannot be had on the host";
-    assert!(output.status.success() && text.contains("skipped") && text.contains(reason), "{text}");
+    assert!(output.status.code() == Some(2) && text.contains("skipped") && text.contains(reason), "{text}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("nothing could run: ") && said.contains(reason), "{said}");
 }
 
 #[test]
@@ -110,8 +112,14 @@ fn a_run_writes_its_json_and_its_trace() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("pass") && said.contains("host"), "{said}");
-    let files: Vec<String> = said.lines().skip_while(|l| *l != "written:").skip(1).map(str::to_owned).collect();
+    let written = said.lines().skip_while(|l| *l != "written:").skip(1).take_while(|l| !l.is_empty());
+    let files: Vec<String> = written.map(str::to_owned).collect();
     assert_eq!(files.len(), 2, "{said}");
+    let mut last = said.lines().rev();
+    assert_eq!(last.next(), Some(&*format!("Next: parallax report {} --format html --output run.html", files[0])));
+    assert!(
+        last.next().is_some_and(|answer| answer.starts_with("1 case measured on ") && answer.contains("all correct"))
+    );
     let text = std::fs::read_to_string(dir.path().join(&files[0])).expect("the run");
     let run = parallax_core::record::Run::parse(&text).expect("of the schema");
     assert_eq!(run.planned, [TINY]);
@@ -209,9 +217,17 @@ fn a_case_asked_for_by_name_that_is_skipped_is_no_success() {
         assert!(said.contains(&format!("{flash} was asked for by name and did not run: ")), "{args:?}: {said}");
     }
     // What a preset holds besides may be skipped.
-    let preset = ["verify", "--target", "wgpu", "--preset", "awkward", "--dtype", "bf16", "--filter", "copy"];
+    let preset = ["verify", "--target", "wgpu", "--preset", "awkward", "--filter", "copy*scalar"];
     let output = parallax(dir.path(), &preset);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // A preset of which nothing can run is no success.
+    let output = parallax(dir.path(), &[&preset[..], &["--dtype", "bf16"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("nothing could run: ") && said.contains("(this device does not compute with bf16)"),
+        "{said}"
+    );
 }
 
 /// Mesa's emulation leaves a loop over more rows than its limit; where a device does not, the result is right.

@@ -1,0 +1,97 @@
+//! The expected duration of a run: arithmetic on its parts.
+
+use std::fmt;
+
+use super::Spec;
+
+/// A range of seconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Expected {
+    /// At least about.
+    pub low: f64,
+    /// At most about.
+    pub high: f64,
+}
+
+/// Seconds that the parts of a run take besides its budget.
+struct Parts {
+    /// The self-test of the clocks.
+    test: Expected,
+    /// The ceilings.
+    ceilings: Expected,
+    /// Of each case: inputs, the reference on the processor, compiling, two checks and a trace.
+    case: Expected,
+}
+
+/// As measured on GPUs of all sizes.
+const ON_A_GPU: Parts = Parts { test: of(0.5, 2.0), ceilings: of(3.0, 9.0), case: of(0.25, 2.0) };
+/// As measured on software that emulates a GPU.
+const EMULATED: Parts = Parts { test: of(1.0, 4.0), ceilings: of(8.0, 40.0), case: of(1.0, 12.0) };
+
+/// Shares of the budget: of a run whose cases soon have their precision, and of one whose rounds end late.
+const OF_THE_BUDGET: Expected = of(0.7, 1.3);
+
+const fn of(low: f64, high: f64) -> Expected {
+    Expected { low, high }
+}
+
+impl Expected {
+    /// The duration of a run with this number of cases.
+    pub fn of_parts(spec: &Spec, cases: usize, emulated: bool) -> Expected {
+        let parts = if emulated { EMULATED } else { ON_A_GPU };
+        let sum = |of: fn(&Expected) -> f64| {
+            let ceilings = if spec.ceilings { of(&parts.ceilings) } else { 0.0 };
+            of(&parts.test) + ceilings + of(&parts.case) * cases as f64 + of(&OF_THE_BUDGET) * spec.budget
+        };
+        Expected { low: sum(|part| part.low), high: sum(|part| part.high) }
+    }
+
+    /// The geometric mean of both ends.
+    pub fn middle(&self) -> f64 {
+        (self.low * self.high).sqrt()
+    }
+}
+
+/// In words: one figure where rounding leaves one.
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&between(self.low, self.high))
+    }
+}
+
+fn between(low: f64, high: f64) -> String {
+    let (unit, step) = match high {
+        s if s < 20.0 => ("s", 1.0),
+        s if s < 100.0 => ("s", 5.0),
+        _ => ("min", 60.0),
+    };
+    let scale = if unit == "min" { 60.0 } else { 1.0 };
+    let [least, most] = [(low / step).floor().max(1.0), (high / step).ceil().max(1.0)].map(|n| n * step / scale);
+    match least < most {
+        // Less than a minute of several is not "1 to 3 min".
+        true if unit == "min" && low < 45.0 => format!("{} s to {most} min", ((low / 5.0).floor() * 5.0).max(1.0)),
+        true => format!("{least} to {most} {unit}"),
+        false => format!("about {most} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_round_and_wide_enough() {
+        for (low, high, words) in [
+            (0.3, 0.9, "about 1 s"),
+            (7.2, 11.5, "7 to 12 s"),
+            (26.0, 41.0, "25 to 45 s"),
+            (25.0, 25.0, "about 25 s"),
+            (31.0, 130.0, "30 s to 3 min"),
+            (65.0, 130.0, "1 to 3 min"),
+            (2.0, 130.0, "1 s to 3 min"),
+            (121.0, 179.0, "2 to 3 min"),
+        ] {
+            assert_eq!(between(low, high), words);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The program without arguments: the device, the plan, its expected duration, and the command that starts it.
+
+use parallax_core::plan::{Expected, plan};
+
+use crate::args::Common;
+use crate::console::outln;
+use crate::targets::{Opened, choose};
+
+/// Show the run that `run` would start here.
+///
+/// # Errors
+/// When no device opens, or a file of settings is wrong.
+pub fn start(common: &Common) -> anyhow::Result<()> {
+    let spec = common.spec()?;
+    let choice = choose(None, &common.device, &spec.set)?;
+    let (target, opened) = choice.one();
+    let Opened::Here(profiler) = opened else { unreachable!("the best target is no browser") };
+    let device = profiler.device();
+    let plan = plan(&spec, &device.caps)?;
+    let expected = Expected::of_parts(&spec, plan.cases.len(), device.kind.is_emulated());
+    outln!("Device:  {} ({}), target {target}", device.name, device.kind.name());
+    outln!("Plan:    {} cases of the preset {}, {expected}", plan.cases.len(), spec.preset.name());
+    outln!("");
+    outln!("parallax run              check and measure them; writes to results/");
+    outln!("parallax run --filter softmax --budget 5");
+    outln!("parallax list             every case, and the reason of every skip");
+    outln!("parallax doctor           what other targets lack on this machine");
+    outln!("parallax --help           every command");
+    Ok(())
+}
