@@ -230,6 +230,7 @@ const tests = {
       assert.match(await advice.innerText(), /^\S.{20,}\.$/s, name);
     }
     assert.match(await page.innerText("#summary"), /3 pass/);
+    assert.match(await page.innerText("#answer"), /^\S.*: .* memory, .* in f32, one call .*s\.$/);
     assert.equal(await page.locator("tr.busy").count(), 0);
     assert.equal(await page.locator("#roofline svg circle.point").count(), 3);
     assert.ok((await page.locator("#drift svg circle.point").count()) > 0);
@@ -377,7 +378,7 @@ const tests = {
     assert.equal(await focused(), "stop");
     await page.keyboard.press("Enter");
     await finished(page);
-    assert.equal(await focused(), "run");
+    assert.equal(await focused(), "results-title", "the results come next");
     assert.match(await page.innerText("#summary"), /ended early.*stopped by the user/);
     const { data } = await download(page, "#download-json");
     assert.equal(data.interrupted, "stopped by the user");
@@ -801,7 +802,7 @@ const tests = {
 
     const other = await openOn(link, undefined, { serviceWorkers: "block" });
     await enabledRun(other);
-    assert.match(await other.innerText("#linked-about"), /A summary from a link: not verifiable, nothing was uploaded\./);
+    assert.match(await other.innerText("#linked-about"), /Results shared by link\. .* not signed/);
     assert.match(await other.innerText("#linked-about"), /SwiftShader[^]*browser \(developer\), WebGPU[^]*case=attention/i);
     const rows = () => other.locator("#linked-table tbody tr").allInnerTexts();
     const before = await rows();
@@ -831,7 +832,7 @@ const tests = {
     await other.getByRole("button", { name: "Add the run" }).click();
     await other.locator("#compare-result th", { hasText: "÷ link" }).waitFor();
     assert.equal(await other.locator("#compare-result tbody tr").count(), 3);
-    assert.match(await other.innerText("#compare-result"), /A summary from a link: not verifiable/i);
+    assert.match(await other.innerText("#compare-result"), /Results shared by link/i);
     await narrowAndWide(other, "compared-link");
     assert.deepEqual(other.problems, []);
   },

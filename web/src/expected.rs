@@ -1,38 +1,11 @@
-//! How long a run will take, told before it: arithmetic on its parts, and on what runs in this browser took before.
+//! The expected duration of a run, corrected by the durations of earlier runs in this browser.
 
 use parallax_core::measure::runner::Mode;
-use parallax_core::plan::Spec;
+use parallax_core::plan::{Expected, Spec};
 use parallax_core::record::stats::quantile;
 
 use crate::query;
 use crate::shelf::Spine;
-
-/// From so many seconds to so many.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Expected {
-    /// At least about.
-    pub low: f64,
-    /// At most about.
-    pub high: f64,
-}
-
-/// What the parts of a run take besides its budget, in seconds at least and at most.
-struct Parts {
-    /// The self-test of the clocks.
-    test: Expected,
-    /// The ceilings.
-    ceilings: Expected,
-    /// Of each case: inputs, the reference on the processor, compiling, two checks and a trace.
-    case: Expected,
-}
-
-/// What GPUs of all sizes were seen to take.
-const ON_A_GPU: Parts = Parts { test: of(0.5, 2.0), ceilings: of(3.0, 9.0), case: of(0.25, 2.0) };
-/// What software was seen to take that emulates one.
-const EMULATED: Parts = Parts { test: of(1.0, 4.0), ceilings: of(8.0, 40.0), case: of(1.0, 12.0) };
-
-/// Of the budget, what a run takes whose cases are all soon known well enough; and what rounds make of it that end late.
-const OF_THE_BUDGET: Expected = of(0.7, 1.3);
 
 /// How far apart two runs of the same are.
 const APART: f64 = 1.2;
@@ -40,42 +13,21 @@ const APART: f64 = 1.2;
 /// Runs that are looked back at; what a browser did long ago, it did in another version.
 const LOOKED_AT: usize = 8;
 
-const fn of(low: f64, high: f64) -> Expected {
-    Expected { low, high }
-}
-
-impl Expected {
-    /// Of a run of so many cases, as far as its parts tell.
-    fn of_parts(spec: &Spec, cases: usize, emulated: bool) -> Expected {
-        let parts = if emulated { EMULATED } else { ON_A_GPU };
-        let sum = |of: fn(&Expected) -> f64| {
-            let ceilings = if spec.ceilings { of(&parts.ceilings) } else { 0.0 };
-            of(&parts.test) + ceilings + of(&parts.case) * cases as f64 + of(&OF_THE_BUDGET) * spec.budget
-        };
-        Expected { low: sum(|part| part.low), high: sum(|part| part.high) }
+/// The duration of a run with this number of cases on a device with these earlier runs, which show how far off its parts are there.
+/// Runs with the same settings count before others.
+pub fn of_run(spec: &Spec, cases: usize, emulated: bool, past: &[Past]) -> Expected {
+    let parts = Expected::of_parts(spec, cases, emulated);
+    let same: Vec<&Past> = past.iter().filter(|past| past.asked == *spec && past.cases == cases).collect();
+    let told = if same.is_empty() { past.iter().collect() } else { same };
+    let off = |past: &&Past| past.seconds / Expected::of_parts(&past.asked, past.cases, emulated).middle();
+    let mut off: Vec<f64> = told.iter().take(LOOKED_AT).map(off).collect();
+    if off.is_empty() {
+        return parts;
     }
-
-    /// Of a run of so many cases, on a device on which these runs ended before: they tell how far off the parts are there. Those
-    /// that were asked for the same tell it best.
-    pub fn of_run(spec: &Spec, cases: usize, emulated: bool, past: &[Past]) -> Expected {
-        let parts = Expected::of_parts(spec, cases, emulated);
-        let same: Vec<&Past> = past.iter().filter(|past| past.asked == *spec && past.cases == cases).collect();
-        let told = if same.is_empty() { past.iter().collect() } else { same };
-        let off = |past: &&Past| past.seconds / Expected::of_parts(&past.asked, past.cases, emulated).middle();
-        let mut off: Vec<f64> = told.iter().take(LOOKED_AT).map(off).collect();
-        if off.is_empty() {
-            return parts;
-        }
-        off.sort_by(f64::total_cmp);
-        // A run during which a machine slept says nothing of the next.
-        let [low, high] = [0.25, 0.75].map(|p| parts.middle() * quantile(&off, p));
-        Expected { low: low / APART, high: high * APART }
-    }
-
-    /// What to reckon with where one figure is wanted.
-    pub fn middle(&self) -> f64 {
-        (self.low * self.high).sqrt()
-    }
+    off.sort_by(f64::total_cmp);
+    // A run during which a machine slept says nothing of the next.
+    let [low, high] = [0.25, 0.75].map(|p| parts.middle() * quantile(&off, p));
+    Expected { low: low / APART, high: high * APART }
 }
 
 /// A run that came to its end here.
@@ -121,7 +73,7 @@ mod tests {
     #[test]
     fn every_part_counts() {
         let spec = Spec { budget: 10.0, ..Spec::default() };
-        let of = |spec: &Spec, cases, emulated| Expected::of_run(spec, cases, emulated, &[]);
+        let of = |spec: &Spec, cases, emulated| of_run(spec, cases, emulated, &[]);
         let five = of(&spec, 5, false);
         assert!(
             five.low > 10.0 && five.high < 60.0 && five.low < five.middle() && five.middle() < five.high,
@@ -137,15 +89,15 @@ mod tests {
     fn earlier_runs_tell_how_slow_a_device_is() {
         let spec = Spec { budget: 10.0, ..Spec::default() };
         let past = Past::of(&[spine("budget=10", 5, 120.0)], "X");
-        let again = Expected::of_run(&spec, 5, false, &past);
+        let again = of_run(&spec, 5, false, &past);
         assert!(again.low < 120.0 && 120.0 < again.high && again.high < 150.0, "{again:?}");
         // Another plan scales with it.
-        let more = Expected::of_run(&spec, 10, false, &past);
+        let more = of_run(&spec, 10, false, &past);
         assert!(more.low > again.low && more.high < 2.5 * again.high, "{more:?}");
         // Of several, those of the same plan count, and one that slept does not.
         let spines = [120.0, 124.0, 122.0, 4000.0, 121.0].map(|seconds| spine("budget=10", 5, seconds));
         let spines = [vec![spine("budget=99", 40, 9000.0)], spines.to_vec()].concat();
-        let same = Expected::of_run(&spec, 5, false, &Past::of(&spines, "X"));
+        let same = of_run(&spec, 5, false, &Past::of(&spines, "X"));
         assert!(same.high < 150.0, "{same:?}");
     }
 

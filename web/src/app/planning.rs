@@ -4,17 +4,16 @@ use std::rc::Rc;
 
 use parallax_core::device::DeviceInfo;
 use parallax_core::measure::runner::Mode;
-use parallax_core::plan::{Outline, Spec, Unplanned};
+use parallax_core::plan::{Expected, Outline, Spec, Unplanned};
 use parallax_core::suite::CUBECL_VARIANTS;
 use parallax_lab::way::Target;
 
 use super::App;
 use crate::environment::{self, turn};
-use crate::expected::{Expected, Past};
+use crate::expected::{Past, of_run};
 use crate::measuring::{Bench, Planned, more_threads};
 use crate::query;
 use crate::view::Tone;
-use crate::words::between;
 
 /// Whether kernels in CubeCL are asked for by name: ours, or CubeK's.
 pub(super) fn names_cubecl(spec: &Spec) -> bool {
@@ -143,13 +142,12 @@ impl App {
     /// How long a run of the plan will take.
     pub(super) fn expected(&self, spec: &Spec, plan: &Outline, device: &DeviceInfo) -> Expected {
         let past = Past::of(&self.kept.borrow(), &device.name);
-        Expected::of_run(spec, plan.cases(), device.kind.is_emulated(), &past)
+        of_run(spec, plan.cases(), device.kind.is_emulated(), &past)
     }
 
     /// The same in words; checks alone have no budget that would tell.
     fn time(&self, spec: &Spec, plan: &Outline, device: &DeviceInfo) -> Option<String> {
-        let Expected { low, high } = self.expected(spec, plan, device);
-        (self.mode != Mode::Verify).then(|| between(low, high))
+        (self.mode != Mode::Verify).then(|| self.expected(spec, plan, device).to_string())
     }
 
     /// Tell how long the plan will take, from what is kept by now.

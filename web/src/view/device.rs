@@ -25,7 +25,7 @@ impl View {
     pub fn device(&self, device: &DeviceInfo, clock: &ClockInfo, isolated: bool, baseline: Option<&Baseline>) {
         let card = id("device");
         empty(&card);
-        fill(&card, [&title(device), &folded("What the browser says of it", &told(device, clock, isolated))]);
+        fill(&card, [&title(device), &folded("Adapter details", &told(device, clock, isolated))]);
         if device.caps.dialect == Dialect::Cpu {
             let note = "Plain code, compiled into this page: what the browser costs the processor shows against the target \
                         `cpu` of the command line on the same machine.";

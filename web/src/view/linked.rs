@@ -46,7 +46,7 @@ impl View {
         let known = facts([
             ("Name", summary.name.as_deref().map(|name| escape(name).into_owned()).unwrap_or_default()),
             ("Device", escape(&summary.device).into_owned()),
-            ("Through", format!("{}, {}", escape(&summary.way()), escape(&summary.api))),
+            ("Measured with", format!("{}, {}", escape(&summary.way()), escape(&summary.api))),
             ("Clock", summary.clock.label().to_owned()),
             ("Begun", moment(summary.started as f64 * 1e3)),
             ("Parallax", version.collect::<Vec<_>>().join(" · ")),

@@ -1,7 +1,7 @@
 //! A run from its beginning to its summary.
 
 use parallax_core::record::Run;
-use parallax_core::report::html;
+use parallax_core::report::{device_answer, html};
 use wasm_bindgen::prelude::*;
 use web_sys::{HtmlButtonElement, HtmlInputElement, HtmlProgressElement};
 
@@ -76,6 +76,9 @@ impl View {
                 None => format!("Done in {}. ", rough(seconds)),
             },
         );
+        if ["run", "stop"].iter().any(|name| has_focus(name)) {
+            let _ = id("results-title").focus();
+        }
     }
 
     /// What a run amounts to, behind a sentence about it; its records are in the table.
@@ -83,6 +86,9 @@ impl View {
         self.clear_unfinished();
         self.set_running(false);
         set_title("Parallax");
+        let answer = device_answer(run);
+        id("answer").set_hidden(answer.is_none());
+        say(&id("answer"), answer.as_deref().unwrap_or_default());
         let summary = id("summary");
         empty(&summary);
         let count = |verdict: &str| run.records.iter().filter(|r| r.verdict() == verdict).count();
