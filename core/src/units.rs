@@ -24,6 +24,16 @@ pub struct Bytes(pub u64);
 #[serde(transparent)]
 pub struct Flops(pub u64);
 
+/// A fragment as a sentence: a capital first, a full stop last. Nothing stays nothing.
+pub fn sentence(fragment: &str) -> String {
+    let mut letters = fragment.chars();
+    match letters.next() {
+        Some(first) if fragment.ends_with('.') => first.to_uppercase().chain(letters).collect(),
+        Some(first) => first.to_uppercase().chain(letters).chain(['.']).collect(),
+        None => String::new(),
+    }
+}
+
 /// A text for a message: whole up to `most` characters, of a longer one the beginning and the end, as many of each.
 pub fn brief(text: &str, most: usize) -> Cow<'_, str> {
     let places = |from: usize| text.char_indices().nth(from).map(|(at, _)| at);
@@ -162,6 +172,15 @@ pub fn percent(fraction: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fragments_become_sentences_once() {
+        for (fragment, whole) in
+            [("it waits", "It waits."), ("Done.", "Done."), ("`a` is faster", "`a` is faster."), ("", "")]
+        {
+            assert_eq!(sentence(fragment), whole);
+        }
+    }
 
     #[test]
     fn long_texts_are_quoted_by_their_ends() {

@@ -3,7 +3,7 @@
 use parallax_core::record::{Discarded, Record, Run};
 use parallax_core::report::{Known, Row, advice};
 
-use crate::words::sentence;
+use parallax_core::units::sentence;
 
 /// Remarks on one case.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -138,13 +138,13 @@ impl Comparison {
         };
         let of = |verdict| self.count(verdict);
         format!(
-            "of {count} with {base}: {} faster, {} slower{}, {} same, {} too close to call (resolution {} or coarser where noted)",
-            of(Verdict::Faster),
+            "of {count} with {base}: {} slower, {} faster, {} same, {} too close to call (resolution {} or coarser where noted){}",
             of(Verdict::Slower),
-            self.slower(),
+            of(Verdict::Faster),
             of(Verdict::Same),
             of(Verdict::Undecided),
-            self.resolutions()
+            self.resolutions(),
+            self.slowest()
         )
     }
 
@@ -181,23 +181,20 @@ impl Comparison {
         }
     }
 
-    /// The slower cases in parentheses, and of many only the worst; empty where there are none.
-    fn slower(&self) -> String {
+    /// The slowest cases by name and ratio; empty where none is slower.
+    fn slowest(&self) -> String {
         let mut slower: Vec<_> = self.ratios().filter(|(_, _, ratio)| ratio.verdict == Verdict::Slower).collect();
         slower.sort_by(|a, b| b.2.value.total_cmp(&a.2.value));
         let name = |(run, case, ratio): &(usize, &str, &Ratio)| {
             let of = if self.runs.len() > 2 { format!(" in {}", self.runs[*run].name) } else { String::new() };
             format!("{case} {}×{of}", digits(ratio.value))
         };
-        let mut named: Vec<String> = slower.iter().take(NAMED).map(name).collect();
-        if slower.len() > NAMED {
-            named.push(format!("and {} more", slower.len() - NAMED));
-        }
-        if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
+        let named: Vec<String> = slower.iter().take(NAMED).map(name).collect();
+        if named.is_empty() { String::new() } else { format!("; slowest: {}", named.join(", ")) }
     }
 }
 
-/// As many slower cases are named in a sentence.
+/// The number of slowest cases that a sentence names.
 const NAMED: usize = 3;
 
 #[cfg(test)]
@@ -255,22 +252,23 @@ mod tests {
                 run("cuda", "X", &timed)
             };
             let runs = [("a".to_owned(), of(&|_| 1.0)), ("b".to_owned(), of(&|i| times[i]))];
-            let said = compare(&runs, &Options::default()).expect("pairs").tally();
-            said.split_once(" (resolution").expect("it says how fine").0.to_owned()
+            compare(&runs, &Options::default()).expect("pairs").tally()
         };
-        for (times, want) in [
-            (&[0.5, 1.0, 1.0][..], "of 3 comparisons with a: 1 faster, 0 slower, 2 same, 0 too close to call"),
+        let resolution = "(resolution 1.00 % or coarser where noted)";
+        for (times, counts, slowest) in [
+            (&[0.5, 1.0, 1.0][..], "of 3 comparisons with a: 0 slower, 1 faster, 2 same, 0 too close to call", ""),
             (
                 &[0.5, 1.0, 1.08],
-                "of 3 comparisons with a: 1 faster, 1 slower (a/fwd/b1/f32/2 1.080×), 1 same, 0 too close to call",
+                "of 3 comparisons with a: 1 slower, 1 faster, 1 same, 0 too close to call",
+                "; slowest: a/fwd/b1/f32/2 1.080×",
             ),
             (
                 &[1.1, 1.4, 1.2, 1.3, 1.5],
-                "of 5 comparisons with a: 0 faster, 5 slower (a/fwd/b1/f32/4 1.500×, a/fwd/b1/f32/1 1.400×, a/fwd/b1/f32/3 1.300×, and 2 more), \
-                 0 same, 0 too close to call",
+                "of 5 comparisons with a: 5 slower, 0 faster, 0 same, 0 too close to call",
+                "; slowest: a/fwd/b1/f32/4 1.500×, a/fwd/b1/f32/1 1.400×, a/fwd/b1/f32/3 1.300×",
             ),
         ] {
-            assert_eq!(tally(times), want);
+            assert_eq!(tally(times), format!("{counts} {resolution}{slowest}"));
         }
     }
 }

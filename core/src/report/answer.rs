@@ -133,7 +133,7 @@ pub fn cost_answer(cost: &Cost) -> String {
 }
 
 /// The meaning of the figures in [`cost_answer`].
-pub const COST_NOTE: &str = "typical: geometric means over problems and cases; the times of a call are medians over cases. The fastest version \
+pub const COST_NOTE: &str = "Typical values: geometric means over problems and cases; the times of a call are medians over cases. The fastest version \
                              of each side may be another algorithm; tensor cores and the vendor's libraries count";
 
 #[cfg(test)]

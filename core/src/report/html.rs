@@ -31,7 +31,7 @@ use crate::record::stats::Summary;
 use crate::record::{Baseline, Run, completion_step};
 use crate::report;
 use crate::report::{Remark, Table, Tone};
-use crate::units::percent;
+use crate::units::{percent, sentence};
 
 const STYLE: &str = concat!(
     include_str!("html/style.css"),
@@ -48,7 +48,7 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
     let body = html! {
         header {
             h1 { (title) }
-            @if let Some(comparison) = comparison { p { (comparison.tally()) } }
+            @if let Some(comparison) = comparison { p { (sentence(&comparison.tally())) } }
         }
         main {
             section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }

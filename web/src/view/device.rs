@@ -11,7 +11,7 @@ use web_sys::Element;
 use super::View;
 use super::dom::{attribute, empty, facts, facts_from, fill, id, make, prose, say};
 use super::notices::Tone;
-use crate::words::sentence;
+use parallax_core::units::sentence;
 
 impl View {
     /// Say in place of the device why there is none.

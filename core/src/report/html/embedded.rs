@@ -12,6 +12,7 @@ use crate::record::stats::Summary;
 use crate::record::{Record, Run, RunSummary};
 use crate::report;
 use crate::suite::workload_of;
+use crate::units::sentence;
 
 /// Rows of a cost that are shown at once.
 const SHOWN: usize = 14;
@@ -57,7 +58,7 @@ pub fn cost_pictures(runs: &[(String, Run)], costs: &[Cost]) -> Vec<(String, Str
 pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost]) -> String {
     let palette = &Palette::of(runs.iter().map(|(_, run)| run));
     let markup = html! {
-        p { (comparison.tally()) }
+        p { (sentence(&comparison.tally())) }
         @for note in report::compared_runs(runs).notes { p.soft { (note) } }
         (by_workload(runs, comparison))
         @for (hardware, costs) in report::grouped(costs.iter().map(|cost| (cost.hardware(), cost))) {

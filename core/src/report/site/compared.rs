@@ -11,6 +11,7 @@ use crate::plan::query;
 use crate::record::{Run, way};
 use crate::report::html::{Palette, compared};
 use crate::report::target_name;
+use crate::units::sentence;
 
 /// Runs that can be compared, the first of them being the base.
 pub(super) struct Set<'r> {
@@ -93,7 +94,7 @@ pub(super) fn index(sets: &[Set<'_>], site: Site) -> String {
             @for (set, comparison) in &found {
                 div.card {
                     h3 { a href=(head.to(&format!("{}/", set.path))) { (set.title) } }
-                    p { (comparison.tally()) }
+                    p { (sentence(&comparison.tally())) }
                 }
             }
         }
@@ -117,7 +118,7 @@ pub(super) fn page(set: &Set<'_>, site: Site) -> Option<String> {
     let palette = &Palette::of(set.runs.iter().map(|(_, run, _)| *run));
     let main = html! {
         h1 { (set.title) }
-        p.lead { (comparison.tally()) }
+        p.lead { (sentence(&comparison.tally())) }
         p { (in_the_page(head, site, set.runs.iter().map(|(_, _, file)| file.clone()))) }
         (compared(&comparison, palette))
     };
