@@ -59,7 +59,7 @@ fn agree_on(bench: &mut impl Bench, mut cases: Vec<Planned>) {
     assert!(!cases.is_empty(), "nothing to check on {}", bench.profiler().device().name);
     let of_problem = |planned: &Planned| (planned.case.problem.to_string(), planned.hard.map(|hard| hard.name));
     cases.sort_by_cached_key(of_problem);
-    let mut wrong = Vec::new();
+    let (mut wrong, mut too_large) = (Vec::new(), 0);
     for variants in cases.chunk_by(|a, b| of_problem(a) == of_problem(b)) {
         let inputs = variants[0].inputs(42);
         let problem = &variants[0].case.problem;
@@ -68,12 +68,19 @@ fn agree_on(bench: &mut impl Bench, mut cases: Vec<Planned>) {
             match pollster::block_on(checked(bench, &planned.case, &inputs, &expected)) {
                 Ok(result) if result.passed && result.compared == result.elements => {}
                 Ok(result) => wrong.push(format!("{}: {}", planned.name(), result.sentence())),
+                // A real device keeps its matrices in registers.
+                Err(BackendError::Unsupported(why)) if why.starts_with("imitated matrices") => too_large += 1,
                 Err(error) => wrong.push(format!("{}: {error}", planned.name())),
             }
         }
     }
     assert!(wrong.is_empty(), "{} of {} cases:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
-    println!("{} cases agree on {}", cases.len(), bench.profiler().device().name);
+    assert!(
+        20 * too_large < cases.len().max(20),
+        "{too_large} of {} cases have matrices that are too large to imitate",
+        cases.len()
+    );
+    println!("{} cases agree on {}", cases.len() - too_large, bench.profiler().device().name);
 }
 
 /// The verdict on a case: of its kept result, or else of the device's.

@@ -113,6 +113,9 @@ impl Wgpu {
         let sets = sets.max(1) as usize;
         // Memory is asked for before anything is bound or filled: a set too many ends here, with its own error.
         let buffers = gpu.make(|| Buffers::allocate(gpu, &ledger, case, &program, sets)).await?;
+        for (stage, place) in program.stages.iter().zip(&places) {
+            imitated(place).map_or(Ok(()), |buffers| imitation_fits(gpu, stage, buffers))?;
+        }
         let bind = || {
             let stages = pipelines.into_iter().zip(program.stages.iter().zip(&places));
             let step = |(pipeline, (stage, place))| match pipeline {
@@ -148,15 +151,29 @@ impl Wgpu {
     }
 }
 
-/// What binds the buffers of a launch's matrices, where these are imitated.
-fn imitation(gpu: &Gpu, stage: &Stage, pipeline: &wgpu::ComputePipeline, buffers: Imitation) -> wgpu::BindGroup {
+/// Bytes of each buffer of a launch's imitated matrices: their elements, then each array.
+fn imitation_sizes(stage: &Stage, buffers: Imitation) -> Vec<u64> {
     let kernel = stage.kernel_launch().expect("it has a text");
     let product = |counts: [u32; 3]| counts.iter().map(|count| u64::from(*count)).product::<u64>();
     let groups = product(kernel.grid);
     let kept = groups * product(kernel.workgroup) * u64::from(buffers.kept) * 16;
     // No array is longer than all of them.
     let arrays = (0..buffers.arrays).map(|_| groups * u64::from(kernel.shared_bytes));
-    let made = [kept].into_iter().chain(arrays).map(|size| {
+    [kept].into_iter().chain(arrays).collect()
+}
+
+/// Whether the device binds buffers of that size. A plan knows nothing of them: no real device has any.
+fn imitation_fits(gpu: &Gpu, stage: &Stage, buffers: Imitation) -> Result<(), BackendError> {
+    let limit = gpu.device.limits().max_storage_buffer_binding_size;
+    match imitation_sizes(stage, buffers).into_iter().max().filter(|size| *size > limit) {
+        Some(size) => Err(BackendError::Unsupported(format!("imitated matrices of {size} bytes, of {limit} at most"))),
+        None => Ok(()),
+    }
+}
+
+/// What binds the buffers of a launch's matrices, where these are imitated.
+fn imitation(gpu: &Gpu, stage: &Stage, pipeline: &wgpu::ComputePipeline, buffers: Imitation) -> wgpu::BindGroup {
+    let made = imitation_sizes(stage, buffers).into_iter().map(|size| {
         let (label, usage) = (Some("matrices"), wgpu::BufferUsages::STORAGE);
         gpu.device.create_buffer(&wgpu::BufferDescriptor { label, size, usage, mapped_at_creation: false })
     });
