@@ -958,6 +958,10 @@ const tests = {
     // Held against the other, a ratio is turned over.
     await page.getByRole("radio").last().check();
     await page.getByText("browser ÷ cuda").first().waitFor();
+    // Its sentence names the slowest cases.
+    assert.match(await page.innerText("#compare-result"), /Of \d+ comparisons with cuda: .* slower.*; slowest: /);
+    await narrowAndWide(page, "compared-with-cuda");
+    await accessible(page, "compared files");
     await page.getByRole("button", { name: "Remove browser" }).click();
     await page.getByText("One more is needed to compare.").waitFor();
     assert.deepEqual(await names(), ["cuda"]);
