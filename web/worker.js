@@ -49,10 +49,11 @@ async function page(event) {
 }
 
 async function file(event, path) {
-  // Another program of this origin may ask for a file of the same name: it gets the server's.
+  // Another program of this origin may ask for a file of the same name: it gets the server's. Browsers do not name the workers that
+  // workers begin, which compute here on several threads.
   const asking = await self.clients.get(event.clientId);
   const from = asking && pathOf(asking.url);
-  if (retired || !(PAGES.includes(from) || LISTED.has(from))) return fetch(event.request);
+  if (retired || (asking && !(PAGES.includes(from) || LISTED.has(from)))) return fetch(event.request);
   const isWorker = event.request.destination === "worker";
   let response;
   try {

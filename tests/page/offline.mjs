@@ -23,6 +23,18 @@ const isolated = (page) => until(page, () => crossOriginIsolated, "the page is n
 /// What has a copy. A store is made by whatever opens it.
 const kept = (page) =>
   page.evaluate(async () => ((await caches.has("parallax-page")) ? (await (await caches.open("parallax-page")).keys()).map(({ url }) => url) : []));
+/// Waits until every file that the worker lists has a copy, the program that measures among them.
+const allKept = (page) =>
+  until(
+    page,
+    async () => {
+      const listed = new URL(navigator.serviceWorker.controller.scriptURL).searchParams.getAll("file");
+      if (!listed.some((path) => path.endsWith("/parallax_lab_bg.wasm"))) return false;
+      const kept = await Promise.all(["", ...listed].map((path) => caches.match(`./${path}`, { ignoreVary: true })));
+      return kept.every((copy) => copy !== undefined);
+    },
+    "not all is kept",
+  );
 const registrations = (page) => page.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).length);
 
 /// Another program on a port: a page at every address that is not listed here.
@@ -48,15 +60,11 @@ export const offlineTests = ({ dist, openOn, enabledRun }) => ({
     const page = await openOn(own.address);
     await isolated(page);
     await enabledRun(page);
+    await allKept(page);
     // The page's program, and the script and the program that measure.
-    const parts = [/parallax-web-\w+_bg\.wasm$/, /parallax_lab\.js$/, /parallax_lab_bg\.wasm$/, /compilers\.js$/];
-    const whole = (urls) => parts.every((part) => urls.some((url) => part.test(url)));
-    // A page that is loaded anew meanwhile is asked again.
-    let urls = [];
-    for (let tries = 0; !whole(urls); tries += 1) {
-      assert.ok(tries < 150, `kept: ${urls}`);
-      await page.waitForTimeout(100);
-      urls = await kept(page).catch(() => []);
+    const urls = await kept(page);
+    for (const part of [/parallax-web-\w+_bg\.wasm$/, /parallax_lab\.js$/, /parallax_lab_bg\.wasm$/, /compilers\.js$/]) {
+      assert.ok(urls.some((url) => part.test(url)), `${part} of ${urls}`);
     }
     const measuring = () => page.workers().filter((worker) => worker.url().endsWith("/measuring.js")).length;
     const workers = measuring();
@@ -146,7 +154,7 @@ export const offlineTests = ({ dist, openOn, enabledRun }) => ({
       const page = await openOn(own.address);
       await isolated(page);
       // The last of its files: from then on the page asks for nothing more.
-      await until(page, async () => (await caches.match("./lab/parallax_lab_bg.wasm")) !== undefined, "not all is kept");
+      await allKept(page);
       await page.waitForTimeout(500);
       own.close();
       const body = `<!doctype html><title>Another program</title><img src="${elsewhere.address}pixel.gif"><script src="/alive.js"></script>`;
