@@ -18,9 +18,9 @@ const LOOKED_AT: usize = 8;
 pub fn of_run(spec: &Spec, cases: usize, emulated: bool, past: &[Past]) -> Expected {
     let parts = Expected::of_parts(spec, cases, emulated);
     let same: Vec<&Past> = past.iter().filter(|past| past.asked == *spec && past.cases == cases).collect();
-    let told = if same.is_empty() { past.iter().collect() } else { same };
+    let known = if same.is_empty() { past.iter().collect() } else { same };
     let off = |past: &&Past| past.seconds / Expected::of_parts(&past.asked, past.cases, emulated).middle();
-    let mut off: Vec<f64> = told.iter().take(LOOKED_AT).map(off).collect();
+    let mut off: Vec<f64> = known.iter().take(LOOKED_AT).map(off).collect();
     if off.is_empty() {
         return parts;
     }
