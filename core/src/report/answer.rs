@@ -1,12 +1,13 @@
 //! Answers in sentences: what a run found, and what a target farther from the hardware costs.
 
+use super::html::short;
 use super::summary::{aim, short_of_precision};
 use crate::compare::{CallCost, Cost, CostRun};
 use crate::device::Reach;
 use crate::record::stats::quantile;
 use crate::record::{Outcome, Record, Run, way};
 use crate::suite::DType;
-use crate::units::{Nanos, percent, scaled, three_digits};
+use crate::units::{Nanos, percent, scaled};
 
 /// Cases that a sentence names.
 const NAMED: usize = 3;
@@ -94,13 +95,12 @@ pub enum Piece {
 pub fn cost_pieces(cost: &Cost) -> Vec<(Piece, String)> {
     let base = target_name(&cost.base.target, cost.base.reach);
     let problems = |n: usize| if n == 1 { "1 problem".to_owned() } else { format!("{n} problems") };
-    let times = |ratio: f64| format!("{}×", if ratio < 9.995 { format!("{ratio:.2}") } else { three_digits(ratio) });
     let mut pieces = vec![(Piece::Words, format!("In {}, ", place(&cost.other)))];
     let mut say = |piece, text: String| pieces.push((piece, text));
     let (same, best, call) = (cost.same(), cost.best(), cost.call());
     if let Some((ratio, n)) = same {
         say(Piece::Words, "the same kernel takes ".to_owned());
-        say(Piece::Same, times(ratio));
+        say(Piece::Same, short(ratio));
         say(Piece::Words, format!(" as long as in {base} ({})", problems(n)));
     }
     if let Some((ratio, n)) = best {
@@ -109,7 +109,7 @@ pub fn cost_pieces(cost: &Cost) -> Vec<(Piece, String)> {
             None => ("the fastest version takes ", format!(" as long as in {base} ({})", problems(n))),
         };
         say(Piece::Words, before.to_owned());
-        say(Piece::Best, times(ratio));
+        say(Piece::Best, short(ratio));
         say(Piece::Words, after);
     }
     if let Some(CallCost { ratio, base, other, shares: [_, completion, readback], .. }) = call {
@@ -117,7 +117,7 @@ pub fn cost_pieces(cost: &Cost) -> Vec<(Piece, String)> {
             Piece::Words,
             if same.is_some() || best.is_some() { "; one call takes " } else { "one call takes " }.to_owned(),
         );
-        say(Piece::Call, times(ratio));
+        say(Piece::Call, short(ratio));
         let share = |part: f64| format!("{:.0} %", part * 100.0);
         let parts = format!("waiting {}, read-back {}", share(completion), share(readback));
         say(Piece::Words, format!(" as long ({other} against {base}): {parts}"));

@@ -25,7 +25,7 @@ impl View {
     pub fn device(&self, device: &DeviceInfo, clock: &ClockInfo, isolated: bool, baseline: Option<&Baseline>) {
         let card = id("device");
         empty(&card);
-        fill(&card, [&title(device), &folded("Adapter details", &told(device, clock, isolated))]);
+        fill(&card, [&title(device), &folded("Adapter details", &adapter_facts(device, clock, isolated))]);
         if device.caps.dialect == Dialect::Cpu {
             let note = "Plain code, compiled into this page: what the browser costs the processor shows against the target \
                         `cpu` of the command line on the same machine.";
@@ -91,7 +91,7 @@ fn folded(name: &str, content: &Element) -> Element {
 }
 
 /// What is known without measuring anything.
-fn told(device: &DeviceInfo, clock: &ClockInfo, isolated: bool) -> Element {
+fn adapter_facts(device: &DeviceInfo, clock: &ClockInfo, isolated: bool) -> Element {
     let clock_name = match clock.clock {
         Clock::GpuTimestamps => "GPU timestamps",
         Clock::CudaEvents => "CUDA events",

@@ -59,7 +59,7 @@ fn answer(head: &Head<'_>, device: &OnDevice<'_>, cost: &Cost, site: Site) -> Ma
     }
 }
 
-/// The answer on a device, with the meaning of its figures as a tooltip.
+/// The answer on a device, behind the device's name.
 pub(super) fn sentence(device: &OnDevice<'_>, cost: &Cost, root: &str) -> Markup {
     html! {
         a.plain href=(format!("{root}{}/", device.path())) { (device.name) } ": "
