@@ -10,8 +10,10 @@ addEventListener(
       if (memory) return compute();
       if (threads > 1 && (navigator.gpu || !gpu)) await begin(threads);
       measure(self);
-      // For visits without a network.
-      new BroadcastChannel("parallax-files").postMessage(performance.getEntriesByType("resource").map((entry) => entry.name));
+      // For visits without a network. The browser may list what has just arrived a little later.
+      const files = [glue, program].map((file) => new URL(file, location).href);
+      files.push(...performance.getEntriesByType("resource").map((entry) => entry.name));
+      new BroadcastChannel("parallax-files").postMessage(files);
     } catch (error) {
       // The page hears of errors, but not of promises that nobody keeps.
       setTimeout(() => {

@@ -16,8 +16,10 @@ addEventListener(
         }
       };
       postMessage({ ready: true });
-      // For visits without a network.
-      new BroadcastChannel("parallax-files").postMessage(performance.getEntriesByType("resource").map((entry) => entry.name));
+      // For visits without a network. The browser may list what has just arrived a little later.
+      const files = [glue, program].map((file) => new URL(file, location).href);
+      files.push(...performance.getEntriesByType("resource").map((entry) => entry.name));
+      new BroadcastChannel("parallax-files").postMessage(files);
     } catch {
       // The page finds out why when it loads the program itself.
       postMessage({ ready: false });

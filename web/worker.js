@@ -77,13 +77,15 @@ async function isPage(response) {
   return begun.startsWith(BEGINNING);
 }
 
-function isolated(response) {
+/// A response with the headers of isolation. Its body is read first: a page that is left would never read it to the end, and the
+/// next service worker would wait for it.
+async function isolated(response) {
   if (!response.ok) return response;
   const headers = new Headers(response.headers);
   headers.set("Cross-Origin-Opener-Policy", "same-origin");
   headers.set("Cross-Origin-Embedder-Policy", "require-corp");
   const { status, statusText } = response;
-  return new Response(response.body, { status, statusText, headers });
+  return new Response(await response.arrayBuffer(), { status, statusText, headers });
 }
 
 /// The copy of a file; where there is none, the error of the network.

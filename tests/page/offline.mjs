@@ -24,17 +24,22 @@ const isolated = (page) => until(page, () => crossOriginIsolated, "the page is n
 const kept = (page) =>
   page.evaluate(async () => ((await caches.has("parallax-page")) ? (await (await caches.open("parallax-page")).keys()).map(({ url }) => url) : []));
 /// Waits until every file that the worker lists has a copy, the program that measures among them.
-const allKept = (page) =>
-  until(
-    page,
-    async () => {
-      const listed = new URL(navigator.serviceWorker.controller.scriptURL).searchParams.getAll("file");
-      if (!listed.some((path) => path.endsWith("/parallax_lab_bg.wasm"))) return false;
-      const kept = await Promise.all(["", ...listed].map((path) => caches.match(`./${path}`, { ignoreVary: true })));
-      return kept.every((copy) => copy !== undefined);
-    },
-    "not all is kept",
-  );
+async function allKept(page) {
+  const question = async () => {
+    const listed = new URL(navigator.serviceWorker.controller.scriptURL).searchParams.getAll("file");
+    if (!listed.some((path) => path.endsWith("/parallax_lab_bg.wasm"))) {
+      const { installing, waiting, active } = await navigator.serviceWorker.getRegistration();
+      const states = [installing, waiting, active].map((worker) => `${worker?.state}: ${worker?.scriptURL.split("?")[1]}`);
+      return ["the program that measures is not listed", ...states];
+    }
+    const copies = await Promise.all(["", ...listed].map((path) => caches.match(`./${path}`, { ignoreVary: true })));
+    return ["", ...listed].filter((_, index) => copies[index] === undefined);
+  };
+  for (let tries = 0, missing; (missing = await page.evaluate(question).catch((error) => [error.message])).length > 0; tries += 1) {
+    assert.ok(tries < 150, `no copy: ${missing.join()}`);
+    await page.waitForTimeout(100);
+  }
+}
 const registrations = (page) => page.evaluate(async () => (await navigator.serviceWorker.getRegistrations()).length);
 
 /// Another program on a port: a page at every address that is not listed here.

@@ -92,12 +92,18 @@ fn hear(awaited: Awaited, words: UnboundedSender<Word>) -> Closure<dyn FnMut(Mes
 }
 
 impl Beside {
+    /// Tries twice: a worker loses its script where the page's service worker is replaced meanwhile.
     async fn in_a_worker(way: Way, program: Program) -> Option<(Beside, UnboundedReceiver<Word>)> {
-        let (sender, mut words) = unbounded();
-        let beside = Beside::new(way, program, sender).ok()?;
-        let first = within(PATIENCE, words.recv()).await;
-        let able = matches!(first, Some(Ok(Word::Ready { webgpu })) if webgpu || way.target == Target::Wasm);
-        able.then_some((beside, words))
+        for _ in 0..2 {
+            let (sender, mut words) = unbounded();
+            let beside = Beside::new(way, program, sender).ok()?;
+            match within(PATIENCE, words.recv()).await? {
+                Ok(Word::Ready { webgpu }) => return (webgpu || way.target == Target::Wasm).then_some((beside, words)),
+                Ok(Word::Broken(_)) => {}
+                _ => return None,
+            }
+        }
+        None
     }
 
     fn new(way: Way, program: Program, words: UnboundedSender<Word>) -> Result<Beside, JsValue> {

@@ -8,6 +8,7 @@ use parallax_lab::way::Way;
 use crate::environment::isolated;
 
 /// One of them. Its files have names of their own for each commit, so that no cache mixes them.
+#[derive(Clone, Copy)]
 pub struct Program {
     /// The script that goes with it.
     pub glue: &'static str,
