@@ -16,6 +16,7 @@ import { launch } from "./browser.mjs";
 import { busiest } from "./busy.mjs";
 import { offlineTests } from "./offline.mjs";
 import { outsideTests } from "./outside.mjs";
+import { steadyTests } from "./steady.mjs";
 import { end, runTests } from "./tests.mjs";
 import { serve } from "./serve.mjs";
 
@@ -175,7 +176,7 @@ const tests = {
     assert.equal(await page.title(), "Parallax");
     assert.equal(await page.evaluate(() => crossOriginIsolated), true);
     assert.match(await page.innerText("#device"), /software adapter/);
-    assert.match(await page.innerText("#notices"), /software adapter, not a GPU/);
+    assert.match(await page.innerText("#device-notices"), /software adapter, not a GPU/);
     assert.match(await page.innerText("#plan-line"), /3 cases/);
     await pictures(page, "before");
     for (const [width, height] of [[1280, 900], [360, 740]]) {
@@ -530,7 +531,7 @@ const tests = {
     const page = await open(`?target=wasm&threads=1&${cases.map((name) => `case=${name}`).join("&")}&budget=2`);
     await enabledRun(page);
     assert.match(await page.textContent("#device"), /processor[^]*1 thread, simd128/);
-    assert.doesNotMatch(await page.innerText("#notices"), /software adapter/);
+    assert.doesNotMatch(await page.innerText("#device-notices"), /software adapter/);
     await page.evaluate(() => {
       window.largestGap = 0;
       let last = performance.now();
@@ -803,7 +804,11 @@ const tests = {
     const other = await openOn(link, undefined, { serviceWorkers: "block" });
     await enabledRun(other);
     assert.match(await other.innerText("#linked-about"), /Results shared by link\. .* not signed/);
-    assert.match(await other.innerText("#linked-about"), /SwiftShader[^]*browser \(developer\), WebGPU[^]*case=attention/i);
+    assert.match(await other.innerText("#linked-about"), /SwiftShader[^]*Chromium \d+ on Linux \(developer\), WebGPU[^]*case=attention/i);
+    const headline = () => other.innerText("#linked-table .answer");
+    assert.match(await headline(), /swiftshader in Chromium \d+ on Linux: 3 cases, all correct\.$/i);
+    assert.match(await other.title(), /swiftshader · Parallax/i);
+    assert.ok(await other.locator("#compare-linked").isHidden(), "this browser keeps no run");
     const rows = () => other.locator("#linked-table tbody tr").allInnerTexts();
     const before = await rows();
     assert.deepEqual(before.map((row) => row.split("\t")[0]), CASES);
@@ -814,6 +819,7 @@ const tests = {
     assert.deepEqual((await other.innerText("#summary")).match(/\d+ pass/g), ["3 pass"]);
     for (const row of await rows()) assert.match(row, /\tpass\t[\d.]+ [nµm]?s\t± [\d.]+ %\t[\d.]+×( \[[\d.]+, [\d.]+\])?$/);
     assert.match(other.url(), /case=attention.*#r=/);
+    assert.match(await headline(), /This device takes [\d.]+× as long \(3 cases, geometric mean\)\.$/);
     await narrowAndWide(other, "linked-beside-ours");
     assert.deepEqual(other.problems, []);
 
@@ -825,7 +831,11 @@ const tests = {
     await other.locator("#linked-section").waitFor();
     assert.equal(await other.locator("[data-notice=link]").count(), 0);
 
-    // The kept run of this browser and the link, in the other view.
+    // The kept run of this browser and the link, in the page and in the other view.
+    await other.reload();
+    await other.click("#compare-linked");
+    await other.locator("#linked-table th", { hasText: "your last run ÷ link" }).waitFor();
+    assert.match(await headline(), /Your last run takes [\d.]+× as long/);
     await other.goto(`${server.address}?view=compare${new URL(link).hash}`);
     await other.locator("#compare-chips li").first().waitFor();
     await other.click("#compare-kept-card summary");
@@ -1124,6 +1134,7 @@ const tests = {
   },
 
   ...offlineTests({ dist, openOn, enabledRun }),
+  ...steadyTests({ server, openOn, enabledRun }),
 
   ...outsideTests({
     dist,
@@ -1303,7 +1314,7 @@ await runTests(released ? { ...tests, ...ofTheRelease } : tests, {
   async failed(number) {
     await opened?.screenshot({ path: join(artefacts, `failed-${number}.png`), fullPage: true }).catch(() => {});
     if (opened?.problems.length) console.log(`      the page said: ${opened.problems.join("\n      ")}`);
-    const notices = await opened?.locator("#notices, #device").allInnerTexts().catch(() => []);
+    const notices = await opened?.locator("#notices, #device-notices, #device").allInnerTexts().catch(() => []);
     console.log(`      to be read there: ${notices?.join(" · ")}`);
   },
   // A page that stays keeps its device: thirty of them take gigabytes, and threads of the GPU process until it answers nobody.

@@ -27,6 +27,10 @@ pub struct RunSummary {
     pub name: Option<String>,
     /// Interface and version.
     pub api: String,
+    /// Browser, major version and operating system; `None` outside a browser, and in older links.
+    pub browser: Option<String>,
+    /// Driver and version, where the interface names them.
+    pub driver: Option<String>,
     /// What ran the cases.
     pub target: String,
     /// How far a browser let it, where one did; older links do not tell.
@@ -93,6 +97,9 @@ impl RunSummary {
             device: run.device().name.chars().take(LONGEST_NAME).collect(),
             name: run.given_name(),
             api: run.device().api.clone(),
+            browser: run.browser(),
+            driver: Some(run.device().driver.chars().take(LONGEST_NAME).collect())
+                .filter(|driver: &String| !driver.is_empty()),
             target: run.target.clone(),
             reach: run.reach,
             clock: run.clock.clock,
@@ -105,9 +112,9 @@ impl RunSummary {
         }
     }
 
-    /// The way to the hardware, as [`Run::way`] has it.
+    /// The way to the hardware, as [`Run::way`] has it, with the browser by its name where the link has it.
     pub fn way(&self) -> String {
-        way(&self.target, self.reach)
+        way(self.browser.as_ref().unwrap_or(&self.target), self.reach)
     }
 
     /// What to call the device: as somebody does, or else as its interface does.

@@ -3,7 +3,7 @@
 use super::html::short;
 use super::summary::{aim, short_of_precision};
 use crate::compare::{CallCost, Cost, CostRun};
-use crate::device::Reach;
+use crate::device::{DeviceKind, Reach};
 use crate::record::stats::quantile;
 use crate::record::{Outcome, Record, Run, way};
 use crate::suite::DType;
@@ -47,7 +47,8 @@ pub fn device_answer(run: &Run) -> Option<String> {
     calls.sort_by(f64::total_cmp);
     let call = (!calls.is_empty()).then(|| format!("one call {}", Nanos(quantile(&calls, 0.5))));
     let parts: Vec<String> = [memory, plain, call].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("{}: {}.", run.called(), parts.join(", ")))
+    let emulated = if run.device().kind == DeviceKind::Software { " (emulated on the processor)" } else { "" };
+    (!parts.is_empty()).then(|| format!("{}{emulated}: {}.", run.called(), parts.join(", ")))
 }
 
 /// A duration in seconds, or in minutes and seconds.

@@ -117,7 +117,7 @@ fn judged(ratio: &Ratio) -> Cell {
         Verdict::Undecided => Tone::Doubtful,
     };
     let short = format!("{}× {}", digits(ratio.value), ratio.verdict.name());
-    Cell { text: ratio.to_string(), short: Some(short), tone }
+    Cell { text: ratio.to_string(), short: Some(short), tone, bar: None }
 }
 
 /// What is special about single pairs: a remark for each reason, however coarse each pair's resolution is for it.

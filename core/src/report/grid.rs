@@ -50,6 +50,8 @@ pub struct Cell {
     pub short: Option<String>,
     /// What it means.
     pub tone: Tone,
+    /// Length of the bar beside it, in percent of the longest; pages show it.
+    pub bar: Option<u8>,
 }
 
 /// What a cell means for the reader.

@@ -177,6 +177,9 @@ pub(super) fn table(table: &Table) -> Markup {
                         tr {
                             @for (i, cell) in cells.iter().enumerate() {
                                 td class=(class(right(i), cell.tone)) {
+                                    @if let Some(bar) = cell.bar {
+                                        progress.bar value=(bar) max="100" aria-label="Speed beside the fastest variant" {}
+                                    }
                                     (cell.text)
                                     @for (number, remark) in marks(row, i) { sup title=(remark.text) { (number) } }
                                 }

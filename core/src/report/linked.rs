@@ -1,13 +1,48 @@
 //! The summary in a link as a table, beside a run of one's own.
 
+use std::collections::HashMap;
+
+use super::html::short;
 use super::{Cell, Column, Rank, Table, Tone, escape};
 use crate::compare::verdict::digits;
 use crate::record::{CaseFigure, CaseSummary, RunSummary};
+use crate::suite::problem_of;
 use crate::units::{Nanos, percent};
 
 /// What is said above every summary that came by a link.
 pub const FROM_A_LINK: &str =
     "Results shared by link. They travel in the address itself and are not signed, so they could have been edited.";
+
+/// The sentence about a link: device, browser, cases and their checks; and the typical ratio of a run of one's own, by name.
+pub fn linked_answer(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String {
+    let place = linked.browser.as_ref().map_or_else(String::new, |browser| format!(" in {browser}"));
+    let bad = linked.cases.iter().filter(|case| case.verdict != "pass").count() + linked.left_out_bad;
+    let count = linked.cases.len() + linked.left_out;
+    let correct = match bad {
+        0 if count == 1 => "correct".to_owned(),
+        0 => "all correct".to_owned(),
+        bad => format!("{bad} not correct"),
+    };
+    let cases = if count == 1 { "1 case".to_owned() } else { format!("{count} cases") };
+    let mut said = format!("{}{place}: {cases}, {correct}.", linked.called());
+    let Some((name, ours)) = ours else { return said };
+    let logs: Vec<f64> = linked
+        .cases
+        .iter()
+        .filter_map(|case| {
+            let found = ours.cases.iter().find(|other| other.case == case.case)?.figure?;
+            Some((found.median.0 / case.figure?.median.0).ln())
+        })
+        .collect();
+    if logs.is_empty() {
+        said += &format!(" {} has none of them.", capital(name));
+    } else {
+        let ratio = (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+        let over = if logs.len() == 1 { "1 case".to_owned() } else { format!("{} cases, geometric mean", logs.len()) };
+        said += &format!(" {} takes {} as long ({over}).", capital(name), short(ratio));
+    }
+    said
+}
 
 /// A line per case; beside it what a run of one's own found, by name, and the ratio of both.
 pub fn linked_table(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> Table {
@@ -22,9 +57,18 @@ pub fn linked_table(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> T
         columns.push(Column::figure("95 %", Rank::Useful));
         columns.push(Column::figure(&format!("{} ÷ link", escape(name)), Rank::Essential));
     }
+    // The fastest variant of each problem that has several: bars are shares of its speed.
+    let mut fastest: HashMap<&str, (f64, usize)> = HashMap::new();
+    for case in &linked.cases {
+        let Some(figure) = case.figure else { continue };
+        let (time, variants) = fastest.entry(problem_of(&case.case)).or_insert((f64::INFINITY, 0));
+        (*time, *variants) = (time.min(figure.median.0), *variants + 1);
+    }
     let row = |case: &CaseSummary| {
         let mut row: Vec<Cell> = vec![escape(&case.case).into()];
         row.extend(figure(case.figure));
+        let best = fastest.get(problem_of(&case.case)).filter(|(_, variants)| *variants > 1);
+        row[1].bar = case.figure.zip(best).map(|(figure, (best, _))| (100.0 * best / figure.median.0).round() as u8);
         let tone = if case.verdict == "pass" { Tone::Good } else { Tone::Bad };
         row.push(Cell { tone, ..case.verdict.into() });
         if let Some((_, ours)) = ours {
@@ -36,6 +80,9 @@ pub fn linked_table(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> T
     };
     let rows: Vec<Vec<Cell>> = linked.cases.iter().map(row).collect();
     let mut notes = Vec::new();
+    if rows.iter().any(|row| row[1].bar.is_some()) {
+        notes.push("bars are speeds: the fastest variant of a problem has the longest".to_owned());
+    }
     if linked.left_out > 0 {
         let bad = match linked.left_out_bad {
             0 => "all of which passed".to_owned(),
@@ -55,6 +102,12 @@ pub fn linked_table(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> T
         );
     }
     Table { columns, rows, notes, ..Table::default() }
+}
+
+/// A name as the beginning of a sentence.
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn dash() -> Cell {
@@ -94,12 +147,22 @@ mod tests {
     fn ours_stands_beside_theirs_with_a_ratio_and_no_verdict() {
         let mut linked = summary(&[100.0, 300.0]);
         let alone = linked_table(&linked, None);
-        assert_eq!((alone.columns.len(), alone.rows.len(), alone.notes.len()), (4, 2, 0));
+        assert_eq!((alone.columns.len(), alone.rows.len(), alone.notes.len()), (4, 2, 1));
+        assert_eq!(alone.rows.iter().map(|row| row[1].bar).collect::<Vec<_>>(), [Some(100), Some(33)]);
         (linked.left_out, linked.left_out_bad) = (7, 2);
         let table = linked_table(&linked, Some(("this device", &summary(&[150.0]))));
         let last = |row: usize| table.rows[row].last().expect("a ratio").text.clone();
         assert!(last(0).starts_with("1.500× [1.4") && last(0).contains(", 1.5"), "{}", last(0));
         assert_eq!(last(1), "–", "ours has no such case");
-        assert!(table.notes[0].contains("7 more cases, 2 of which did not pass"), "{:?}", table.notes);
+        assert!(table.notes[1].contains("7 more cases, 2 of which did not pass"), "{:?}", table.notes);
+        assert_eq!(linked_answer(&linked, None), "X: 9 cases, 2 not correct.");
+        (linked.left_out_bad, linked.browser) = (0, Some("Chromium 156 on Linux".to_owned()));
+        let answer = linked_answer(&linked, Some(("this device", &summary(&[150.0]))));
+        let none = linked_answer(&linked, Some(("this device", &RunSummary::of(&run("browser", "X", &[])))));
+        assert!(none.ends_with(" This device has none of them."), "{none}");
+        assert_eq!(
+            answer,
+            "X in Chromium 156 on Linux: 9 cases, all correct. This device takes 1.50× as long (1 case)."
+        );
     }
 }

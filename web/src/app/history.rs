@@ -44,6 +44,7 @@ impl App {
         let Some(shelf) = &self.shelf else { return };
         let spines = shelf.spines().await.unwrap_or_default();
         self.view.history(&spines);
+        self.view.offer_to_compare_the_link(spines.iter().any(|spine| spine.ended));
         *self.kept.borrow_mut() = spines.clone();
         self.tell_time();
         match Shelf::left(&spines).first() {

@@ -61,6 +61,8 @@ impl App {
         let app = self.clone();
         self.view.on_run_linked(move || spawn_local(app.clone().run_as_linked()));
         let app = self.clone();
+        self.view.on_compare_linked(move || spawn_local(app.clone().compare_linked()));
+        let app = self.clone();
         self.view.on_new_link(move || {
             // A place on the page is no other link.
             if link::payload(&app.view.fragment()).is_none() {
@@ -162,6 +164,22 @@ impl App {
     fn offer_to_run_as_linked(&self) {
         let known = self.linked.borrow().as_ref().and_then(RunSummary::spec).is_some_and(|spec| spec.is_ok());
         self.view.offer_to_run_as_linked(known && self.remote.is_none());
+    }
+
+    /// Show the newest finished run that the browser keeps beside the link's results.
+    async fn compare_linked(self: Rc<Self>) {
+        let newest = self
+            .kept
+            .borrow()
+            .iter()
+            .filter(|spine| spine.ended)
+            .max_by(|a, b| a.id.total_cmp(&b.id))
+            .map(|spine| spine.id);
+        let (Some(shelf), Some(newest)) = (&self.shelf, newest) else { return };
+        match shelf.read(newest).await {
+            Ok(run) => self.hold_against_the_link("your last run", &run),
+            Err(why) => self.view.notice("kept", Tone::Error, "That run cannot be shown.", &why),
+        }
     }
 
     /// Run what the link's run was asked for.

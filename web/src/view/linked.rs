@@ -7,7 +7,7 @@ use parallax_core::report::{FROM_A_LINK, escape, html};
 use web_sys::Element;
 
 use super::View;
-use super::dom::{empty, facts, fill, id, listen, make, on_click};
+use super::dom::{empty, facts, fill, id, listen, make, on_click, set_title};
 use crate::environment::window;
 use crate::words::moment;
 
@@ -30,6 +30,11 @@ impl View {
         on_click("run-linked", f);
     }
 
+    /// Call when the link's results are to be compared with the newest run that the browser keeps.
+    pub fn on_compare_linked(&self, f: impl Fn() + 'static) {
+        on_click("compare-linked", f);
+    }
+
     /// Whether the link's settings can be run.
     pub fn offer_to_run_as_linked(&self, yes: bool) {
         id("run-linked").set_hidden(!yes);
@@ -47,6 +52,7 @@ impl View {
             ("Name", summary.name.as_deref().map(|name| escape(name).into_owned()).unwrap_or_default()),
             ("Device", escape(&summary.device).into_owned()),
             ("Measured with", format!("{}, {}", escape(&summary.way()), escape(&summary.api))),
+            ("Driver", summary.driver.as_deref().map(|driver| escape(driver).into_owned()).unwrap_or_default()),
             ("Clock", summary.clock.label().to_owned()),
             ("Begun", moment(summary.started as f64 * 1e3)),
             ("Parallax", version.collect::<Vec<_>>().join(" · ")),
@@ -55,11 +61,18 @@ impl View {
         // Markup of the core's report, as the plots are; every text in it is escaped where it is made.
         id("linked-table").set_inner_html(&html::linked(summary, ours));
         id("linked-section").set_hidden(false);
+        set_title(&format!("{} · Parallax", escape(summary.called())));
     }
 
     /// There is no summary any more.
     pub fn no_link(&self) {
         id("linked-section").set_hidden(true);
+        set_title("Parallax");
+    }
+
+    /// Whether the browser keeps runs that the link's results can be compared with.
+    pub fn offer_to_compare_the_link(&self, yes: bool) {
+        id("compare-linked").set_hidden(!yes);
     }
 }
 

@@ -10,6 +10,9 @@ use crate::environment::window;
 /// Attribute of the document that names what the page works at.
 const AT: &str = "data-at";
 
+/// Keys of the notices about the reader's device. They stand beside it: above everything they would seem to be about a link's results.
+const OF_THE_DEVICE: [&str; 2] = ["software", "clock"];
+
 /// Attribute of a button that downloads the run.
 pub(super) const DOWNLOAD: &str = "data-download";
 
@@ -82,12 +85,13 @@ impl View {
         let notice = make("p", class, "");
         attribute(&notice, "data-notice", key);
         fill(&notice, [&make("strong", "", title), &make("span", "", text)]);
-        fill(&id("notices"), [&notice]);
+        let place = if OF_THE_DEVICE.contains(&key) { "device-notices" } else { "notices" };
+        fill(&id(place), [&notice]);
     }
 
     /// Take a notice away.
     pub fn clear_notice(&self, key: &str) {
-        if let Ok(Some(old)) = id("notices").query_selector(&format!("[data-notice={key}]")) {
+        if let Ok(Some(old)) = id("main").query_selector(&format!("[data-notice={key}]")) {
             old.remove();
         }
     }

@@ -75,6 +75,8 @@ impl RunSummary {
             device: self.device.clone(),
             name: self.name.clone(),
             api: self.api.clone(),
+            browser: self.browser.clone(),
+            driver: self.driver.clone(),
             target: self.target.clone(),
             reach: self.reach,
             clock: self.clock,
@@ -137,6 +139,7 @@ mod tests {
         let cases = [(FLASH, 123_456.0), (MANUAL, 777_777.0), (TILED, 99.96)];
         let mut run = run("browser", "NVIDIA H200", &cases.map(|(case, time)| (case, spread(time, 0.013, 40))));
         run.started = 1_795_306_744;
+        run.environment.insert("user_agent".to_owned(), "(X11; Linux x86_64) Chrome/156.0".to_owned());
         run.name_device("Ann's laptop");
         run.records[1].outcome = Outcome::Error { reason: "the device said no".to_owned() };
         let mut skipped = run.records[1].clone();
@@ -181,9 +184,13 @@ mod tests {
         assert_eq!(figures(&read), figures(&whole));
         assert_eq!(read.spec(), Some(Ok(sample().spec)));
         assert_eq!(read.called(), "Ann's laptop");
+        assert_eq!(read.way(), "Chromium 156 on Linux");
         let mut older = unpacked(&link);
-        older.as_object_mut().expect("an object").remove("name");
-        assert_eq!(RunSummary::from_link(&packed(&older)).expect("of an older page").called(), "NVIDIA H200");
+        for newer in ["name", "browser"] {
+            older.as_object_mut().expect("an object").remove(newer);
+        }
+        let older = RunSummary::from_link(&packed(&older)).expect("of an older page");
+        assert_eq!((older.called(), older.way().as_str()), ("NVIDIA H200", "browser"));
     }
 
     #[test]
@@ -246,6 +253,8 @@ mod tests {
             ("/name", json!("x".repeat(61)), "a name"),
             ("/name", json!("a\nb"), "a name"),
             ("/name", json!(""), "a name"),
+            ("/browser", json!(long), "a name"),
+            ("/browser", json!("a\nb"), "a name"),
             ("/device", json!("H\u{1b}[2J"), "a name"),
             ("/suite/commit", json!("a\nb"), "a name"),
             ("/asked", json!("preset=quick\u{0}"), "settings"),

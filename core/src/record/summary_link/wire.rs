@@ -29,6 +29,10 @@ pub(super) struct Wire {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     pub(super) api: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) browser: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) driver: Option<String>,
     pub(super) target: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) reach: Option<Reach>,
@@ -50,6 +54,7 @@ impl Wire {
     pub(super) fn checked(self) -> Result<RunSummary, LinkError> {
         let names = [&self.device, &self.api, &self.target, &self.suite.version, &self.suite.commit];
         let given = self.name.as_ref().is_none_or(|name| given_name(name).as_ref() == Some(name));
+        let names = names.into_iter().chain(self.browser.iter()).chain(self.driver.iter());
         if !given || !names.into_iter().all(|name| is_name(name)) {
             return Err(Damaged("a name in it is too long or no text"));
         }
@@ -80,9 +85,22 @@ impl Wire {
             Ok(CaseSummary { case, verdict, figure: time })
         });
         let cases = cases.collect::<Result<_, _>>()?;
-        let Wire { device, name, api, target, reach, clock, at: started, suite, asked, .. } = self;
-        let (left_out, left_out_bad) = (self.more, self.bad);
-        Ok(RunSummary { device, name, api, target, reach, clock, started, suite, asked, cases, left_out, left_out_bad })
+        Ok(RunSummary {
+            device: self.device,
+            name: self.name,
+            api: self.api,
+            browser: self.browser,
+            driver: self.driver,
+            target: self.target,
+            reach: self.reach,
+            clock: self.clock,
+            started: self.at,
+            suite: self.suite,
+            asked: self.asked,
+            cases,
+            left_out: self.more,
+            left_out_bad: self.bad,
+        })
     }
 }
 

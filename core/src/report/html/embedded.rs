@@ -36,7 +36,11 @@ pub fn samples_so_far(record: &Record, run: &Run) -> String {
 
 /// The summary in a link as a table, beside a run by name.
 pub fn linked(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String {
-    shown(table(&report::linked_table(linked, ours))).into_string()
+    let markup = html! {
+        p.answer { (report::linked_answer(linked, ours)) }
+        (table(&report::linked_table(linked, ours)))
+    };
+    shown(markup).into_string()
 }
 
 /// The roofline of a run alone, as a picture that stands alone; `None` where no case does arithmetic.
