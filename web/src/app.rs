@@ -224,6 +224,8 @@ impl App {
         let app = self.clone();
         self.view.on_run(move || spawn_local(app.clone().measure_again()));
         let app = self.clone();
+        self.view.on_quick_look(move || spawn_local(app.clone().look()));
+        let app = self.clone();
         self.view.on_stop(move || {
             app.stop.set(true);
             app.orders.borrow().stop();

@@ -50,6 +50,14 @@ impl Expected {
     pub fn middle(&self) -> f64 {
         (self.low * self.high).sqrt()
     }
+
+    /// The middle in words, as in `about 20 s`: where a button has room for one figure.
+    pub fn about(&self) -> String {
+        match self.middle() {
+            seconds if seconds < 90.0 => format!("about {:.0} s", ((seconds / 5.0).round() * 5.0).max(5.0)),
+            seconds => format!("about {:.0} min", seconds / 60.0),
+        }
+    }
 }
 
 /// In words: one figure where rounding leaves one.

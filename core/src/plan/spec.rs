@@ -131,6 +131,45 @@ pub const PRECISION_NATIVE: f64 = 0.01;
 /// Aimed-for precision in a page, whose clocks and surroundings are rougher.
 pub const PRECISION_PAGE: f64 = 0.02;
 
+/// The cases of [`Spec::quick_look`] on a GPU, as filters: one version of each of eight kernels, in f32.
+const QUICK_LOOK: [&str; 8] = [
+    "copy/fwd/*/f32/vec4",
+    "reduce/fwd/*/f32/vector",
+    "matmul/fwd/*/f32/tiled",
+    "softmax/fwd/*/f32/online",
+    "layernorm/fwd/*/f32/row",
+    "attention/fwd/*/f32/flash",
+    "conv2d/fwd/*/f32/implicit_gemm",
+    "embedding/fwd/*/f32/rows",
+];
+/// The same kernels on shapes that a processor emulates in time.
+const EMULATED_LOOK: [&str; 8] = [
+    "copy/fwd/n1048576/f32/vec4",
+    "reduce/fwd/n1048576,sum/f32/vector",
+    "matmul/fwd/m128,n128,k128/f32/naive",
+    "softmax/fwd/r256,c256/f32/online",
+    "layernorm/fwd/r256,c1024/f32/row",
+    "attention/fwd/b1,h2,s128,d64/f32/manual",
+    "conv2d/fwd/n1,c16,h28,k3,p1,nchw/f32/implicit_gemm",
+    "embedding/fwd/n4096,v1000,d128/f32/rows",
+];
+
+impl Spec {
+    /// Eight cases that show in about 20 seconds how fast a GPU is: memory, arithmetic, and a kernel of each kind; `emulated` names a
+    /// processor that stands in for one.
+    pub fn quick_look(emulated: bool) -> Spec {
+        let names = |names: [&str; 8]| names.map(str::to_owned).to_vec();
+        if emulated {
+            Spec { case: names(EMULATED_LOOK), budget: 2.0, ..Spec::default() }
+        } else {
+            Spec { filter: names(QUICK_LOOK), budget: 8.0, ..Spec::default() }
+        }
+    }
+
+    /// Cases of [`Spec::quick_look`].
+    pub const LOOKED_AT: usize = QUICK_LOOK.len();
+}
+
 impl Default for Spec {
     fn default() -> Self {
         Spec {
@@ -234,6 +273,22 @@ impl Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Profiler;
+    use crate::plan::plan;
+    use crate::testing::mock::{Fault, Mock};
+
+    #[test]
+    fn a_quick_look_has_its_cases() {
+        let mock = Mock::new(|_| 1.0, Fault::None);
+        for emulated in [false, true] {
+            let plan = plan(&Spec::quick_look(emulated), &mock.device().caps).expect("a plan");
+            let names: Vec<String> = plan.cases.iter().map(|case| case.name()).collect();
+            assert_eq!(names.len(), Spec::LOOKED_AT, "{names:?}");
+            assert!(
+                QUICK_LOOK.iter().all(|look| names.iter().any(|name| name.split('/').next() == look.split('/').next()))
+            );
+        }
+    }
 
     #[test]
     fn pairs_survive_a_round_trip() {

@@ -150,11 +150,25 @@ impl App {
         (self.mode != Mode::Verify).then(|| self.expected(spec, plan, device).to_string())
     }
 
+    /// Offer the quick look where nothing else was asked for, on a GPU, and before any other run.
+    fn offer_look(&self, spec: &Spec, device: &DeviceInfo) {
+        let offered = self.way.target == Target::Browser
+            && self.mode == Mode::Measure
+            && *spec == Spec::default()
+            && self.remote.is_none()
+            && self.linked.borrow().is_none();
+        let emulated = device.kind.is_emulated();
+        let past = Past::of(&self.kept.borrow(), &device.name);
+        let time = || of_run(&Spec::quick_look(emulated), Spec::LOOKED_AT, emulated, &past);
+        self.view.offer_look(offered.then(|| time().about()).as_deref());
+    }
+
     /// Tell how long the plan will take, from what is kept by now.
     pub(super) fn tell_time(&self) {
         let (spec, plan, bench) = (self.spec.borrow(), self.plan.borrow(), self.bench.borrow());
         if let (Some(plan), Some(bench)) = (&*plan, &*bench) {
             self.view.plan_line(plan, self.time(&spec, plan, &bench.device).as_deref());
+            self.offer_look(&spec, &bench.device);
         }
     }
 }

@@ -30,6 +30,20 @@ impl App {
         self.measure().await;
     }
 
+    /// Run the quick look; afterwards the settings are as before.
+    pub(super) async fn look(self: Rc<Self>) {
+        if self.running.get() {
+            return;
+        }
+        let emulated = self.bench.borrow().as_ref().is_some_and(|bench| bench.device.kind.is_emulated());
+        let settings = self.spec.replace(Spec::quick_look(emulated));
+        if self.make_plan().await.is_ok() {
+            self.clone().measure().await;
+        }
+        *self.spec.borrow_mut() = settings;
+        let _ = self.make_plan().await;
+    }
+
     /// Run the plan on the device.
     pub(super) async fn measure(self: Rc<Self>) {
         if self.running.get() {

@@ -6,13 +6,26 @@ use wasm_bindgen::prelude::*;
 use web_sys::{HtmlButtonElement, HtmlInputElement, HtmlProgressElement};
 
 use super::View;
-use super::dom::{attribute, empty, fill, has_focus, id, make, say, set_title, typed};
+use super::dom::{attribute, empty, fill, has_focus, id, make, on_click, say, set_title, typed};
 use crate::words::rough;
 
 impl View {
     /// Whether the Run button can be pressed.
     pub fn allow_run(&self, yes: bool) {
         typed::<HtmlButtonElement>("run").set_disabled(!yes);
+    }
+
+    /// Offer the quick look, which takes a time in words, as the first choice; or only the run of the settings.
+    pub fn offer_look(&self, time: Option<&str>) {
+        let look = typed::<HtmlButtonElement>("look");
+        look.set_hidden(time.is_none());
+        look.set_disabled(time.is_none());
+        say(&look, &format!("Quick look · {}", time.unwrap_or_default()));
+    }
+
+    /// Call when the quick look is pressed.
+    pub fn on_quick_look(&self, f: impl Fn() + 'static) {
+        on_click("look", f);
     }
 
     /// A run begins: an empty table and a moving bar.
@@ -32,7 +45,8 @@ impl View {
 
     fn set_running(&self, running: bool) {
         // What is hidden loses the focus, which then would begin anew at the top of the page.
-        let focused = ["run", "stop"].iter().any(|name| has_focus(name));
+        let focused = ["look", "run", "stop"].iter().any(|name| has_focus(name));
+        id("look").set_hidden(true);
         id("run").set_hidden(running);
         id("stop").set_hidden(!running);
         if focused {
