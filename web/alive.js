@@ -31,6 +31,11 @@ function trapped(error) {
   document.querySelector("#run").disabled = true;
 }
 
+// A site has this page at run/.
+if (/\/run\/(index\.html)?$/.test(location.pathname)) {
+  for (const link of document.querySelectorAll("[data-site]")) link.hidden = false;
+}
+
 const hear = (error, message) => (alive() ? trapped(error) : dead(`Reload the page. The browser said: ${message}`));
 
 if (typeof WebAssembly !== "object") {

@@ -93,6 +93,12 @@ pub async fn start(search: String) {
     if let Some(shelf) = Shelf::open(|| ()).await {
         let spines = shelf.spines().await.unwrap_or_default();
         *comparing.shelf.borrow_mut() = Some(Rc::new(shelf));
+        let asked = query::read(&search).into_iter().filter(|(key, _)| key == "kept");
+        for id in asked.filter_map(|(_, id)| id.parse::<f64>().ok()) {
+            if spines.iter().any(|spine| spine.id == id) {
+                comparing.take(Source::Kept(id));
+            }
+        }
         comparing.view.kept(&spines);
     }
 }

@@ -22,7 +22,7 @@ use parallax_core::record::Suite;
 
 pub use compare::{Chip, ChipWish, Export};
 use dom::{id, say};
-pub use history::Wish;
+pub use history::{Recorded, Wish};
 pub use notices::{Tone, alive, crashed, framed, worked_at, working_at};
 use results::Table;
 

@@ -8,14 +8,19 @@ use parallax_core::report::Known;
 use wasm_bindgen_futures::spawn_local;
 
 use super::App;
-use crate::environment::of_this_site;
-use crate::reports;
-use crate::shelf::Shelf;
-use crate::view::{Tone, Wish};
+use crate::environment::{self, of_this_site};
+use crate::shelf::{Shelf, Spine};
+use crate::view::{Recorded, Tone, Wish};
 use crate::words::moment;
+use crate::{reading, reports};
 
 /// What the browser remembers the device's name under.
 const DEVICE_NAME: &str = "parallax-device-name";
+
+/// The site's list of recorded runs, beside this page.
+const RECORDED: &str = "recorded.json";
+/// Recorded runs that are offered at most.
+const OFFERED: usize = 4;
 
 impl App {
     /// The device is called as it was at the last visit, until the user calls it otherwise.
@@ -45,12 +50,23 @@ impl App {
         let spines = shelf.spines().await.unwrap_or_default();
         self.view.history(&spines);
         self.view.offer_to_compare_the_link(spines.iter().any(|spine| spine.ended));
+        self.offer_recorded(&spines).await;
         *self.kept.borrow_mut() = spines.clone();
         self.tell_time();
         match Shelf::left(&spines).first() {
             Some(left) if !self.running.get() => self.view.left(left),
             _ => self.view.clear_notice("left"),
         }
+    }
+
+    /// Offer to compare the newest finished run with those that the site recorded, where the page lies in one.
+    async fn offer_recorded(&self, spines: &[Spine]) {
+        let newest = spines.iter().filter(|spine| spine.ended).map(|spine| spine.id).max_by(f64::total_cmp);
+        let Some(newest) = newest.filter(|_| environment::site().is_some()) else { return };
+        // A site of an older version has no such list.
+        let Ok(text) = reading::text_at(RECORDED).await else { return };
+        let recorded: Vec<Recorded> = serde_json::from_str(&String::from(text)).unwrap_or_default();
+        self.view.offer_recorded(&recorded[..recorded.len().min(OFFERED)], newest);
     }
 
     /// What is wished for a kept run.

@@ -1,5 +1,8 @@
 //! Runs that the browser keeps.
 
+use parallax_core::plan::query;
+use parallax_core::report::escape;
+use serde::Deserialize;
 use wasm_bindgen::JsCast;
 use web_sys::Element;
 
@@ -8,6 +11,15 @@ use super::dom::{attribute, empty, fill, id, listen, make};
 use super::notices::Tone;
 use crate::shelf::Spine;
 use crate::words::{count, moment};
+
+/// A run that the site recorded in a browser.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Recorded {
+    /// Name of its device.
+    pub device: String,
+    /// Path of its file from this page.
+    pub path: String,
+}
 
 /// What is to be done with a kept run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +37,19 @@ impl Wish {
 }
 
 impl View {
+    /// Offer to compare a kept run with runs that the site recorded, by device and path.
+    pub fn offer_recorded(&self, recorded: &[Recorded], kept: f64) {
+        let holder = id("recorded");
+        empty(&holder);
+        for Recorded { device, path } in recorded {
+            let link = make("a", "button", &format!("Compare with {}", escape(device)));
+            let kept = kept.to_string();
+            let pairs = [("view", "compare"), ("a", path.as_str()), ("kept", kept.as_str())];
+            attribute(&link, "href", &format!("?{}", query::write(&pairs)));
+            fill(&holder, [&link]);
+        }
+    }
+
     /// The list of kept runs.
     pub fn history(&self, spines: &[Spine]) {
         let list = id("history");

@@ -53,6 +53,7 @@ enum Part<'p, 'r> {
     Cost(&'p OnDevice<'r>, &'p Kept<'r>),
     Roofline(&'p OnDevice<'r>, &'p Kept<'r>),
     Run(&'p Kept<'r>),
+    Recorded,
 }
 
 impl<'r> Pages<'r> {
@@ -80,6 +81,9 @@ impl<'r> Pages<'r> {
         parts.extend(FIXED.map(|(path, text)| (path.to_owned(), Part::Fixed(text))));
         parts.extend(TOPICS.iter().map(|topic| (page(&topic.path()), Part::Topic(topic))));
         parts.extend(self.sets.iter().map(|set| (page(&set.path), Part::Compared(set))));
+        if self.site.measures {
+            parts.push((RECORDED_PATH.to_owned(), Part::Recorded));
+        }
         for device in self.devices.all() {
             parts.push((page(&device.path()), Part::Device(device)));
             for kept in device.views() {
@@ -103,9 +107,23 @@ impl<'r> Pages<'r> {
             Part::Compared(set) => return compared::page(set, site),
             Part::Cost(device, kept) => return pictures::cost_file(device, kept),
             Part::Roofline(device, kept) => return pictures::roofline_file(device, kept),
+            Part::Recorded => recorded(devices),
             Part::Run(kept) => serde_json::to_string(kept.run).expect("a run is JSON") + "\n",
         })
     }
+}
+
+/// Where the page that measures finds the list of runs that the site recorded in browsers.
+const RECORDED_PATH: &str = "run/recorded.json";
+
+/// The newest run in a browser on each device, as JSON: the device's name, and the path of its run file from the page that measures.
+fn recorded(devices: &Devices<'_>) -> String {
+    let in_a_browser = |device: &OnDevice<'_>| {
+        let run = device.view("browser")?;
+        Some(serde_json::json!({ "device": device.name, "path": format!("../{}", run.path()) }))
+    };
+    let list: Vec<_> = devices.all().iter().filter_map(in_a_browser).collect();
+    serde_json::Value::from(list).to_string() + "\n"
 }
 
 /// Files that are the same in every site: path and text.
