@@ -41,14 +41,17 @@ pub enum CompareError {
     },
     /// No case in common.
     #[error(
-        "{base} and {others} have no timed case and no score in common; run both with the same --preset and --cache, or --filter for \
-         cases that both targets have"
+        "{base} and {others} have no timed case and no score in common; {}run both with the same --preset and --cache, or --filter for \
+         cases that both targets have",
+        .nearest.as_ref().map_or_else(String::new, |nearest| format!("the nearest: {nearest}; "))
     )]
     NothingInCommon {
         /// Name of the base.
         base: String,
         /// Names of the others.
         others: String,
+        /// The pair of cases that differ least, in words.
+        nearest: Option<String>,
     },
 }
 
@@ -97,7 +100,8 @@ pub fn compare(runs: &[(String, Run)], options: &Options) -> Result<Comparison, 
     if pairs.is_empty() && scores.is_empty() && !all_broke(runs, options.base) {
         let others = names().enumerate().filter(|(i, _)| *i != options.base).map(|(_, name)| name);
         let others = others.collect::<Vec<_>>().join(", ");
-        return Err(CompareError::NothingInCommon { base: base_name.clone(), others });
+        let nearest = nearest(runs, options.base);
+        return Err(CompareError::NothingInCommon { base: base_name.clone(), others, nearest });
     }
     let unpaired = unpaired(runs, options.base, &pairs);
     let lost = losses(runs, options.base, &pairs, &scores);
@@ -225,6 +229,35 @@ pub(super) fn no_pair<'a>(record: &Record, others: impl Iterator<Item = (&'a str
     }
 }
 
+/// The pair of timed cases, of the base and of another run, that differ in the fewest parts: `cuda has bf16, browser has f16 of
+/// attention/fwd/b1,h8,s512,d64`. `None` where no two are of one workload.
+fn nearest(runs: &[(String, Run)], base: usize) -> Option<String> {
+    let cases = |run: &Run| -> Vec<Vec<String>> {
+        let timed = run.records.iter().filter(|record| record.timing().is_some());
+        timed.map(|record| record.case.split('/').map(str::to_owned).collect()).collect()
+    };
+    let (base_name, base_run) = &runs[base];
+    let mut best: Option<(usize, String)> = None;
+    for ours in cases(base_run) {
+        for (name, run) in runs.iter().enumerate().filter(|(i, _)| *i != base).map(|(_, named)| named) {
+            for theirs in cases(run).into_iter().filter(|theirs| theirs.len() == ours.len() && theirs[0] == ours[0]) {
+                let apart: Vec<usize> = (0..ours.len()).filter(|i| ours[*i] != theirs[*i]).collect();
+                // Cases alike in all are apart in what stands beside the case, such as the caches.
+                if apart.is_empty() || best.as_ref().is_some_and(|(fewest, _)| *fewest <= apart.len()) {
+                    continue;
+                }
+                let parts = |case: &[String]| apart.iter().map(|i| case[*i].as_str()).collect::<Vec<_>>().join(" ");
+                let alike =
+                    (0..ours.len()).filter(|i| !apart.contains(i)).map(|i| ours[i].as_str()).collect::<Vec<_>>();
+                let said =
+                    format!("{base_name} has {}, {name} has {} of {}", parts(&ours), parts(&theirs), alike.join("/"));
+                best = Some((apart.len(), said));
+            }
+        }
+    }
+    best.map(|(_, said)| said)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,6 +314,17 @@ mod tests {
             run.records.retain(|r| r.case == CASE);
         }
         assert!(matches!(compare(&runs, &Options::default()), Err(CompareError::NothingInCommon { .. })));
+        let apart = ["attention/fwd/b1,h8/bf16/flash", "attention/fwd/b1,h8/f16/flash"];
+        let runs: Vec<_> = ["cuda", "browser"]
+            .iter()
+            .zip(apart)
+            .map(|(target, case)| ((*target).to_owned(), run(target, "X", &[(case, spread(100.0, 0.002, 40))])))
+            .collect();
+        let why = compare(&runs, &Options::default()).expect_err("another type").to_string();
+        assert!(
+            why.contains("the nearest: cuda has bf16, browser has f16 of attention/fwd/b1,h8/flash; run both"),
+            "{why}"
+        );
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::commands::measuring::left_out;
 use crate::console;
 use crate::console::outln;
 use crate::settings::{PLANNING, Settings};
+use crate::table;
 use crate::targets::{Opened, choose};
 
 /// `list`.
@@ -99,6 +100,14 @@ pub fn list(args: &List) -> anyhow::Result<ExitCode> {
             continue;
         }
         outln!("target {name}: {} cases, {} skipped", cases.len(), skips.len());
+        let workload = |listed: &Listed| listed.case.split('/').next().unwrap_or_default().to_owned();
+        let counts: Vec<String> = cases
+            .chunk_by(|a, b| workload(a) == workload(b))
+            .map(|of| format!("{} {}", workload(&of[0]), of.len()))
+            .collect();
+        console::show(&table::lines([counts.join(", ")], console::width()));
+        let memory = if cases.iter().any(|listed| listed.memory.is_some()) { "  device memory" } else { "" };
+        outln!("  case: workload/direction/shape/type/variant{memory}");
         for Listed { case, actual, memory } in &cases {
             let actual = actual.as_ref().map(|a| format!("  (runs as {a})")).unwrap_or_default();
             outln!("  {case}{}{actual}", memory.map(|m| format!("  {m}")).unwrap_or_default());

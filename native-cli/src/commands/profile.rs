@@ -150,7 +150,10 @@ fn tables(run: &Run, width: usize) -> Painted {
             let rows = parts.iter().flat_map(|part| std::iter::once(cells(part)).chain(within(part)));
             text = text.above(&table::plain(&COLUMNS, 1, rows, width));
         }
-        let worst = bottleneck(&parts).map(|worst| format!("bottleneck: {worst}"));
+        // One stage alone is no finding.
+        let worst = bottleneck(&parts)
+            .filter(|_| parts.iter().filter(|part| part.share.is_some()).count() > 1)
+            .map(|worst| format!("bottleneck: {worst}"));
         let said = advice(record, run).map(|said| format!("recommendation: {said}"));
         for line in worst.into_iter().chain(said) {
             text = text.above(&table::lines([line], width));

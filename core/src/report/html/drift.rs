@@ -82,8 +82,7 @@ fn caution(run: &Run) -> Option<String> {
     let within = drift_within(&run.drift);
     (within > resolution_on(run.device().kind)).then(|| {
         format!(
-            "Half of the time, the device was off its own median speed by {} or more: smaller differences between cases of \
-             this run say nothing of their kernels.",
+            "The device's speed varied by {}: differences between cases of this run that are smaller are noise.",
             percent(within)
         )
     })
