@@ -50,7 +50,7 @@ impl CublasLt {
     /// current.
     ///
     /// # Errors
-    /// [`BackendError::Unsupported`] when the library is not installed, or cannot compute this product here.
+    /// [`BackendError::Refused`] when the library is not installed, or cannot compute this product here.
     pub(crate) fn plan(&self, dtype: DType, wanted: Product, epilogue: Epilogue) -> Result<Gemm, BackendError> {
         let open = self.open()?;
         let api = open.api;
@@ -81,7 +81,7 @@ impl CublasLt {
         let layouts = [layout(first)?, layout(second)?, layout(result)?];
         let algorithm = algorithm(&open, &product, &layouts).map_err(|error| match error {
             BackendError::Unsupported(why) => {
-                BackendError::Unsupported(format!("{why}: no way to compute {wanted:?} with {epilogue:?} in {dtype:?}"))
+                BackendError::Refused(format!("{why}: no way to compute {wanted:?} with {epilogue:?} in {dtype:?}"))
             }
             other => other,
         })?;
@@ -303,7 +303,7 @@ mod tests {
         let library = CublasLt::default();
         let gemm = match library.plan(DType::F32, Product::new(m, n, k), Epilogue::Plain) {
             Ok(gemm) => gemm,
-            Err(error) => return assert!(matches!(error, BackendError::Unsupported(_)), "{error}"),
+            Err(error) => return assert!(matches!(error, BackendError::Refused(_)), "{error}"),
         };
         // Small whole numbers, whose products are exact in f32.
         let a: Vec<f32> = (0..m * k).map(|x| (x % 7) as f32).collect();

@@ -45,7 +45,7 @@ pub fn libraries(chosen: Option<&'static Nvrtc>) -> Vec<Library> {
         },
         Library {
             name: "cuDNN",
-            serves: "variants `vendor` and `vendor_tuned` of convolutions are skipped",
+            serves: "variants `vendor` and `vendor_tuned` of convolutions and attention are skipped",
             package: "nvidia-cudnn-cu13",
             needed: false,
             found: load(&cudnn::WANTED),

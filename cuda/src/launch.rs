@@ -13,7 +13,7 @@ use parallax_core::units::Bytes;
 
 use crate::cluster;
 use crate::cublaslt::Gemm;
-use crate::cudnn::{self, Memory};
+use crate::cudnn;
 use crate::driver::{
     CudaContext, CudaStream, DriverError, cuFuncGetAttribute, cuFuncSetAttribute, cuLaunchKernel, cuMemAllocAsync,
     cuMemFreeAsync, cuMemcpyDtoDAsync_v2, cuMemcpyDtoHAsync_v2, cuMemcpyHtoDAsync_v2, cuMemsetD16Async,
@@ -74,8 +74,8 @@ pub(crate) enum Ready {
     Kernel(Rc<Function>),
     /// A product by the library, with the address of its workspace.
     Gemm(Rc<Gemm>, sys::CUdeviceptr),
-    /// A convolution by the library, which has a workspace of its own.
-    Conv(Rc<cudnn::Planned>),
+    /// A convolution or attention by the library, which has a workspace of its own.
+    Graph(Rc<cudnn::Planned>),
     /// A fill with a word of all, or of a part: where that begins, and how long it is.
     Fill(u32, Option<[Bytes; 2]>),
     /// A copy of all, or of a part.
@@ -155,7 +155,7 @@ impl Step {
             // The device reaches pinned memory by itself, as if it were its own.
             Ready::Kernel(_) => count <= MOST_BUFFERS && given.iter().all(|one| one.range.place != Place::HostPageable),
             Ready::Gemm(ref gemm, _) => count == gemm.buffers() && !given.iter().any(host),
-            Ready::Conv(ref planned) => count == planned.buffers() && !given.iter().any(host),
+            Ready::Graph(ref planned) => count == planned.buffers() && !given.iter().any(host),
             Ready::Fill(_, part) => count == 1 && !given.iter().any(host) && filled(&given, part).is_some(),
             Ready::Copy(part) => count == 2 && !given.iter().all(host) && ends(&given, part).is_some(),
             Ready::CopyThrough => count == 2 && !given.iter().all(host) && ends(&given, None).is_some(),
@@ -173,7 +173,7 @@ impl Step {
             Ready::Kernel(function) if function.in_clusters() => "cuLaunchKernelEx",
             Ready::Kernel(_) => "cuLaunchKernel",
             Ready::Gemm(..) => "cublasLtMatmul",
-            Ready::Conv(planned) => planned.call(),
+            Ready::Graph(_) => "cudnnBackendExecute",
             Ready::Fill(..) => "cuMemsetD32Async",
             Ready::Copy(_) => match [0, 1].map(|end| self.given[end].range.place.is_host()) {
                 [true, _] => "cuMemcpyHtoDAsync",
@@ -192,7 +192,7 @@ impl Step {
     /// What its span on the device is, and the bytes that it moves where that is all it does.
     pub(crate) fn kind(&self) -> (SpanKind, Option<Bytes>) {
         match self.work {
-            Ready::Kernel(_) | Ready::Gemm(..) | Ready::Conv(_) => (SpanKind::Kernel, None),
+            Ready::Kernel(_) | Ready::Gemm(..) | Ready::Graph(_) => (SpanKind::Kernel, None),
             Ready::Fill(_, part) => {
                 (SpanKind::Memset, Some(part.map_or(Bytes(self.given[0].range.bytes), |[_, bytes]| bytes)))
             }
@@ -214,11 +214,13 @@ impl Step {
                 // workload vouches that the buffers hold the matrices.
                 unsafe { gemm.launch([a, b, c].map(|one| one.range.pointer), bias, *workspace, stream.cu_stream()) }
             }
-            (Ready::Conv(planned), [a, b, c, bias @ ..]) => {
-                let operands = [a, b, c].map(|one| one.range.pointer);
-                let memory = Memory { operands, bias: bias.first().map(|one| one.range.pointer) };
+            (Ready::Graph(planned), given) => {
+                let mut arguments = [0; MOST_BUFFERS];
+                for (argument, given) in arguments.iter_mut().zip(given) {
+                    *argument = given.range.pointer;
+                }
                 // SAFETY: as for products; the plan has its workspace.
-                unsafe { planned.launch(memory, stream.cu_stream()) }
+                unsafe { planned.launch(&arguments[..given.len()], stream.cu_stream()) }
             }
             (Ready::Fill(word, part), given) => {
                 let to = filled(given, *part).expect("looked at when it was made");

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 
+use cudarc::driver::sys::CUdeviceptr;
 use parallax_core::device::{BackendError, Compiled, Launching, Ledger, POISON, Rotation, Step as CompileStep, settle};
 use parallax_core::suite::{
-    Arg, BufferSpec, Case, Convolution, DType, Dialect, Epilogue, Inputs, Library, Product, Program, Queues, Region,
-    Role, Scratch, Stage, Work,
+    Arg, BufferSpec, Case, DType, Dialect, Epilogue, Inputs, Library, Product, Program, Queues, Region, Role, Scratch,
+    Stage, Work,
 };
 use rayon::prelude::*;
 
 use crate::compile::{compile_cached, hash};
 use crate::cublaslt::{Gemm, WORKSPACE};
-use crate::cudnn::{self, Memory};
+use crate::cudnn;
 use crate::errors::Context;
 use crate::events::{event, since};
 use crate::launch::{Given, Module, Range, Ready, Step};
@@ -69,16 +70,11 @@ impl Cuda {
                 let gemm = self.plan_product((*product, *epilogue), case.problem.dtype, &mut compiled)?;
                 Ok(Ready::Gemm(Rc::new(gemm), workspace.pointer()))
             }
-            (Work::Library(Library::Conv(wanted)), ..) => {
-                let pointer = |arg| Ok(given(stage, arg, &specs, &sets[0])?.1.pointer());
-                let [a, b, c, bias @ ..] = &stage.args[..] else {
-                    let label = &stage.label;
-                    return Err(BackendError::Unsupported(format!("{label} needs two operands and a result")));
-                };
-                let operands = [pointer(a)?, pointer(b)?, pointer(c)?];
-                let memory = Memory { operands, bias: bias.first().map(pointer).transpose()? };
-                let planned = self.plan_convolution(*wanted, memory, case.problem.dtype, &ledger, &mut compiled)?;
-                Ok(Ready::Conv(Rc::new(planned)))
+            (Work::Library(call @ (Library::Conv(_) | Library::Attention(_))), ..) => {
+                let pointer = |arg| Ok::<_, BackendError>(given(stage, arg, &specs, &sets[0])?.1.pointer());
+                let arguments = stage.args.iter().map(pointer).collect::<Result<Vec<_>, _>>()?;
+                let planned = self.plan_graph(*call, &arguments, case.problem.dtype, &ledger, &mut compiled)?;
+                Ok(Ready::Graph(Rc::new(planned)))
             }
             (Work::Kernel(kernel), Some(place), _) => Ok(Ready::Kernel(Rc::new(modules[*place].function(kernel)?))),
             (Work::Fill(word), ..) => Ok(Ready::Fill(*word, None)),
@@ -186,22 +182,22 @@ impl Cuda {
         Ok(gemm)
     }
 
-    /// The memory is that of the arguments in the first set, whose outputs are poisoned only after this.
-    fn plan_convolution(
+    /// Plan a call of cuDNN's. The arguments are those of the first set, whose outputs are poisoned only after this.
+    fn plan_graph(
         &self,
-        wanted: Convolution,
-        memory: Memory,
+        call: Library,
+        arguments: &[CUdeviceptr],
         dtype: DType,
         ledger: &Rc<Ledger>,
         compiled: &mut Compiled,
     ) -> Result<cudnn::Planned, BackendError> {
         let begin = Instant::now();
         let place = cudnn::Place { context: &self.device.context, stream: &self.stream, ledger };
-        // SAFETY: the set's buffers are as long as their specifications say, which are the convolution's extents, and nothing
-        // runs on the device while a case is prepared.
-        let planned = unsafe { self.convolutions.plan(dtype, wanted, memory, &place) }?;
+        // SAFETY: the set's buffers are as long as their specifications say, which are the call's extents, and nothing runs on
+        // the device while a case is prepared.
+        let planned = unsafe { self.graphs.plan(dtype, call, arguments, &place) }?;
         add_step(compiled, "cuDNN plan", begin);
-        planned.told().into_iter().for_each(|told| tell(compiled, told));
+        planned.sentences().into_iter().for_each(|sentence| tell(compiled, sentence));
         Ok(planned)
     }
 

@@ -50,7 +50,7 @@ pub struct Cuda {
     /// Free device memory before anything was prepared.
     pub(crate) free_before: u64,
     pub(crate) products: CublasLt,
-    pub(crate) convolutions: Cudnn,
+    pub(crate) graphs: Cudnn,
     /// Binaries by their text, until the case that wants them comes.
     pub(crate) ahead: HashMap<String, Binary>,
     /// The only content of an empty submission.
@@ -75,7 +75,7 @@ impl Cuda {
             options,
             free_before,
             products: CublasLt::default(),
-            convolutions: Cudnn::default(),
+            graphs: Cudnn::default(),
             ahead: HashMap::new(),
             mark,
         })

@@ -177,9 +177,22 @@ impl<'a> Planning<'a> {
         }
         match decide(&case, self.spec, self.caps) {
             Ok(actual) if self.spec.inputs == InputSet::Hard => {
-                let sets = case.problem.form().hard.iter().filter(|hard| (hard.applies)(&case.problem));
-                let on = |hard| Planned { case: case.clone(), actual: actual.clone(), hard: Some(hard) };
-                self.plan.cases.extend(sets.map(on));
+                let form = case.problem.form();
+                let not_on = form.variant(case.variant).map_or(&[][..], |variant| variant.not_on);
+                let exempt = |hard: &Hard| not_on.iter().find(|not_on| not_on.sets.contains(&hard.name));
+                let mut reasons: Vec<String> = Vec::new();
+                for hard in form.hard.iter().filter(|hard| (hard.applies)(&case.problem)) {
+                    match exempt(hard) {
+                        None => {
+                            let (case, actual) = (case.clone(), actual.clone());
+                            self.plan.cases.push(Planned { case, actual, hard: Some(hard) });
+                        }
+                        Some(not_on) => reasons.push(format!("not on [{}]: {}", hard.name, not_on.reason)),
+                    }
+                }
+                if !reasons.is_empty() {
+                    self.plan.skips.push(Skip { case, reason: reasons.join("; ") });
+                }
             }
             Ok(actual) => self.plan.cases.push(Planned { case, actual, hard: None }),
             Err(reason) => self.plan.skips.push(Skip { case, reason }),
@@ -410,6 +423,18 @@ mod tests {
         let plan = planned(&[("preset", "huge")], &wgsl);
         assert!(plan.cases.is_empty(), "{:?}", plan.cases);
         assert!(plan.skips.iter().any(|s| s.reason.contains("the largest binding is 4.29 GB")), "{:?}", plan.skips);
+    }
+
+    #[test]
+    fn hard_inputs_that_a_library_is_not_right_on_are_one_skip_with_every_reason() {
+        let case = "attention/fwd/b5,h2,s35,t101,d64,padded/f16/vendor";
+        let plan = planned(&[("inputs", "hard"), ("case", case)], &crate::testing::mock::hopper());
+        let names: Vec<String> = plan.cases.iter().map(Planned::name).collect();
+        assert!(names.contains(&format!("{case} [nan]")), "{names:?}");
+        assert!(!names.iter().any(|name| name.ends_with("[unread]") || name.ends_with("[empty]")), "{names:?}");
+        let [skip] = &plan.skips[..] else { panic!("one skip: {:?}", plan.skips) };
+        assert_eq!(skip.case.to_string(), case);
+        assert!(skip.reason.starts_with("not on [unread]: cuDNN ") && skip.reason.contains("; not on [empty]: "));
     }
 
     #[test]

@@ -148,8 +148,19 @@ pub struct Variant {
     /// How many times fewer operations it may get by with than [`Form::cost`] counts by the field's rule: what a time of its is held
     /// against is by so much lower.
     pub fewer: fn(&Problem) -> f64,
+    /// Hard inputs that it does not promise to be right on; empty for most.
+    pub not_on: &'static [NotOn],
     /// How it is carried out.
     pub how: How,
+}
+
+/// Hard inputs that a variant is not run on.
+#[derive(Debug, Clone, Copy)]
+pub struct NotOn {
+    /// Names of the sets.
+    pub sets: &'static [&'static str],
+    /// Why the variant is not right on them.
+    pub reason: &'static str,
 }
 
 /// How a variant is carried out.
@@ -172,7 +183,7 @@ impl Variant {
     pub fn kernel(name: &'static str, about: &'static str, program: fn(&Problem, &Caps) -> Program) -> Variant {
         let dialects = &[Dialect::Wgsl, Dialect::Cuda];
         let how = How::Kernel { dialects, available: |_, _| Ok(()), program };
-        Variant { name, about, tunables: &[], fewer: |_| 1.0, how }
+        Variant { name, about, tunables: &[], fewer: |_| 1.0, not_on: &[], how }
     }
 
     /// A choice among the others, with the reason for it.
@@ -181,7 +192,7 @@ impl Variant {
         about: &'static str,
         select: fn(&Problem, &Caps) -> (&'static str, String),
     ) -> Variant {
-        Variant { name, about, tunables: &[], fewer: |_| 1.0, how: How::Select(select) }
+        Variant { name, about, tunables: &[], fewer: |_| 1.0, not_on: &[], how: How::Select(select) }
     }
 
     /// In these dialects alone; a choice has none of its own.
@@ -203,6 +214,11 @@ impl Variant {
     /// By an algorithm that needs fewer operations, so many times, than those that count.
     pub fn by_fewer(self, fewer: fn(&Problem) -> f64) -> Variant {
         Variant { fewer, ..self }
+    }
+
+    /// Not right on some hard inputs, for reasons that are not ours to mend: a library's own limits.
+    pub fn not_on(self, not_on: &'static [NotOn]) -> Variant {
+        Variant { not_on, ..self }
     }
 
     /// With something left open.

@@ -12,6 +12,8 @@ pub enum Library {
     Gemm(Product, Epilogue),
     /// cuDNN: a convolution or one of its gradients in the case's element type, accumulated in f32. Arguments: see [`ConvPass`].
     Conv(Convolution),
+    /// cuDNN: attention or its gradients in the case's element type, accumulated in f32. Arguments: see [`AttentionPass`].
+    Attention(Attention),
 }
 
 /// Device memory for products beside their matrices: what NVIDIA recommends for Hopper.
@@ -25,6 +27,8 @@ impl Library {
             Library::Conv(Convolution { pass: ConvPass::Forward { .. }, .. }) => "cudnn_forward",
             Library::Conv(Convolution { pass: ConvPass::Image, .. }) => "cudnn_backward_data",
             Library::Conv(Convolution { pass: ConvPass::Kernels, .. }) => "cudnn_backward_filter",
+            Library::Attention(Attention { pass: AttentionPass::Forward { .. }, .. }) => "cudnn_attention",
+            Library::Attention(Attention { pass: AttentionPass::Backward, .. }) => "cudnn_attention_backward",
         }
     }
 
@@ -34,6 +38,7 @@ impl Library {
         match self {
             Library::Gemm(..) => PRODUCT_WORKSPACE,
             Library::Conv(_) => Bytes(256 << 20),
+            Library::Attention(attention) => attention.most_workspace(),
         }
     }
 }
@@ -45,7 +50,7 @@ pub struct Convolution {
     pub conv: Conv,
     /// What is computed.
     pub pass: ConvPass,
-    /// Which of the library's ways is taken.
+    /// The engine that is taken.
     pub choice: Choice,
 }
 
@@ -65,10 +70,95 @@ pub enum ConvPass {
     Kernels,
 }
 
-/// Which of its ways the library takes.
+/// Attention by the vendor's library: `softmax(Q Kᵀ/√d + mask) V` for every head, or its gradients. All tensors are dense:
+/// `[batch, heads, rows, dim]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attention {
+    /// Batch items.
+    pub batch: u64,
+    /// Heads of queries.
+    pub heads: u64,
+    /// Heads of keys and values, a divisor of `heads`.
+    pub kv_heads: u64,
+    /// Queries of a head.
+    pub queries: u64,
+    /// Keys of a head.
+    pub keys: u64,
+    /// Elements of a query, key and value.
+    pub dim: u64,
+    /// Query `i` sees key `j` when `j <= i + (keys - queries)`.
+    pub causal: bool,
+    /// Each batch item has its own number of keys.
+    pub padded: bool,
+    /// A mask `[queries, keys]` is added to the scaled scores.
+    pub biased: bool,
+    /// The computation.
+    pub pass: AttentionPass,
+    /// The engine that is taken.
+    pub choice: Choice,
+}
+
+/// Which of attention's tensors are computed, and the arguments of the call. Numbers of keys of the batch items (u32) and the
+/// mask stand behind the others where there are such.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttentionPass {
+    /// The result. Arguments: queries, keys, values, result, and behind all the log-sum-exp of every row of scores (f32).
+    Forward {
+        /// The log-sum-exp is an argument.
+        lse: bool,
+    },
+    /// The gradients. Arguments: queries, keys, values, result, gradient of the result, log-sum-exp of every row of scores
+    /// (f32), gradients of queries, of keys, of values.
+    Backward,
+}
+
+impl Attention {
+    /// Number of the call's arguments.
+    pub fn buffers(&self) -> usize {
+        let always = match self.pass {
+            AttentionPass::Forward { lse } => 4 + usize::from(lse),
+            AttentionPass::Backward => 9,
+        };
+        always + usize::from(self.padded) + usize::from(self.biased)
+    }
+
+    /// Room for gradients of queries in f32 and a number of every row, for gradients of the keys of every head of queries, and
+    /// for what an engine keeps beside them.
+    fn most_workspace(&self) -> Bytes {
+        let rows = self.batch * self.heads * self.queries;
+        let keys = self.batch * self.heads * self.keys * self.dim;
+        match self.pass {
+            AttentionPass::Forward { .. } => Bytes(64 << 20),
+            AttentionPass::Backward => Bytes((64 << 20) + 8 * rows * (self.dim + 1) + 8 * keys),
+        }
+    }
+
+    /// Why the library cannot compute it in this element type. Its fused engines take 16 bits, rows of whole 16 bytes, and no
+    /// causal mask that leaves a query no key; where batch items have their own numbers of keys, its causal mask is another.
+    ///
+    /// # Errors
+    /// With the reason.
+    pub fn available(&self, dtype: DType) -> Result<(), String> {
+        if dtype == DType::F32 {
+            return Err("cuDNN computes attention in f16 and bf16 only".to_owned());
+        }
+        if !self.dim.is_multiple_of(8) || self.dim > 256 {
+            return Err(format!("cuDNN takes heads of up to 256 elements, a multiple of 8, not of {}", self.dim));
+        }
+        if self.causal && self.queries > self.keys {
+            return Err("cuDNN's causal mask needs a key for every query".to_owned());
+        }
+        if self.causal && self.padded && self.queries != self.keys {
+            return Err("cuDNN aligns the causal mask to each batch item's own last key".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Which of its engines the library takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// The first in the order of the library's heuristic that it can carry out.
+    /// The first engine in the order of the library's heuristic that can compute it.
     Heuristic,
     /// The fastest of those that the heuristic offers, timed when the case is prepared.
     Timed,
@@ -79,12 +169,12 @@ pub(crate) fn by_cudnn(heuristic: Make, timed: Make) -> [Variant; 2] {
     [
         Variant::kernel(
             "vendor",
-            "the vendor's library, cuDNN, by the way that its heuristic puts first; what it has no call for is ours",
+            "the vendor's library, cuDNN, by the engine that its heuristic puts first; stages that it has no call for are ours",
             heuristic,
         ),
         Variant::kernel(
             "vendor_tuned",
-            "the same by the fastest of the ways that the heuristic offers, timed when the case is prepared",
+            "the same by the fastest of the engines that the heuristic offers, timed when the case is prepared",
             timed,
         ),
     ]

@@ -93,7 +93,7 @@ pub(super) fn api() -> Result<&'static Api, BackendError> {
     static API: OnceLock<Result<Api, String>> = OnceLock::new();
     let loaded = API.get_or_init(|| libraries::load(&WANTED, |file, _| resolve(file)).map(|(api, _)| api));
     loaded.as_ref().map_err(|tried| {
-        BackendError::Unsupported(format!(
+        BackendError::Refused(format!(
             "cuBLASLt, NVIDIA's library of matrix products (libcublasLt), could not be loaded (tried: {tried}). Install \
              the CUDA toolkit, or run `pip install nvidia-cublas`"
         ))
@@ -212,7 +212,7 @@ mod tests {
             // SAFETY: takes nothing and returns a number.
             Ok(api) => assert!(unsafe { (api.version)() } > 0),
             Err(error) => {
-                assert!(matches!(error, BackendError::Unsupported(_)));
+                assert!(matches!(error, BackendError::Refused(_)));
                 assert!(error.to_string().contains("libcublasLt"), "{error}");
             }
         }

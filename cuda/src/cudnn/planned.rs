@@ -1,238 +1,188 @@
-//! A convolution as the library was told of it, and its launch.
+//! A graph with the engine that computes it, its device memory, and its launch.
 
-use std::ffi::{c_int, c_void};
+use std::cell::RefCell;
+use std::ffi::c_void;
 use std::rc::Rc;
 
-use cudarc::cudnn::sys;
-use cudarc::driver::sys::CUstream;
+use cudarc::cudnn::sys::{cudnnBackendAttributeName_t as Name, cudnnBackendDescriptorType_t as Kind};
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use parallax_core::device::BackendError;
-use parallax_core::suite::{ConvPass, Convolution, DType};
 
-use super::api::{Api, Calls, Kind, Offer, Owned};
-use super::description::{Description, Tensor, Way, math, storage, ways};
-use super::{Memory, Open};
+use super::descriptor::Descriptor;
+use super::engines::Engine;
+use super::graph::{Described, Graph, Source};
+use super::{Open, Place};
 use crate::memory::Buffer;
 
-/// Offers that the heuristic is asked for: more than there are algorithms, each with several kinds of arithmetic.
-const OFFERS: usize = 24;
+/// Bytes to which tensors in the plan's own memory are aligned.
+const ALIGNMENT: u64 = 256;
 
-/// A planned convolution.
-pub(crate) struct Planned {
-    first: Owned,
-    second: Owned,
-    result: Owned,
-    bias: Owned,
-    convolution: Owned,
-    /// What follows: ReLU or nothing.
-    activation: Owned,
-    pub(super) wanted: Convolution,
-    way: Way,
-    pub(super) workspace: Option<Buffer>,
-    pub(super) chosen: String,
+/// A graph as the library was given it, with the memory that the graph itself needs.
+pub(super) struct Wired {
+    pub(super) described: Described,
+    /// Each tensor that is in memory or handed over, by its identifier.
+    bound: Vec<(i64, Bound)>,
+    arguments: usize,
+    /// Tensors that the graph needs beside its arguments.
+    own: Option<Buffer>,
     /// Last, so that the library's handle goes after what was made with it.
     open: Rc<Open>,
 }
 
-impl Planned {
-    /// What is wanted, described to the library.
-    pub(super) fn described(open: Rc<Open>, dtype: DType, wanted: Convolution) -> Result<Planned, BackendError> {
-        let (api, told) = (open.api, Description::of(&wanted.conv)?);
-        let stored = storage(dtype);
-        let tensor = |Tensor { extents, distances }: &Tensor| {
-            let tensor = api.make("describing a tensor", api.tensor)?;
-            let count = extents.len() as c_int;
-            // SAFETY: the object is alive; both arrays have so many elements, which are copied before the call returns.
-            let status =
-                unsafe { (api.set_tensor)(tensor.object, stored, count, extents.as_ptr(), distances.as_ptr()) };
-            api.check("describing a tensor", status)?;
-            Ok::<_, BackendError>(tensor)
-        };
-        let kernels = || {
-            let filter = api.make("describing the kernels", api.filter)?;
-            let count = told.kernels.len() as c_int;
-            // SAFETY: as above.
-            let status = unsafe { (api.set_filter)(filter.object, stored, told.order, count, told.kernels.as_ptr()) };
-            api.check("describing the kernels", status)?;
-            Ok::<_, BackendError>(filter)
-        };
-        let (first, second, result) = match wanted.pass {
-            ConvPass::Forward { .. } => (tensor(&told.image)?, kernels()?, tensor(&told.result)?),
-            ConvPass::Image => (kernels()?, tensor(&told.result)?, tensor(&told.image)?),
-            ConvPass::Kernels => (tensor(&told.image)?, tensor(&told.result)?, kernels()?),
-        };
-        let convolution = api.make("describing a convolution", api.convolution)?;
-        let (correlation, sums) = (sys::cudnnConvolutionMode_t::CUDNN_CROSS_CORRELATION, storage(DType::F32));
-        let [padding, stride, dilation] = [&told.padding, &told.stride, &told.dilation].map(|each| each.as_ptr());
-        let count = told.padding.len() as c_int;
-        // SAFETY: the object is alive; the three arrays have so many elements, which are copied before the call returns.
-        let statuses = unsafe {
-            let object = convolution.object;
-            [
-                (api.set_convolution)(object, count, padding, stride, dilation, correlation as c_int, sums),
-                (api.set_groups)(object, told.groups),
-                (api.set_math)(object, math(dtype)),
-            ]
-        };
-        statuses.into_iter().try_for_each(|status| api.check("describing a convolution", status))?;
-        let bias = tensor(&told.bias)?;
-        let activation = activation(api, api.activation, wanted.pass)?;
-        let way = Way { algorithm: 0, math: math(dtype), fused: false };
-        let (workspace, chosen) = (None, String::new());
-        Ok(Planned { first, second, result, bias, convolution, activation, wanted, way, workspace, chosen, open })
-    }
+/// What stands for a tensor in a launch.
+enum Bound {
+    Argument(usize),
+    Own(CUdeviceptr),
+    /// A number on the host, which is read at the launch.
+    Number(Box<[u8; 4]>),
+}
 
-    fn calls(&self) -> Calls {
-        self.open.api.pass(self.wanted.pass)
-    }
-
-    /// The ways that the heuristic offers, in its order.
-    pub(super) fn offers(&self, dtype: DType) -> Result<Vec<Way>, BackendError> {
-        let mut offers = [Offer::default(); OFFERS];
-        let mut found = 0;
-        // SAFETY: all objects are alive, and there is room for as many offers as are asked for.
-        let status = unsafe {
-            (self.calls().heuristic)(
-                self.open.handle.object,
-                self.first.object,
-                self.second.object,
-                self.convolution.object,
-                self.result.object,
-                OFFERS as c_int,
-                &mut found,
-                offers.as_mut_ptr(),
-            )
-        };
-        self.open.api.check("asking the heuristic", status)?;
-        let found = usize::try_from(found).unwrap_or(0).min(OFFERS);
-        Ok(ways(&offers[..found], self.wanted.pass, dtype))
-    }
-
-    /// From here on by this way, in this workspace.
-    pub(super) fn take(&mut self, way: Way, workspace: Option<Buffer>) -> Result<(), BackendError> {
-        (self.way, self.workspace) = (way, workspace);
-        // SAFETY: the object is alive.
-        let status = unsafe { (self.open.api.set_math)(self.convolution.object, way.math) };
-        self.open.api.check("choosing the arithmetic", status)
-    }
-
-    /// What the way needs beside the arguments.
-    pub(super) fn workspace_bytes(&self) -> Result<u64, BackendError> {
-        let mut bytes = 0;
-        // SAFETY: all objects are alive, and the number has a place.
-        let status = unsafe {
-            (self.calls().workspace)(
-                self.open.handle.object,
-                self.first.object,
-                self.second.object,
-                self.convolution.object,
-                self.result.object,
-                self.way.algorithm,
-                &mut bytes,
-            )
-        };
-        self.open.api.check("asking for the workspace", status)?;
-        Ok(bytes as u64)
-    }
-
-    /// The library's version, and by which way it computes, for people.
-    pub(crate) fn told(&self) -> [String; 2] {
-        let workspace = self.workspace.as_ref().map_or(0, Buffer::bytes);
-        let way = self.way.name(self.wanted.pass);
-        [self.open.api.told_version(), format!("cuDNN {way}, {workspace} bytes of workspace, {}", self.chosen)]
-    }
-
-    /// Arguments that a launch is given.
-    pub(crate) fn buffers(&self) -> usize {
-        if matches!(self.wanted.pass, ConvPass::Forward { bias: true, .. }) { 4 } else { 3 }
-    }
-
-    /// The call that computes it.
-    pub(crate) fn call(&self) -> &'static str {
-        match self.wanted.pass {
-            ConvPass::Forward { .. } if self.way.fused => "cudnnConvolutionBiasActivationForward",
-            ConvPass::Forward { .. } => "cudnnConvolutionForward",
-            ConvPass::Image => "cudnnConvolutionBackwardData",
-            ConvPass::Kernels => "cudnnConvolutionBackwardFilter",
+impl Wired {
+    /// Give a graph to the library, and allocate what it needs beside its arguments.
+    pub(super) fn new(open: Rc<Open>, graph: &Graph, place: &Place<'_>) -> Result<Wired, BackendError> {
+        let described = graph.describe(open.api, Some(open.handle.object))?;
+        let own = |source| matches!(source, Source::Own | Source::OwnFilled(_));
+        let mut bytes = 0u64;
+        let mut offsets = Vec::new();
+        for tensor in graph.tensors() {
+            offsets.push(bytes);
+            if own(tensor.source) {
+                bytes += tensor.bytes().next_multiple_of(ALIGNMENT);
+            }
         }
+        let memory = match bytes {
+            0 => None,
+            _ => Some(Buffer::new(place.context, place.ledger, "tensors of the library's own", bytes)?),
+        };
+        let first = memory.as_ref().map_or(0, Buffer::pointer);
+        let mut bound = Vec::new();
+        for ((id, tensor), offset) in (0..).zip(graph.tensors()).zip(offsets) {
+            let what = match tensor.source {
+                Source::Virtual => continue,
+                Source::Argument(position) => Bound::Argument(position),
+                Source::Float(value) => Bound::Number(Box::new(value.to_ne_bytes())),
+                Source::Integer(value) => Bound::Number(Box::new(value.to_ne_bytes())),
+                Source::Own => Bound::Own(first + offset),
+                Source::OwnFilled(value) => {
+                    let count = tensor.bytes().div_ceil(4);
+                    let words: Vec<u8> = (0..count).flat_map(|_| value.to_ne_bytes()).collect();
+                    memory.as_ref().expect("allocated for it").write(offset, &words)?;
+                    Bound::Own(first + offset)
+                }
+            };
+            bound.push((id, what));
+        }
+        let arguments = bound.iter().filter(|(_, what)| matches!(what, Bound::Argument(_))).count();
+        Ok(Wired { described, bound, arguments, own: memory, open })
+    }
+
+    /// The launch's tensors on these arguments, and the memory that the engine works in.
+    fn pack(&self, arguments: &[CUdeviceptr], workspace: CUdeviceptr) -> Result<Descriptor, BackendError> {
+        let on_device = |pointer: CUdeviceptr| std::ptr::with_exposed_provenance_mut::<c_void>(pointer as usize);
+        let address = |what: &Bound| match what {
+            Bound::Argument(position) => on_device(arguments[*position]),
+            Bound::Own(pointer) => on_device(*pointer),
+            Bound::Number(bytes) => bytes.as_ptr().cast_mut().cast(),
+        };
+        let ids: Vec<i64> = self.bound.iter().map(|(id, _)| *id).collect();
+        let addresses: Vec<*mut c_void> = self.bound.iter().map(|(_, what)| address(what)).collect();
+        let pack = Descriptor::new(self.open.api, Kind::CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)?;
+        pack.integers(Name::CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, &ids)?;
+        pack.addresses(Name::CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, &addresses)?;
+        pack.addresses(Name::CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &[on_device(workspace)])?;
+        pack.finalized("describing the arguments")
+    }
+}
+
+/// An execution plan: an engine's kernels, compiled, and the memory that they work in.
+pub(super) struct Execution {
+    plan: Descriptor,
+    pub(super) name: String,
+    pub(super) workspace: Option<Buffer>,
+    /// What the plan refers to.
+    _engine: Engine,
+}
+
+impl Execution {
+    /// The plan of an engine, with memory of at most so many bytes to work in.
+    ///
+    /// # Errors
+    /// [`BackendError::Unsupported`] where the engine cannot compute the graph or needs more memory.
+    pub(super) fn new(wired: &Wired, engine: Engine, most: u64, place: &Place<'_>) -> Result<Execution, BackendError> {
+        let plan = Descriptor::new(wired.open.api, Kind::CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)?;
+        plan.handle(Name::CUDNN_ATTR_EXECUTION_PLAN_HANDLE, wired.open.handle.object)?;
+        plan.descriptors(Name::CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, &[&engine.config])?;
+        let plan = plan.finalized("making the kernels")?;
+        let bytes = plan.integer(Name::CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)?;
+        let bytes = u64::try_from(bytes).unwrap_or(0);
+        let own = wired.own.as_ref().map_or(0, Buffer::bytes);
+        if bytes + own > most {
+            return Err(BackendError::Unsupported(format!("{} bytes of workspace are more than {most}", bytes + own)));
+        }
+        let workspace = match bytes {
+            0 => None,
+            _ => Some(Buffer::new(place.context, place.ledger, "the library's workspace", bytes)?),
+        };
+        let name = engine.name.clone();
+        Ok(Execution { plan, name, workspace, _engine: engine })
+    }
+}
+
+/// A graph and the plan that computes it.
+pub(crate) struct Planned {
+    execution: Execution,
+    chosen: String,
+    /// The library's description of the launch on each set of arguments that it has had.
+    packs: RefCell<Vec<(Vec<CUdeviceptr>, Descriptor)>>,
+    wired: Rc<Wired>,
+}
+
+impl Planned {
+    pub(super) fn new(wired: Rc<Wired>, execution: Execution) -> Planned {
+        Planned { execution, chosen: String::new(), packs: RefCell::default(), wired }
+    }
+
+    /// The same, chosen for this reason.
+    pub(super) fn chosen(self, chosen: String) -> Planned {
+        Planned { chosen, ..self }
+    }
+
+    /// The library's version, and the engine with why it was chosen, for people.
+    pub(crate) fn sentences(&self) -> [String; 2] {
+        let bytes = self.execution.workspace.as_ref().map_or(0, Buffer::bytes);
+        let own = self.wired.own.as_ref().map_or(0, Buffer::bytes);
+        let Execution { name, .. } = &self.execution;
+        let version = self.wired.open.api.version();
+        [version, format!("cuDNN {name}, {} bytes of workspace, {}", bytes + own, self.chosen)]
+    }
+
+    /// Number of arguments that a launch is given.
+    pub(crate) fn buffers(&self) -> usize {
+        self.wired.arguments
     }
 
     /// Queue it on the stream.
     ///
     /// # Safety
-    /// The context is current. The memory is that of the plan's arguments, in the order of [`ConvPass`], with a bias where
-    /// there is one, and stays alive, as this does, until the stream has been waited for.
-    pub(crate) unsafe fn launch(&self, memory: Memory, stream: CUstream) -> Result<(), BackendError> {
-        let (api, handle, way) = (self.open.api, self.open.handle.object, self.way);
-        let (one, zero) = (1.0f32, 0.0f32);
-        let [one, zero] = [&raw const one, &raw const zero].map(<*const f32>::cast::<c_void>);
-        let [a, b, c] = memory.operands;
-        let (place, bytes) = self.workspace.as_ref().map_or((0, 0), |buffer| (buffer.pointer(), buffer.bytes()));
-        let [first, second, result] = [&self.first, &self.second, &self.result].map(|operand| operand.object);
-        let (convolution, activation) = (self.convolution.object, self.activation.object);
-        // SAFETY: all objects are alive; the factors are on the host, and read before the calls return; the workspace is as
-        // large as the library asked for; the caller vouches for the rest. The fused call's second tensor counts nothing.
+    /// The context is current. The memory is that of the plan's arguments, in order, as long as their extents, and stays alive,
+    /// as this does, until the stream has been waited for.
+    pub(crate) unsafe fn launch(&self, arguments: &[CUdeviceptr], stream: CUstream) -> Result<(), BackendError> {
+        let mut packs = self.packs.borrow_mut();
+        let known = packs.iter().position(|(known, _)| known == arguments);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let workspace = self.execution.workspace.as_ref().map_or(0, Buffer::pointer);
+                packs.push((arguments.to_vec(), self.wired.pack(arguments, workspace)?));
+                packs.len() - 1
+            }
+        };
+        let (open, plan, pack) = (&self.wired.open, self.execution.plan.object(), packs[at].1.object());
+        // SAFETY: handle and descriptors are alive; the numbers on the host are read before the call returns; the workspace is
+        // as large as the library asked for; the caller vouches for the rest.
         unsafe {
-            api.check("choosing the stream", (api.stream)(handle, stream))?;
-            if let (true, Some(bias)) = (way.fused, memory.bias) {
-                let status = (api.fused)(
-                    handle,
-                    one,
-                    first,
-                    a,
-                    second,
-                    b,
-                    convolution,
-                    way.algorithm,
-                    place,
-                    bytes as usize,
-                    zero,
-                    result,
-                    c,
-                    self.bias.object,
-                    bias,
-                    activation,
-                    result,
-                    c,
-                );
-                return api.check("convolving with bias and activation", status);
-            }
-            let status = (self.calls().run)(
-                handle,
-                one,
-                first,
-                a,
-                second,
-                b,
-                convolution,
-                way.algorithm,
-                place,
-                bytes as usize,
-                zero,
-                result,
-                c,
-            );
-            api.check("convolving", status)?;
-            if let Some(bias) = memory.bias {
-                api.check("adding the bias", (api.add)(handle, one, self.bias.object, bias, one, result, c))?;
-            }
-            if let ConvPass::Forward { relu: true, .. } = self.wanted.pass {
-                api.check("applying ReLU", (api.activate)(handle, activation, one, result, c, zero, result, c))?;
-            }
+            open.api.check("choosing the stream", (open.api.set_stream)(open.handle.object, stream))?;
+            open.api.check("launching", (open.api.execute)(open.handle.object, plan, pack))
         }
-        Ok(())
     }
-}
-
-/// What follows a forward pass.
-fn activation(api: &Api, kind: Kind, pass: ConvPass) -> Result<Owned, BackendError> {
-    use sys::cudnnActivationMode_t as Mode;
-    let relu = matches!(pass, ConvPass::Forward { relu: true, .. });
-    let mode = if relu { Mode::CUDNN_ACTIVATION_RELU } else { Mode::CUDNN_ACTIVATION_IDENTITY };
-    // As PyTorch asks for it: the fused call may know no other way.
-    let numbers = sys::cudnnNanPropagation_t::CUDNN_PROPAGATE_NAN;
-    let activation = api.make("describing an activation", kind)?;
-    // SAFETY: the object is alive.
-    let status = unsafe { (api.set_activation)(activation.object, mode as c_int, numbers as c_int, 0.0) };
-    api.check("describing an activation", status)?;
-    Ok(activation)
 }

@@ -14,7 +14,7 @@ use crate::suite::parallel::*;
 use super::flash::short_rows;
 use super::hard::unseen_keys;
 use super::masks::{self, Looks, Masks, looking};
-use super::{ROW_THREADS, by_rows, by_tiles, group, normal, product, score_error, sizes, stage, weighted_sum};
+use super::{vendor, ROW_THREADS, by_rows, by_tiles, group, normal, product, score_error, sizes, stage, weighted_sum};
 use crate::suite::Access::{Read, Write};
 use crate::suite::dense::maximum;
 use crate::suite::hard::{any, nan_of_first, one, zero};
@@ -41,7 +41,7 @@ const DK: usize = 3;
 
 /// The form.
 pub fn form() -> Form {
-    Form {
+    let mut form = Form {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some("b1,h8,s512,d64"),
@@ -67,6 +67,7 @@ pub fn form() -> Form {
             // Keys of whole tiles are beyond the length.
             "b3,h2,kv1,s35,t260,d20,padded",
             "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
+            "b3,h4,kv2,s70,d24,causal,padded",
             "b2,h6,kv2,s19,t37,d24,causal",
         ],
         huge: &[],
@@ -112,13 +113,16 @@ pub fn form() -> Form {
             .available(coopmat::available)
             .tunables(&[coopmat::OWN]),
         ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &["flash_mma", "flash_coopmat", "flash_atomic", "flash", "manual"],
         setup: Some(setup),
         preconditions: vec![masks::precondition()],
         hard: hard_sets(),
         nan: OfNan::Kept,
         only: None,
-    }
+    };
+    form.variants.extend(vendor::backward());
+    form
 }
 
 /// The gradients of what is constant: a reference that divides zero by zero, or a kernel that does, shows here.
@@ -199,7 +203,7 @@ fn buffers(p: &Problem) -> Vec<BufferSpec> {
     inputs.into_iter().chain(masks::buffers(p)).chain(others).collect()
 }
 
-fn cost(p: &Problem) -> Cost {
+pub(super) fn cost(p: &Problem) -> Cost {
     let (queries, keys, _) = sizes(p);
     // Q, dO and O; K and V; a number a row.
     let read = 3 * queries + 2 * keys + p["b"] * p["h"] * p["s"] * 4 + masks::all_bytes(p);

@@ -35,6 +35,7 @@ mod flash;
 mod hard;
 mod masks;
 mod subgroup;
+mod vendor;
 
 pub use hard::{huge, saturated};
 pub use masks::ragged;
@@ -72,7 +73,7 @@ pub fn workload() -> Workload {
 }
 
 fn forward() -> Form {
-    Form {
+    let mut form = Form {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some("b1,h8,s512,d64"),
@@ -93,6 +94,7 @@ fn forward() -> Form {
             "b1,h2,s33,t70,d40,biased",
             "b3,h4,kv2,s67,t35,d24,causal,padded",
             "b3,h4,kv2,s35,t67,d72,causal,padded,biased",
+            "b3,h4,kv2,s70,d24,causal,padded",
             "b2,h6,kv2,s19,t37,d24,causal",
         ],
         huge: &[],
@@ -143,12 +145,15 @@ fn forward() -> Form {
             Variant::cube("one source in CubeCL: one stage with an online softmax over key tiles, as `flash`", flash::cube)
                 .available(|p, caps| cube_available(p, caps).and_then(|()| short_rows(p))),
         ],
+        // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &["flash_mma", "flash_coopmat", "flash", "subgroup", "manual"],
         preconditions: vec![masks::precondition()],
         hard: hard::sets(),
         nan: OfNan::Kept,
         only: None,
-    }
+    };
+    form.variants.extend(vendor::forward());
+    form
 }
 
 fn shapes(preset: Preset) -> &'static [&'static str] {
@@ -294,11 +299,14 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 const KEEPS_LSE: &str = "KEEPS_LSE";
 
 /// Stages of the forward form, one of which leaves the log-sum-exp of every row of scores in the buffer `lse`, `[b, h, s]`; of
-/// the variants `manual`, `flash` and `flash_mma`.
+/// the variants `manual`, `flash`, `flash_mma` and `vendor`.
 ///
 /// # Panics
 /// Where none of them can.
 pub(in crate::suite) fn keeping_lse(mut stages: Vec<Stage>) -> Vec<Stage> {
+    if stages.iter_mut().any(vendor::keeps_lse) {
+        return stages;
+    }
     let asked =
         |stage: &&mut Stage| ["attention_softmax", "attention_flash", "attention_flash_mma"].contains(&stage.entry());
     let stage = stages.iter_mut().find(asked).expect("a variant that goes over whole rows");

@@ -90,9 +90,9 @@ fn forward() -> Form {
             Variant::kernel("level2", "the same, and attention in one stage without a score matrix", level2)
                 .available(|p, caps| attention(p, Direction::Fwd).available("flash", caps)),
             Variant::kernel("level3", "the same on the device's matrix units", level3).available(matrix_units),
-            Variant::kernel("vendor", "level3 with products by the vendor's library, cuBLASLt", vendor)
+            Variant::kernel("vendor", "products and attention by the vendor's libraries, cuBLASLt and cuDNN", vendor)
                 .only_in(&[Dialect::Cuda])
-                .available(matrix_units),
+                .available(|p, caps| attention(p, Direction::Fwd).available("vendor", caps)),
         ],
         // Not `vendor`: a figure for the library must never be a kernel's of ours.
         fallback: &["level3", "level2", "level1", "level0"],
@@ -441,5 +441,5 @@ fn level3(p: &Problem, caps: &Caps) -> Program {
 }
 
 fn vendor(p: &Problem, caps: &Caps) -> Program {
-    around(p, caps, By::Library, flash(p, caps, "flash_mma"))
+    around(p, caps, By::Library, flash(p, caps, "vendor"))
 }

@@ -47,7 +47,7 @@ pub(super) fn form() -> Form {
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, "mma")),
-            Variant::kernel("vendor", "the same with products by the vendor's library, cuBLASLt", |p, caps| {
+            Variant::kernel("vendor", "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN", |p, caps| {
                 program(p, caps, "vendor", Some(By::Library))
             })
             .only_in(&[Dialect::Cuda])

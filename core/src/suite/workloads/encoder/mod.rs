@@ -88,7 +88,7 @@ fn form() -> Form {
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| layer(p).available("mma", caps)),
-            Variant::kernel("vendor", "the same with products by the vendor's library, cuBLASLt", |p, caps| {
+            Variant::kernel("vendor", "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN", |p, caps| {
                 program(p, caps, "vendor")
             })
             .only_in(&[Dialect::Cuda])

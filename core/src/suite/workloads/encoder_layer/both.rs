@@ -43,7 +43,7 @@ pub fn form() -> Form {
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| possible(p, caps, By::Mma)),
-            Variant::kernel("vendor", "the same with products by the vendor's library, cuBLASLt", |p, caps| {
+            Variant::kernel("vendor", "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN", |p, caps| {
                 fused(p, caps, By::Library)
             })
             .only_in(&[Dialect::Cuda])

@@ -102,7 +102,11 @@ pub(super) fn unfused(p: &Problem, caps: &Caps) -> Program {
 
 /// The attention that goes with a way to multiply.
 pub(super) fn flash_of(by: By) -> &'static str {
-    if by == By::Tiles { "flash" } else { "flash_mma" }
+    match by {
+        By::Tiles => "flash",
+        By::Library => "vendor",
+        _ => "flash_mma",
+    }
 }
 
 /// Why a device cannot compute it that way, if so.

@@ -123,7 +123,7 @@ fn form() -> Form {
             .available(|p, caps| forward::fusable(p, caps, By::Mma)),
             Variant::kernel(
                 "vendor",
-                "the same with products by the vendor's library, cuBLASLt; a kept argument makes GELU a stage of ours",
+                "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN; a kept argument makes GELU a stage of ours",
                 |p, caps| forward::fused(p, caps, By::Library),
             )
             .only_in(&[Dialect::Cuda])

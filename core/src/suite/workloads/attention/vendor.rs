@@ -1,0 +1,87 @@
+//! Attention by cuDNN, forward and backward.
+
+use super::{backward, cost, masks};
+use crate::suite::Access::{Read, Write};
+use crate::suite::{
+    Access, Attention, AttentionPass, Choice, Cost, Library, NotOn, Problem, Program, Stage, Variant, Work, by_cudnn,
+};
+
+const FORWARD: &[(&str, Access)] = &[("q", Read), ("k", Read), ("v", Read), ("out", Write)];
+
+const BACKWARD: &[(&str, Access)] = &[
+    ("q", Read),
+    ("k", Read),
+    ("v", Read),
+    ("out", Read),
+    ("dout", Read),
+    ("lse", Read),
+    ("dq", Write),
+    ("dk", Write),
+    ("dv", Write),
+];
+
+/// The variants of the forward form.
+pub(super) fn forward() -> [Variant; 2] {
+    by_cudnn(|p, _| attend(p, Choice::Heuristic), |p, _| attend(p, Choice::Timed)).map(where_possible)
+}
+
+/// The variants of the backward form.
+pub(super) fn backward() -> [Variant; 2] {
+    by_cudnn(|p, _| gradients(p, Choice::Heuristic), |p, _| gradients(p, Choice::Timed)).map(where_possible)
+}
+
+fn where_possible(variant: Variant) -> Variant {
+    variant
+        .available(|p, _| wanted(p, AttentionPass::Forward { lse: false }, Choice::Heuristic).available(p.dtype))
+        .not_on(NOT_ON)
+}
+
+/// Seen with cuDNN 9.14 on an H100, in some engines.
+const NOT_ON: &[NotOn] = &[
+    NotOn { sets: &["unread"], reason: "cuDNN multiplies keys and values beyond the lengths by zero, and zero times NaN is NaN" },
+    NotOn { sets: &["empty"], reason: "cuDNN divides by a sum of no weights where a batch item has no key" },
+    NotOn { sets: &["lowest"], reason: "cuDNN takes a row of nothing but the lowest number for one that sees no key" },
+];
+
+fn attend(p: &Problem, choice: Choice) -> Program {
+    call(p, wanted(p, AttentionPass::Forward { lse: false }, choice), FORWARD, cost(p))
+}
+
+fn gradients(p: &Problem, choice: Choice) -> Program {
+    call(p, wanted(p, AttentionPass::Backward, choice), BACKWARD, backward::cost(p))
+}
+
+fn wanted(p: &Problem, pass: AttentionPass, choice: Choice) -> Attention {
+    Attention {
+        batch: p["b"],
+        heads: p["h"],
+        kv_heads: p["kv"],
+        queries: p["s"],
+        keys: p["t"],
+        dim: p["d"],
+        causal: p.shape.has("causal"),
+        padded: p.shape.has("padded"),
+        biased: p.shape.has("biased"),
+        pass,
+        choice,
+    }
+}
+
+/// The call on these buffers, and behind them those that only some shapes have.
+fn call(p: &Problem, wanted: Attention, args: &[(&'static str, Access)], cost: Cost) -> Program {
+    let call = Library::Attention(wanted);
+    let sometimes = masks::buffers(p).into_iter().map(|buffer| (buffer.name, Read));
+    Stage::library(call.name(), call).args(args.iter().copied().chain(sometimes)).costing(cost).into()
+}
+
+/// Whether a stage is a forward call, which then leaves the log-sum-exp of every row of scores in the buffer `lse`.
+pub(super) fn keeps_lse(stage: &mut Stage) -> bool {
+    match &mut stage.work {
+        Work::Library(Library::Attention(Attention { pass: AttentionPass::Forward { lse }, .. })) => {
+            *lse = true;
+            stage.args.push(("lse", Write).into());
+            true
+        }
+        _ => false,
+    }
+}
