@@ -134,6 +134,12 @@ impl Cost {
         self.mean(|problem| problem.best.as_ref())
     }
 
+    /// Problems whose best in the base is the vendor's library, among those with a best of each.
+    pub fn by_library(&self) -> usize {
+        let of_base = self.problems.iter().filter_map(|problem| problem.best.as_ref());
+        of_base.filter(|against| against.base.starts_with("vendor")).count()
+    }
+
     /// One call against one; `None` where no case has calls in both.
     pub fn call(&self) -> Option<CallCost> {
         self.call_of(|_| true)

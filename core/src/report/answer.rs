@@ -105,9 +105,15 @@ pub fn cost_pieces(cost: &Cost) -> Vec<(Piece, String)> {
         say(Piece::Words, format!(" as long as in {base} ({})", problems(n)));
     }
     if let Some((ratio, n)) = best {
-        let (before, after) = match same {
-            Some(_) => (", the fastest version ", String::new()),
-            None => ("the fastest version takes ", format!(" as long as in {base} ({})", problems(n))),
+        let library = match cost.by_library() {
+            0 => None,
+            library => Some(format!("{library} of {n} in {base} by NVIDIA's libraries")),
+        };
+        let (before, after) = match (same, library) {
+            (Some(_), None) => (", the fastest version ", String::new()),
+            (Some(_), Some(library)) => (", the fastest version ", format!(" ({library})")),
+            (None, None) => ("the fastest version takes ", format!(" as long as in {base} ({})", problems(n))),
+            (None, Some(library)) => ("the fastest version takes ", format!(" as long as in {base} ({library})")),
         };
         say(Piece::Words, before.to_owned());
         say(Piece::Best, short(ratio));
@@ -158,6 +164,12 @@ mod tests {
         let rest = "the same kernel takes 1.50× as long as in CUDA (1 problem), the fastest version 1.50×; one call takes 37.5× as \
                     long (1.50 ms against 40.0 µs): waiting 67 %, read-back 33 %.";
         assert_eq!(said(&far), format!("In the browser, {rest}"));
+        let mut library = near.clone();
+        library.1.records[0].case = "copy/fwd/n64/f32/vendor_tuned".to_owned();
+        let by_library = cost_answer(&cost(&library, &far).expect("one GPU"));
+        let best =
+            "In the browser, the fastest version takes 1.50× as long as in CUDA (1 of 1 in CUDA by NVIDIA's libraries)";
+        assert!(by_library.starts_with(best), "{by_library}");
         far.1.environment.insert("user_agent".to_owned(), "(X11; Linux x86_64) HeadlessChrome/156.0".to_owned());
         assert_eq!(said(&far), format!("In Chromium 156 on Linux, {rest}"));
         measured(&mut far.1, case).call = None;
