@@ -371,9 +371,7 @@ impl<'p> CaseRun<'p> {
     ) -> Outcome {
         let timed = || timing.as_ref().zip(profiler);
         let analysis = timed().and_then(|(t, p)| self.analysis(t, ceilings, p));
-        let uploads = self.case.problem.crossing().up.0 > 0;
-        let local = ceilings.link.local().filter(|_| uploads && timing.is_some());
-        if let Some(reason) = local.or_else(|| timed().and_then(|(t, p)| self.impossible(t, ceilings, p))) {
+        if let Some(reason) = timed().and_then(|(t, p)| self.impossible(t, ceilings, p)) {
             return Outcome::Refused { kind: Refusal::Impossible, reason, check: self.check };
         }
         self.passed(timing, call, analysis, trace)

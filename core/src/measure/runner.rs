@@ -277,7 +277,11 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         while let Some(planned) = queue.last().copied() {
             let case = planned.name();
             let caps = &profiler.device().caps;
-            let sets = match sets(planned.memory(caps).0, self.spec.cache, setting, caps.dialect) {
+            // Where the driver keeps what the host writes in the device's memory, no upload can be timed.
+            let uploads = planned.case.problem.crossing().up.0 > 0;
+            let local = setting.baseline.ceilings.link.local().filter(|_| uploads);
+            let sets = || sets(planned.memory(caps).0, self.spec.cache, setting, caps.dialect);
+            let sets = match local.map_or_else(sets, Err) {
                 Ok(sets) => sets,
                 Err(reason) => {
                     queue.pop();
