@@ -15,6 +15,8 @@ pub struct Library {
     pub serves: &'static str,
     /// Its Python package, the shortest way to have it.
     pub package: &'static str,
+    /// The package of NVIDIA's that has it, as people know it.
+    pub part_of: &'static str,
     /// Whether nothing runs without it.
     pub needed: bool,
     /// Where it was found, or every place that was tried.
@@ -33,6 +35,7 @@ pub fn libraries(chosen: Option<&'static Nvrtc>) -> Vec<Library> {
             name: "NVRTC",
             serves: "kernels cannot be compiled",
             package: "nvidia-cuda-nvrtc",
+            part_of: "the CUDA toolkit",
             needed: true,
             found: compiler,
         },
@@ -40,6 +43,7 @@ pub fn libraries(chosen: Option<&'static Nvrtc>) -> Vec<Library> {
             name: "cuBLASLt",
             serves: "variants `vendor` of products are skipped",
             package: "nvidia-cublas",
+            part_of: "the CUDA toolkit",
             needed: false,
             found: load(&cublaslt::WANTED),
         },
@@ -47,6 +51,7 @@ pub fn libraries(chosen: Option<&'static Nvrtc>) -> Vec<Library> {
             name: "cuDNN",
             serves: "variants `vendor` and `vendor_tuned` of convolutions and attention are skipped",
             package: "nvidia-cudnn-cu13",
+            part_of: "cuDNN 9",
             needed: false,
             found: load(&cudnn::WANTED),
         },
@@ -54,6 +59,7 @@ pub fn libraries(chosen: Option<&'static Nvrtc>) -> Vec<Library> {
             name: "CUPTI",
             serves: "traces take their times from events and lack the names of a library's kernels",
             package: "nvidia-cuda-cupti",
+            part_of: "the CUDA toolkit",
             needed: false,
             found: load(&cupti::WANTED),
         },

@@ -64,7 +64,8 @@ pub(crate) fn load<T, E: Into<Refusal>>(
     wanted: &Wanted,
     mut load: impl FnMut(&Path, Option<&Path>) -> Result<T, E>,
 ) -> Result<(T, String), String> {
-    let mut tried = Vec::new();
+    // Places that have no such file, and files that do not serve.
+    let (mut names, mut folders, mut unfit) = (Vec::new(), Vec::new(), Vec::new());
     for place in Places::new(wanted) {
         match place {
             // The loader's message for a name that it does not know repeats the name and says nothing more.
@@ -74,14 +75,14 @@ pub(crate) fn load<T, E: Into<Refusal>>(
                     return Ok((loaded, name));
                 }
                 Err(refused) => match refused.into() {
-                    Refusal::Unloadable(_) => tried.push(format!("no {name} on the loader's path")),
-                    Refusal::Unfit(why) => tried.push(format!("{name}: {why}")),
+                    Refusal::Unloadable(_) => names.push(name),
+                    Refusal::Unfit(why) => unfit.push(format!("{name}: {why}")),
                 },
             },
             Place::Folder(folder) => {
                 let files = libraries_in(&folder, wanted.stem);
                 if files.is_empty() {
-                    tried.push(format!("no lib{} in {}", wanted.stem, folder.display()));
+                    folders.push(folder.display().to_string());
                 }
                 for file in files {
                     match load(&file, Some(&folder)) {
@@ -90,15 +91,22 @@ pub(crate) fn load<T, E: Into<Refusal>>(
                             return Ok((loaded, file.display().to_string()));
                         }
                         Err(refused) => match refused.into() {
-                            Refusal::Unloadable(error) => tried.push(format!("{}: {}", file.display(), words(&error))),
-                            Refusal::Unfit(why) => tried.push(format!("{}: {why}", file.display())),
+                            Refusal::Unloadable(error) => unfit.push(format!("{}: {}", file.display(), words(&error))),
+                            Refusal::Unfit(why) => unfit.push(format!("{}: {why}", file.display())),
                         },
                     }
                 }
             }
         }
     }
-    Err(tried.join("; "))
+    let list = |places: &[String]| match places {
+        [] => None,
+        [one] => Some(one.clone()),
+        [first @ .., last] => Some(format!("{} or {last}", first.join(", "))),
+    };
+    let names = list(&names).map(|names| format!("no {names} on the loader's path"));
+    let folders = list(&folders).map(|folders| format!("no lib{} in {folders}", wanted.stem));
+    Err(names.into_iter().chain(folders).chain(unfit).collect::<Vec<_>>().join("; "))
 }
 
 /// Somewhere to look.

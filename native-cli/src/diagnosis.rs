@@ -190,7 +190,7 @@ fn cuda(facts: &Facts) -> Diagnosis {
         );
     }
     for library in &facts.libraries {
-        let remedy = || format!("`pip install {}`, or install the CUDA toolkit", library.package);
+        let remedy = || format!("`pip install {}`, or install {}", library.package, library.part_of);
         match &library.found {
             Ok(origin) => found.ok(format!("{} {origin}", library.name)),
             Err(tried) => {

@@ -14,7 +14,7 @@ use crate::logging;
 /// Steps of a bar.
 const PARTS: u64 = 1000;
 /// Between two plain lines.
-const EVERY: Duration = Duration::from_secs(5);
+const EVERY: Duration = Duration::from_secs(10);
 
 /// One target's run.
 pub struct Progress {

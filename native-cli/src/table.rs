@@ -63,16 +63,16 @@ pub fn checks(run: &Run, width: usize) -> Painted {
 
 /// Any table with the lines above and below it.
 pub fn text(content: &Table, width: usize) -> Painted {
-    let Shown { constant, columns, rows, footnotes } = layout::fit(content, width);
+    let Shown { constant, columns, rows, headings, footnotes } = layout::fit(content, width);
     let above = lines(content.heading.iter().chain(&constant), width);
-    let grid = if rows.is_empty() { Painted::default() } else { drawn(&columns, &rows) };
+    let grid = if rows.is_empty() { Painted::default() } else { drawn(&columns, &rows, &headings) };
     let below = lines(footnotes.iter().chain(&content.notes), width);
     let parts = [above, grid, below].into_iter().filter(|part| !part.is_empty());
     parts.reduce(|all, part| all.above(&part)).unwrap_or_default()
 }
 
-/// The grid itself, whose cells are escaped and broken already.
-fn drawn(columns: &[(String, bool)], rows: &[Vec<ShownCell>]) -> Painted {
+/// The grid itself, whose cells are escaped and broken already, with headings above the rows that have one.
+fn drawn(columns: &[(String, bool)], rows: &[Vec<ShownCell>], headings: &[Option<String>]) -> Painted {
     let mut table = comfy_table::Table::new();
     table.load_style(presets::NOTHING.header_separator(LineStyle::none().fill('─')));
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -89,7 +89,19 @@ fn drawn(columns: &[(String, bool)], rows: &[Vec<ShownCell>]) -> Painted {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    Painted::of_escaped(table.trim_fmt())
+    let grid = table.trim_fmt();
+    let mut lines = grid.lines();
+    let mut take = |count: usize, all: &mut Vec<String>| all.extend(lines.by_ref().take(count).map(str::to_owned));
+    let height =
+        |texts: &mut dyn Iterator<Item = &str>| texts.map(|text| text.lines().count()).max().unwrap_or(0).max(1);
+    let mut all = Vec::new();
+    // The titles, and the line below them.
+    take(height(&mut columns.iter().map(|(title, _)| title.as_str())) + 1, &mut all);
+    for (row, heading) in rows.iter().zip(headings) {
+        all.extend(heading.clone());
+        take(height(&mut row.iter().map(|cell| cell.text.as_str())), &mut all);
+    }
+    Painted::of_escaped(all.join("\n"))
 }
 
 fn painted(cell: &ShownCell) -> Cell {

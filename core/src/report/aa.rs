@@ -42,6 +42,7 @@ pub fn a_a_table(found: &AaTable) -> Table {
         heading: vec![format!("{} runs against themselves, resolution {}", found.runs, percent(found.resolution))],
         columns: std::iter::once(Column::text("case")).chain(figures).collect(),
         rows: found.cases.iter().map(row).collect(),
+        grouped: false,
         remarks: Vec::new(),
         notes,
     }

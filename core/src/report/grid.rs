@@ -11,6 +11,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// A row per line, as many cells as columns.
     pub rows: Vec<Vec<Cell>>,
+    /// Whether rows that follow each other with the same first cell may stand below it, as below a heading.
+    pub grouped: bool,
     /// What is to be said of single cells.
     pub remarks: Vec<Remark>,
     /// Lines below it.

@@ -182,6 +182,7 @@ pub fn table(run: &Run) -> Table {
         heading: heading(run),
         columns: columns(),
         rows: rows.iter().zip(&short).map(|(row, short)| cells(row, *short)).collect(),
+        grouped: true,
         remarks: Remark::some(aim, marks.collect()).into_iter().collect(),
         notes,
     }

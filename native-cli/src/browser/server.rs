@@ -9,6 +9,7 @@ use axum::http::header::{HeaderName, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::oneshot;
+use tower_http::compression::CompressionLayer;
 use tower_http::services::ServeDir;
 
 use super::BrowserError;
@@ -73,6 +74,7 @@ fn router(page: Page, beside: Router) -> Router {
         Page::Folder(folder) => beside.fallback_service(ServeDir::new(folder)),
         Page::Own(files) => beside.fallback(move |request: Request| async move { page::answer(files, &request) }),
     }
+    .layer(CompressionLayer::new())
     .layer(middleware::from_fn(with_headers))
 }
 
@@ -173,6 +175,10 @@ mod tests {
                 "{answer}"
             );
         }
+        std::fs::write(folder.path().join("long.js"), "0;\n".repeat(1000)).expect("written");
+        let request = "GET /long.js HTTP/1.1\r\nHost: HOST\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
+        let (head, body) = talk_in_bytes(&server, request);
+        assert!(head.contains("content-encoding: gzip") && body.len() < 300, "{head}: {} bytes", body.len());
         let outside = folder.path().with_extension("outside");
         std::fs::write(&outside, "secret").expect("written");
         let name = outside.file_name().expect("named").to_string_lossy().into_owned();

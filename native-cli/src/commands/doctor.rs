@@ -51,13 +51,13 @@ pub fn doctor(args: &Doctor) -> anyhow::Result<ExitCode> {
     if args.json {
         console::raw(&serde_json::to_string(&all)?);
     } else {
-        all.iter().for_each(show);
         match (well, args.target.is_empty()) {
-            (true, true) => outln!("Ready: `parallax run` measures here."),
-            (false, true) => outln!("No target runs on a GPU. `parallax run --target cpu` measures the processor."),
-            (true, false) => outln!("Ready: {}.", args.target.join(", ")),
-            (false, false) => outln!("Not ready: {}.", args.target.join(", ")),
+            (true, true) => outln!("Ready: `parallax run` measures here.\n"),
+            (false, true) => outln!("No target runs on a GPU. `parallax run --target cpu` measures the processor.\n"),
+            (true, false) => outln!("Ready: {}.\n", args.target.join(", ")),
+            (false, false) => outln!("Not ready: {}.\n", args.target.join(", ")),
         }
+        all.iter().for_each(show);
     }
     Ok(if well { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

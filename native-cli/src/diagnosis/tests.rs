@@ -10,6 +10,7 @@ fn healthy() -> Facts {
         name,
         serves: "nothing goes",
         package: "a-package",
+        part_of: "the CUDA toolkit",
         needed,
         found: Ok("/lib/it.so".to_owned()),
     };

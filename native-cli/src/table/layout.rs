@@ -1,6 +1,6 @@
 //! What of a table fits into so many columns of a terminal.
 //!
-//! What every row says alike goes above the table. If the rest is too wide, titles are broken, then columns that are
+//! What every row says alike goes above the table. Rows of a group stand below its name. If the rest is too wide, titles are broken, then columns that are
 //! nice to have go, then cells take their short forms, then cases are broken over several lines, then what is useful goes,
 //! and at last labels move into the first column. What is essential stays, and sticks out where nothing else helps.
 
@@ -22,6 +22,8 @@ pub struct Shown {
     pub columns: Vec<(String, bool)>,
     /// A cell for each of the columns.
     pub rows: Vec<Vec<ShownCell>>,
+    /// The heading above each row that begins a group, where rows are grouped.
+    pub headings: Vec<Option<String>>,
     /// What marks stand for.
     pub footnotes: Vec<String>,
 }
@@ -148,6 +150,24 @@ fn narrow(columns: &mut [Column], room: usize) {
     }
 }
 
+/// The names of groups above the rows that begin them, which leave the columns. None where no two rows are of one group.
+fn take_headings(table: &Table, columns: &mut Vec<Column>, room: usize) -> Vec<Option<String>> {
+    let none = vec![None; table.rows.len()];
+    let [first, second, ..] = &columns[..] else { return none };
+    let begins = |row: usize| row == 0 || first.cells[row].text != first.cells[row - 1].text;
+    let plain = !first.right && first.marked() == 0 && second.label;
+    if !table.grouped || !plain || (0..table.rows.len()).all(begins) {
+        return none;
+    }
+    let heading = |row: usize| begins(row).then(|| wrap(&first.cells[row].text, room, INDENT));
+    let headings = (0..table.rows.len()).map(heading).collect();
+    columns.remove(0);
+    let second = &mut columns[0];
+    second.cells.iter_mut().for_each(|cell| cell.text.insert_str(0, &" ".repeat(INDENT)));
+    second.limit = second.natural();
+    headings
+}
+
 /// What of a table is shown in so many columns.
 pub fn fit(table: &Table, room: usize) -> Shown {
     let mut columns: Vec<Column> = Vec::new();
@@ -160,6 +180,8 @@ pub fn fit(table: &Table, room: usize) -> Shown {
             _ => columns.push(column),
         }
     }
+    let headings = take_headings(table, &mut columns, room);
+    let grouped = headings.iter().any(Option::is_some);
     let titles_broken = |columns: &mut Vec<Column>| {
         for column in columns {
             column.limit = column.contents().max(narrowest(&column.title, 0));
@@ -180,7 +202,7 @@ pub fn fit(table: &Table, room: usize) -> Shown {
         titles_broken(&mut columns);
         narrow(&mut columns, room);
     }
-    if total(&columns) > room {
+    if total(&columns) > room && !grouped {
         join_labels(&mut columns);
         titles_broken(&mut columns);
         narrow(&mut columns, room);
@@ -193,6 +215,7 @@ pub fn fit(table: &Table, room: usize) -> Shown {
             .collect(),
         rows: (0..table.rows.len()).map(|row| columns.iter().flat_map(|column| cells(column, row)).collect()).collect(),
         columns: columns.iter().flat_map(titles).collect(),
+        headings,
         footnotes: table.remarks.iter().enumerate().map(|(i, r)| format!("{} {}", mark(i), r.text)).collect(),
     }
 }
