@@ -5,7 +5,7 @@ use crate::compare::one_gpu::distance;
 use crate::compare::{Cost, cost};
 use crate::record::Run;
 
-/// Every device with its runs, those that can tell most first.
+/// Every device with its runs: those of most targets first, and of these the newest.
 pub(super) struct Devices<'r> {
     all: Vec<OnDevice<'r>>,
 }
@@ -51,11 +51,10 @@ impl<'r> Devices<'r> {
                 None => groups.push(vec![named]),
             }
         }
-        // Devices seen from several sides first, then by how much was measured; emulated ones last.
+        // Devices seen from several sides first, then the newest; emulated ones last.
         groups.sort_by_key(|group| {
-            let targets = targets_of(group).len();
-            let timed: usize = group.iter().map(|(_, run)| timed(run)).sum();
-            (group[0].1.device().kind.is_emulated(), std::cmp::Reverse((targets, timed)))
+            let newest = group.iter().map(|(_, run)| run.started).max();
+            (group[0].1.device().kind.is_emulated(), std::cmp::Reverse((targets_of(group).len(), newest)))
         });
         let mut taken = Vec::new();
         let all = groups.into_iter().map(|group| on_device(group, &mut taken)).collect();
