@@ -19,6 +19,10 @@ await mkdir(artefacts, { recursive: true });
 /// What a page that does not measure may weigh in all, compressed.
 const BUDGET = 60_000;
 
+/// Elements of a page at most, and how high a device's page is on a phone: 20 screens.
+const MOST_NODES = 8000;
+const DEVICE_HEIGHT = 20 * 780;
+
 const files = (await readdir(folder, { recursive: true })).map((path) => path.replaceAll("\\", "/"));
 const pages = files.filter((path) => path.endsWith("index.html") && !path.startsWith("run/"));
 assert.ok(pages.length >= 10, `${pages.length} pages`);
@@ -66,6 +70,27 @@ const tests = {
         await page.screenshot({ path: join(artefacts, `site-${name}-${width}.png`) });
         await page.context().close();
       }
+    }
+  },
+
+  async "no page is long, and nothing is cut at any width"() {
+    for (const path of pages) {
+      const page = await open(path, 360, "light");
+      const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+      assert.ok(nodes <= MOST_NODES, `${path} has ${nodes} nodes`);
+      const height = await page.evaluate(() => document.documentElement.scrollHeight);
+      if (/^device\/[^/]+\/index\.html$/.test(path)) assert.ok(height <= DEVICE_HEIGHT, `${path} is ${height} px high on a phone`);
+      await page.evaluate(() => document.querySelectorAll("details").forEach((details) => (details.open = true)));
+      for (const width of [360, 768, 1152, 1280, 1920]) {
+        await page.setViewportSize({ width, height: 900 });
+        const wrong = await page.evaluate(() => {
+          const cut = [...document.querySelectorAll(".wide")].filter((table) => table.scrollWidth > table.clientWidth + 1);
+          const overflow = document.documentElement.scrollWidth - innerWidth;
+          return [...cut.map((table) => table.innerText.slice(0, 80)), ...(overflow > 0 ? [`${overflow} px too wide`] : [])];
+        });
+        assert.deepEqual(wrong, [], `${path} at ${width}`);
+      }
+      await page.context().close();
     }
   },
 

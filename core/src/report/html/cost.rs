@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, row, svg, twin};
+use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, row, svg, twin, upright};
 use super::table;
 use crate::compare::verdict::Ratio;
 use crate::compare::{Against, Cost, ProblemCost};
@@ -173,7 +173,7 @@ fn dots(axis: &Axis, ticks: &[f64], problem: &ProblemCost) -> Markup {
     let ends = both.iter().map(|(_, ratio)| axis.at(ratio.value));
     let (left, right) = ends.fold((WIDTH, 0.0f64), |(a, b), x| (a.min(x), b.max(x)));
     html! {
-        @for tick in ticks { line.grid x1=(px(axis.at(*tick))) x2=(px(axis.at(*tick))) y1="0" y2=(px(ROW)) {} }
+        (upright(axis, ticks, ROW))
         rect.band x=(px(from)) y="3" width=(px((to - from).max(0.5))) height=(px(ROW - 6.0)) {}
         line.one x1=(px(axis.at(1.0))) x2=(px(axis.at(1.0))) y1="0" y2=(px(ROW)) {}
         @if right > left { line.joined x1=(px(left)) x2=(px(right)) y1=(y) y2=(y) {} }

@@ -196,6 +196,12 @@ pub(super) fn across(axis: &Axis, ticks: &[f64], labels: &[String], top: f64, bo
     }
 }
 
+/// Vertical lines at ticks from the top of a row to its bottom, as one path.
+pub(super) fn upright(axis: &Axis, ticks: &[f64], height: f64) -> Markup {
+    let line = |tick: &f64| format!("M{} 0v{}", px(axis.at(*tick)), px(height));
+    html! { path.grid d=(ticks.iter().map(line).collect::<String>()) {} }
+}
+
 /// The middle of a label and half its width; at the rims it is pulled in, so that nothing is cut off.
 fn place(x: f64, label: &str) -> (f64, f64) {
     let half = (label.chars().count() as f64 * LETTER / 2.0).min(WIDTH / 2.0);

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, row, svg};
+use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, row, svg, upright};
 use crate::compare::Comparison;
 use crate::compare::verdict::{Ratio, digits};
 
@@ -40,7 +40,7 @@ fn one(axis: &Axis, ticks: &[f64], ratio: &Ratio) -> Markup {
     let (from, to) = (axis.at(1.0 / edge), axis.at(edge));
     let y = px(ROW / 2.0);
     html! {
-        @for tick in ticks { line.grid x1=(px(axis.at(*tick))) x2=(px(axis.at(*tick))) y1="0" y2=(px(ROW)) {} }
+        (upright(axis, ticks, ROW))
         g class=(ratio.verdict.name()) {
             rect.band x=(px(from)) y="3" width=(px((to - from).max(0.5))) height=(px(ROW - 6.0)) {}
             line.one x1=(px(axis.at(1.0))) x2=(px(axis.at(1.0))) y1="0" y2=(px(ROW)) {}
