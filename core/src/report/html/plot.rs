@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::table;
 use crate::record::Run;
 use crate::report::Table;
-use crate::suite::{names, workload_of};
+use crate::suite::{Family, names, workload_of};
 use crate::units::Nanos;
 
 /// Width of every plot, in units of its view box. A phone shows about one unit per pixel.
@@ -235,10 +235,10 @@ pub(super) fn svg_of_spots(height: f64, about: &str, inside: Markup) -> Markup {
     }
 }
 
-/// A point that says something when it is pointed at or reached: `lines` appear one below the other from `top` on.
-pub(super) fn spot(about: &str, lines: &[String], top: f64, point: &Markup) -> Markup {
+/// The point of a case, which says something when it is pointed at or reached: `lines` appear one below the other from `top` on.
+pub(super) fn spot(case: &str, about: &str, lines: &[String], top: f64, point: &Markup) -> Markup {
     html! {
-        g.spot tabindex="0" role="img" aria-label=(about) {
+        g.spot data-f=(Family::of(case).key()) tabindex="0" role="img" aria-label=(about) {
             (point)
             text.said aria-hidden="true" {
                 @for (i, line) in lines.iter().enumerate() { tspan x="2" y=(px(top + i as f64 * LINE)) { (line) } }
@@ -253,6 +253,15 @@ pub(super) fn row(height: f64, about: &str, inside: Markup) -> Markup {
         div.row tabindex="0" role="img" aria-label=(about) {
             svg.plot viewBox=(format!("0 0 {} {}", px(WIDTH), px(height))) { (inside) }
             span.said { (about) }
+        }
+    }
+}
+
+/// The same with what it says in its style sheet alone: an element fewer.
+pub(super) fn bare_row(height: f64, about: &str, inside: Markup) -> Markup {
+    html! {
+        div.row.bare tabindex="0" role="img" aria-label=(about) {
+            svg.plot viewBox=(format!("0 0 {} {}", px(WIDTH), px(height))) { (inside) }
         }
     }
 }

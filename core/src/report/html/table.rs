@@ -42,7 +42,7 @@ fn shown(table: &Table, anchors: bool) -> Markup {
                                         progress.bar value=(bar) max="100" aria-label="Speed beside the fastest variant" {}
                                     }
                                     @match anchor(cells).filter(|_| i == 0) {
-                                        Some(anchor) => { a href=(format!("#{anchor}")) tabindex="-1" { (cell.text) } }
+                                        Some(anchor) => { a href=(format!("#{anchor}")) tabindex="-1" { (breakable(&cell.text, &['/'])) } }
                                         None => { (cell.text) }
                                     }
                                     @for (number, remark) in marks(row, i) { sup title=(remark.text) { (number) } }
@@ -57,6 +57,11 @@ fn shown(table: &Table, anchors: bool) -> Markup {
         @if !table.remarks.is_empty() { ol.soft { @for remark in &table.remarks { li { (remark.text) } } } }
         @if !table.notes.is_empty() { ul.soft { @for note in &table.notes { li { (note) } } } }
     }
+}
+
+/// A case with room for a line to end behind its parts, each of which ends with one of these.
+pub(super) fn breakable(case: &str, ends: &[char]) -> Markup {
+    html! { @for (i, part) in case.split_inclusive(ends).enumerate() { @if i > 0 { wbr; } (part) } }
 }
 
 /// The address of a row within its page.

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::Site;
 use super::devices::{Devices, slug, unused};
-use super::frame::{Head, page as whole};
+use super::frame::{Head, page as whole, tools};
 use crate::compare::{Comparison, Options, compare};
 use crate::device::Reach;
 use crate::plan::query;
@@ -120,6 +120,7 @@ pub(super) fn page(set: &Set<'_>, site: Site) -> Option<String> {
         h1 { (set.title) }
         p.lead { (sentence(&comparison.tally())) }
         p { (in_the_page(head, site, set.runs.iter().map(|(_, _, file)| file.clone()))) }
+        (tools())
         (compared_by_family(&comparison, palette))
     };
     Some(whole(head, site, &main))

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::compared::in_the_page;
 use super::devices::{Devices, OnDevice};
 use super::family::families;
-use super::frame::{Head, page as whole};
+use super::frame::{Head, page as whole, tools};
 use super::front::{names, picture};
 use super::problems::problems;
 use super::{Site, facts, speeds};
@@ -29,6 +29,7 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
             (in_the_page(head, site, views.iter().map(|kept| kept.path())))
         }
         (behind(head, device))
+        (tools())
         (fastest(head, device))
         @for (cost, (base, other)) in costs.iter().rev().map(|cost| (cost, names(cost))) {
             section { h2 { "What " (other) " costs against " (base) } (picture(head, cost, device, SHOWN)) }

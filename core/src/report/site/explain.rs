@@ -4,7 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::Site;
 use super::devices::Devices;
-use super::frame::{Head, page as whole};
+use super::frame::{Head, page as whole, tools};
 use super::front::sentence;
 use crate::compare::tax::{Pairing, tax};
 use crate::record::{Run, completion_step};
@@ -138,7 +138,7 @@ fn costs(devices: &Devices<'_>) -> Markup {
         section {
             h2 { "On " (device.name) }
             p { (sentence(device, &cost, "../../")) }
-            @if let Some(found) = found { (taxed_by_family(&found)) }
+            @if let Some(found) = found { (tools()) (taxed_by_family(&found)) }
         }
     }
 }

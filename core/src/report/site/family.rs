@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::devices::OnDevice;
-use super::frame::{Head, page as whole};
+use super::frame::{Head, page as whole, tools};
 use super::front::{names, picture};
 use super::{Site, facts};
 use crate::compare::Cost;
@@ -40,6 +40,7 @@ pub(super) fn page(device: &OnDevice<'_>, family: Family, site: Site) -> String 
     let main = html! {
         h1 { (title) }
         p { a href=(head.to(&format!("{}/", device.path()))) { "All of " (device.name) } }
+        (tools())
         @for (cost, (base, other)) in costs.iter().rev().filter(|cost| !cost.problems.is_empty()).map(|cost| (cost, names(cost))) {
             section { h2 { "What " (other) " costs against " (base) } (picture(head, cost, device, cost.problems.len())) }
         }

@@ -1,5 +1,6 @@
-//! Runs as a site: what the browser costs, each device, comparisons, and what the figures mean. Static pages without scripts; what
-//! comes from a run is escaped, and a page asks nobody but the folder that it lies in.
+//! Runs as a site: what the browser costs, each device, comparisons, and what the figures mean. Static pages, which show everything
+//! without a script; pages with tables have one that searches and sorts. What comes from a run is escaped, and a page asks nobody but the
+//! folder that it lies in.
 
 mod compared;
 mod desk;
@@ -147,9 +148,10 @@ fn recorded(devices: &Devices<'_>) -> String {
 }
 
 /// Files that are the same in every site: path and text.
-const FIXED: [(&str, &str); 2] = [(frame::STYLE_PATH, frame::STYLE), (frame::ICON_PATH, frame::ICON)];
+const FIXED: [(&str, &str); 3] =
+    [(frame::STYLE_PATH, frame::STYLE), (frame::ICON_PATH, frame::ICON), (frame::SCRIPT_PATH, frame::SCRIPT)];
 
-/// The text of a file that is the same in every site: the style sheet or the mark.
+/// The text of a file that is the same in every site: the style sheet, the mark or the script.
 pub fn fixed(path: &str) -> Option<&'static str> {
     FIXED.iter().find(|(there, _)| *there == path).map(|(_, text)| *text)
 }
@@ -230,10 +232,16 @@ mod tests {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             assert!(file.path.split('/').all(|part| fits(part) && part.chars().all(plain)), "{}", file.path);
             if file.path.ends_with(".html") {
-                for forbidden in ["<script", "style=", "http://", "https://", "onerror=", "NaN"] {
+                let script = format!("integrity=\"{}\" defer></script>", frame::integrity());
+                assert!(file.text.matches("<script").count() == file.text.matches(&script).count(), "{}", file.path);
+                for forbidden in ["<script>", "style=", "http://", "https://", "onerror=", "NaN"] {
                     assert!(!file.text.contains(forbidden), "{}: {forbidden}", file.path);
                 }
                 assert!(file.text.contains("default-src 'none'"), "{}", file.path);
+                let scripted = file.text.contains("<table");
+                for part in ["script-src 'self';", "site.js\"", &script] {
+                    assert_eq!(file.text.contains(part), scripted, "{}: {part}", file.path);
+                }
             }
         }
     }

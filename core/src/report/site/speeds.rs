@@ -3,7 +3,7 @@
 use maud::html;
 
 use super::devices::{Kept, OnDevice};
-use super::frame::{Head, page as whole};
+use super::frame::{Head, page as whole, tools};
 use super::{Site, pictures};
 use crate::record::Record;
 use crate::report::html::{Palette, of_device, plots};
@@ -33,6 +33,7 @@ pub(super) fn page(device: &OnDevice<'_>, kept: &Kept<'_>, site: Site) -> String
     let main = html! {
         h1 { (title) }
         p { a href=(head.to(&format!("{}/", device.path()))) { "All of " (device.name) } }
+        (tools())
         (plots(&heading, [(name, pictures::roofline(head, kept, palette)), drift]))
     };
     whole(head, site, &main)
