@@ -19,12 +19,19 @@ await mkdir(artefacts, { recursive: true });
 /// What a page that does not measure may weigh in all, compressed.
 const BUDGET = 60_000;
 
+/// Elements of a page at most, and how high a device's page is on a phone: 20 screens.
+const MOST_NODES = 8000;
+const DEVICE_HEIGHT = 20 * 780;
+
+/// Bytes of the script of static pages at most.
+const MOST_SCRIPT = 6144;
+
 const files = (await readdir(folder, { recursive: true })).map((path) => path.replaceAll("\\", "/"));
 const pages = files.filter((path) => path.endsWith("index.html") && !path.startsWith("run/"));
 assert.ok(pages.length >= 10, `${pages.length} pages`);
 
-async function open(path, width, colorScheme, from = server) {
-  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
+async function open(path, width, colorScheme, from = server, more = {}) {
+  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, ...more });
   const page = await context.newPage();
   page.problems = [];
   page.on("pageerror", (error) => page.problems.push(String(error)));
@@ -69,6 +76,117 @@ const tests = {
     }
   },
 
+  async "no page is long, and nothing is cut at any width"() {
+    for (const path of pages) {
+      const page = await open(path, 360, "light");
+      const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+      assert.ok(nodes <= MOST_NODES, `${path} has ${nodes} nodes`);
+      const height = await page.evaluate(() => document.documentElement.scrollHeight);
+      if (/^device\/[^/]+\/index\.html$/.test(path)) assert.ok(height <= DEVICE_HEIGHT, `${path} is ${height} px high on a phone`);
+      await page.evaluate(() => document.querySelectorAll("details").forEach((details) => (details.open = true)));
+      for (const width of [360, 768, 1152, 1280, 1920]) {
+        await page.setViewportSize({ width, height: 900 });
+        const wrong = await page.evaluate(() => {
+          const cut = [...document.querySelectorAll(".wide")].filter((table) => table.scrollWidth > table.clientWidth + 1);
+          const overflow = document.documentElement.scrollWidth - innerWidth;
+          return [...cut.map((table) => table.innerText.slice(0, 80)), ...(overflow > 0 ? [`${overflow} px too wide`] : [])];
+        });
+        assert.deepEqual(wrong, [], `${path} at ${width}`);
+      }
+      await page.context().close();
+    }
+  },
+
+  async "the script is small"() {
+    const bytes = (await readFile(join(folder, "site.js"))).length;
+    assert.ok(bytes <= MOST_SCRIPT, `${bytes} bytes`);
+  },
+
+  async "pages show everything without the script"() {
+    for (const path of pages) {
+      const texts = [];
+      for (const javaScriptEnabled of [false, true]) {
+        const page = await open(path, 1280, "light", server, { javaScriptEnabled });
+        texts.push(await page.locator("main :is(td, li, h2, h3, p, text, .name)").evaluateAll((all) => all.map((one) => one.textContent)));
+        assert.equal(await page.locator("[hidden]").count(), 0, path);
+        assert.deepEqual(page.problems, [], path);
+        await page.context().close();
+      }
+      const [without, withScript] = texts;
+      const missing = without.filter((text) => !withScript.includes(text));
+      assert.deepEqual(missing, [], path);
+    }
+  },
+
+  async "search, families and order live in the address"() {
+    const shown = (page) =>
+      page.evaluate(() => ({
+        rows: [...document.querySelectorAll("tr[data-f]:not([hidden])")].map((row) => row.cells[0].textContent),
+        marks: [...document.querySelectorAll(":is(.problem, .spot)[data-f]:not([hidden])")].map((mark) => mark.dataset.f),
+        open: [...document.querySelectorAll("details.family")].filter((part) => part.open).length,
+      }));
+    for (const { path, words, family, column } of [
+      { path: "device/h200/", words: "f16", family: "attention", column: "the browser ÷ CUDA" },
+      { path: "compare/on-h200/", words: "f32", family: "rows", column: "browser ÷ cuda" },
+      { path: "explain/tax/", words: "matmul f16", family: "products", column: "one call, browser ÷ cuda" },
+      { path: "device/h200/rooflines/cuda/", words: "f16", family: "convolutions", column: "FLOP/s" },
+    ]) {
+      const page = await open(path, 1280, "light");
+      const before = await shown(page);
+      await page.fill(".tools input", words);
+      await page.locator(".tools").getByRole("button", { name: family }).click();
+      const filtered = await shown(page);
+      assert.ok(filtered.rows.length > 0 && filtered.rows.length < before.rows.length, `${path}: ${filtered.rows.length} rows`);
+      for (const word of words.split(" ")) assert.ok(filtered.rows.every((row) => row.includes(word)), `${path}: ${filtered.rows}`);
+      assert.ok(filtered.marks.every((mark) => mark === family), `${path}: ${filtered.marks}`);
+      assert.match(await page.innerText(".tools output"), /^\d+ of \d+ cases$/);
+      const twin = page.locator("details.twin summary").first();
+      if (path.includes("rooflines")) await twin.click();
+      const header = page.locator("th button:visible", { hasText: column }).first();
+      for (const order of ["ascending", "descending"]) {
+        await header.click();
+        const sorted = await page.evaluate((title) => {
+          const table = [...document.querySelectorAll(".wide table")].find((table) => [...table.rows[0].cells].some((head) => head.textContent === title && table.tBodies[0].querySelector("tr:not([hidden])")));
+          const at = [...table.rows[0].cells].findIndex((head) => head.textContent === title);
+          const values = [...table.tBodies[0].rows].map((row) => row.cells[at].firstChild.textContent);
+          return { order: table.rows[0].cells[at].getAttribute("aria-sort"), values };
+        }, column);
+        assert.equal(sorted.order, order, path);
+        const scale = { k: 1e3, M: 1e6, G: 1e9, T: 1e12 };
+        const numbers = sorted.values.filter((text) => text !== "–").map((text) => parseFloat(text) * (scale[/ ([kMGT])/.exec(text)?.[1]] ?? 1));
+        const wanted = numbers.toSorted((a, b) => (order === "ascending" ? a - b : b - a));
+        assert.deepEqual(numbers, wanted, `${path} ${order}`);
+      }
+      const then = await shown(page);
+      await page.reload();
+      assert.deepEqual({ ...(await shown(page)), open: 0 }, { ...then, open: 0 }, `${path}: the same after a reload`);
+      assert.equal(await page.inputValue(".tools input"), words);
+      await accessible(page, path);
+      await page.fill(".tools input", "");
+      await page.locator(".tools").getByRole("button", { name: family }).click();
+      assert.equal((await shown(page)).rows.length, before.rows.length, path);
+      assert.equal(new URL(page.url()).searchParams.get("family"), null);
+      assert.deepEqual(page.problems, [], path);
+      await page.context().close();
+    }
+  },
+
+  async "rows have addresses, and tables are copied as Markdown"() {
+    const row = "attention/fwd/b1,h8,s512,d64/f16/flash";
+    const page = await open(`explain/tax/#${row}`, 1280, "light", server, { permissions: ["clipboard-read", "clipboard-write"] });
+    const target = page.locator("tr:target");
+    assert.equal(await target.locator("td").first().innerText(), row);
+    assert.ok(await target.isVisible(), "its family is open");
+    await page.locator("details[open] > .copy").first().click();
+    const text = await page.evaluate(() => navigator.clipboard.readText());
+    const lines = text.split("\n");
+    assert.ok(lines[0].startsWith("| case | cuda: kernel |") && lines[1].startsWith("| --- |") && lines.length > 10, text);
+    assert.ok(lines.some((line) => line.startsWith(`| ${row} |`)), text);
+    await page.locator(".tools summary").click();
+    assert.ok((await page.locator(".tools li a").count()) > 5);
+    await page.context().close();
+  },
+
   async "what arrives slowly pushes nothing down"() {
     const slow = await serve(folder, { slow: true });
     for (const path of ["index.html", "compare/index.html"]) {
@@ -85,7 +203,7 @@ const tests = {
     const page = await open("", 1280, "light");
     const sentence = await page.innerText(".lead");
     assert.match(sentence, /the same kernel takes \d+\.\d\d× as long/);
-    assert.match(sentence, /In Chromium \d+ on Linux, .*the fastest version \d+\.\d\d×; one call takes [\d.]+× as long/);
+    assert.match(sentence, /In Chromium \d+ on Linux, .*the fastest version \d+\.\d\d×.*; one call takes [\d.]+× as long/);
     for (const part of [".lead", ".costs .point", ".primary"]) {
       const box = await page.locator(part).first().boundingBox();
       assert.ok(box.y + box.height < 900, `${part} ends at ${box.y + box.height}`);

@@ -22,5 +22,6 @@ pub use comparison::*;
 pub use cost::*;
 pub use families::*;
 pub use gate::*;
+pub(crate) use pairing::fastest;
 pub use scaling::*;
 pub use voices::*;

@@ -23,7 +23,7 @@ pub(super) fn as_asked<'r>(run: &'r Run, problem: &str) -> impl Iterator<Item = 
 }
 
 /// The fastest of those that are taken, if the run came to every case that it planned of the problem: else it may be missing.
-pub(super) fn fastest<'r>(run: &'r Run, problem: &str, taken: impl Fn(&Record) -> bool) -> Option<&'r Record> {
+pub(crate) fn fastest<'r>(run: &'r Run, problem: &str, taken: impl Fn(&Record) -> bool) -> Option<&'r Record> {
     let reached = |case: &String| run.records.iter().any(|record| record.case == *case);
     if !run.planned.iter().filter(|case| problem_of(case) == problem).all(reached) {
         return None;

@@ -9,7 +9,7 @@ use crate::record::Run;
 use crate::units::percent;
 
 /// Whether a run was on another device than the base.
-fn elsewhere(comparison: &Comparison, run: usize) -> bool {
+pub(super) fn elsewhere(comparison: &Comparison, run: usize) -> bool {
     let name = |i: usize| normalised(&comparison.runs[i].device);
     name(run) != name(comparison.base)
 }
@@ -109,7 +109,7 @@ pub fn comparison_brief(comparison: &Comparison, most: usize) -> Table {
 }
 
 /// A ratio as a cell.
-fn judged(ratio: &Ratio) -> Cell {
+pub(super) fn judged(ratio: &Ratio) -> Cell {
     let tone = match ratio.verdict {
         Verdict::Same => Tone::Plain,
         Verdict::Faster => Tone::Good,
@@ -117,11 +117,11 @@ fn judged(ratio: &Ratio) -> Cell {
         Verdict::Undecided => Tone::Doubtful,
     };
     let short = format!("{}× {}", digits(ratio.value), ratio.verdict.name());
-    Cell { text: ratio.to_string(), short: Some(short), tone, bar: None }
+    Cell { tone, short: Some(short), ..ratio.to_string().into() }
 }
 
 /// What is special about single pairs: a remark for each reason, however coarse each pair's resolution is for it.
-fn remarks(comparison: &Comparison, column: impl Fn(usize) -> usize) -> Vec<Remark> {
+pub(super) fn remarks(comparison: &Comparison, column: impl Fn(usize) -> usize) -> Vec<Remark> {
     struct Reason {
         run: usize,
         why: String,
@@ -161,7 +161,7 @@ fn remarks(comparison: &Comparison, column: impl Fn(usize) -> usize) -> Vec<Rema
 }
 
 /// What has no pair, by reason.
-fn alone(comparison: &Comparison) -> Vec<String> {
+pub(super) fn alone(comparison: &Comparison) -> Vec<String> {
     let alone = comparison.unpaired.iter().map(|alone| {
         let where_and_why = format!("only in {} ({})", comparison.runs[alone.run].name, alone.reason);
         (where_and_why, alone.case.as_str())

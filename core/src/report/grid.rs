@@ -50,6 +50,8 @@ pub struct Cell {
     pub text: String,
     /// What it says where there is little room, if that is less.
     pub short: Option<String>,
+    /// A second line; pages show it.
+    pub more: Option<String>,
     /// What it means.
     pub tone: Tone,
     /// Length of the bar beside it, in percent of the longest; pages show it.
@@ -104,6 +106,13 @@ impl Column {
     /// A figure.
     pub fn figure(title: &str, rank: Rank) -> Column {
         Column { title: title.to_owned(), right: true, rank, folds: false }
+    }
+}
+
+impl Cell {
+    /// The cell with a second line.
+    pub fn with(self, more: impl Into<String>) -> Cell {
+        Cell { more: Some(more.into()), ..self }
     }
 }
 

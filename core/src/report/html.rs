@@ -3,6 +3,7 @@
 //! Everything that comes from a run is escaped by the markup library, and what acts on its reader is shown as a code. Plots are inline SVG, as wide as their column, so
 //! the page reads on a phone; colours follow the reader's light or dark scheme.
 
+mod compared;
 mod cost;
 mod document;
 mod drift;
@@ -13,9 +14,12 @@ mod plots;
 mod ratios;
 mod roofline;
 mod strip;
+mod table;
+mod taxed;
 
 use maud::{Markup, html};
 
+pub(super) use self::compared::{compared, compared_by_family};
 pub(super) use self::cost::{figure as cost_figure, short};
 pub(super) use self::document::{document, shown};
 pub(super) use self::embedded::one_call;
@@ -24,13 +28,15 @@ pub(super) use self::picture::{cost_picture, roofline_picture};
 pub(super) use self::plot::Palette;
 pub(super) use self::plots::{of_device, plots};
 pub(super) use self::roofline::roofline as roofline_of;
+pub(super) use self::table::{anchored, table};
+pub(super) use self::taxed::{taxed, taxed_by_family};
 use super::date::date;
 use crate::compare::Comparison;
 use crate::compare::tax::Tax;
 use crate::record::stats::Summary;
 use crate::record::{Baseline, Run, completion_step};
 use crate::report;
-use crate::report::{Remark, Table, Tone};
+use crate::report::Table;
 use crate::units::{percent, sentence};
 
 const STYLE: &str = concat!(
@@ -53,7 +59,7 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
         main {
             section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
             @if let Some(comparison) = comparison { (compared(comparison, palette)) }
-            @if let Some(tax) = tax { section { h2 { "Portability tax" } (table(&super::tax_table(tax))) } }
+            @if let Some(tax) = tax { section { h2 { "Portability tax" } (taxed(tax)) } }
             @if comparison.is_none() && tax.is_none() {
                 @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
             }
@@ -122,29 +128,6 @@ fn ceilings(baseline: &Baseline) -> Markup {
     }
 }
 
-/// Verdicts as a table and as bars.
-pub(super) fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup {
-    let base = &comparison.runs[comparison.base].name;
-    let with_ratios = |i: &usize| comparison.ratios().any(|(run, _, _)| run == *i);
-    html! {
-        section {
-            h2 { "Verdicts" }
-            (table(&super::comparison_table(comparison)))
-        }
-        @if let Some(scores) = report::compared_scores(comparison) { section { h2 { "Scores" } (table(&scores)) } }
-        section {
-            h2 { "Ratios" }
-            p.soft { "Time over " (base) "'s time on a logarithmic axis, with 95 % intervals. Inside the grey band the difference is too small to call." }
-            @for i in (0..comparison.runs.len()).filter(with_ratios) {
-                figure.card {
-                    figcaption { (comparison.runs[i].name) " ÷ " (base) }
-                    (ratios::ratios(comparison, i, palette))
-                }
-            }
-        }
-    }
-}
-
 /// Times along the axes that workloads have a table for; no section where there is none.
 fn scaling(runs: &[(String, Run)]) -> Markup {
     let tables = crate::compare::scaled(runs, None);
@@ -160,53 +143,8 @@ fn without_heading(run: &Run) -> Table {
     Table { heading: Vec::new(), ..report::table(run) }
 }
 
-pub(super) fn table(table: &Table) -> Markup {
-    let right = |i: usize| table.columns[i].right;
-    // Numbers beside the cells that remarks are about, so that the remarks need not name them.
-    let marks = |row: usize, column: usize| {
-        let about = move |remark: &&Remark| remark.marks.iter().any(|mark| (mark.row, mark.column) == (row, column));
-        (1..).zip(&table.remarks).filter(move |(_, remark)| about(remark))
-    };
-    html! {
-        @for line in &table.heading { p { (line) } }
-        div.wide tabindex="0" {
-            table {
-                thead { tr { @for (i, column) in table.columns.iter().enumerate() { th.right[right(i)] { (column.title) } } } }
-                tbody {
-                    @for (row, cells) in table.rows.iter().enumerate() {
-                        tr {
-                            @for (i, cell) in cells.iter().enumerate() {
-                                td class=(class(right(i), cell.tone)) {
-                                    @if let Some(bar) = cell.bar {
-                                        progress.bar value=(bar) max="100" aria-label="Speed beside the fastest variant" {}
-                                    }
-                                    (cell.text)
-                                    @for (number, remark) in marks(row, i) { sup title=(remark.text) { (number) } }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        @if !table.remarks.is_empty() { ol.soft { @for remark in &table.remarks { li { (remark.text) } } } }
-        @if !table.notes.is_empty() { ul.soft { @for note in &table.notes { li { (note) } } } }
-    }
-}
-
-/// The classes of a cell, by where it stands and what it means.
-fn class(right: bool, tone: Tone) -> String {
-    let tone = match tone {
-        Tone::Plain => "plain",
-        Tone::Good => "faster",
-        Tone::Bad => "slower",
-        Tone::Doubtful => "doubtful",
-    };
-    if right { format!("right {tone}") } else { tone.to_owned() }
-}
-
 /// The strips of every case that has a time anywhere, in the order of the runs.
-fn samples(runs: &[(String, Run)], palette: &Palette<'_>) -> Markup {
+pub(super) fn samples(runs: &[(String, Run)], palette: &Palette<'_>) -> Markup {
     let mut cases: Vec<&str> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for record in runs.iter().flat_map(|(_, run)| &run.records).filter(|r| r.timing().is_some()) {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Column, Rank, Table};
 use crate::compare::tax::{Call, Pairing, Tax, TaxRun};
 use crate::compare::verdict::digits;
+use crate::record::way;
 use crate::units::Nanos;
 
 /// One line of the tax as a spreadsheet.
@@ -91,6 +92,13 @@ pub fn tax_table(tax: &Tax) -> Table {
         cells.extend([ratio(r.kernel_ratio), ratio(r.call_ratio)]);
         cells.into_iter().map(Into::into).collect()
     };
+    let mut notes = tax_notes(tax);
+    notes.extend(tax.cases.iter().map(|c| format!("{}: {}", c.case, c.words)));
+    Table { columns, rows: tax_rows(tax).into_iter().map(row).collect(), notes, ..Table::default() }
+}
+
+/// What is to be known of the whole table.
+pub(super) fn tax_notes(tax: &Tax) -> Vec<String> {
     let pairing = match tax.pairing {
         Pairing::Same => "like with like: the same variant on every target",
         Pairing::Best => "best with best: each target's fastest variant, which may be another algorithm",
@@ -101,8 +109,12 @@ pub fn tax_table(tax: &Tax) -> Table {
         means(tax),
     ];
     notes.extend(tax.notes.iter().cloned());
-    notes.extend(tax.cases.iter().map(|c| format!("{}: {}", c.case, c.words)));
-    Table { columns, rows: tax_rows(tax).into_iter().map(row).collect(), notes, ..Table::default() }
+    notes
+}
+
+/// The names of the runs, each with how far a browser let it where that is known.
+pub(super) fn tax_names(tax: &Tax) -> Vec<String> {
+    tax.runs.iter().map(|run| way(&run.name, run.reach)).collect()
 }
 
 /// Geometric means over the cases, as a sentence.

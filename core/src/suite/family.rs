@@ -51,6 +51,18 @@ impl Family {
             Family::Training => "training",
         }
     }
+
+    /// Its name in paths and attributes of pages.
+    pub fn key(self) -> &'static str {
+        match self {
+            Family::Attention => "attention",
+            Family::Products => "products",
+            Family::Convolutions => "convolutions",
+            Family::Rows => "rows",
+            Family::Memory => "memory",
+            Family::Training => "training",
+        }
+    }
 }
 
 #[cfg(test)]

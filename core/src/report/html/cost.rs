@@ -2,11 +2,13 @@
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, row, svg, twin};
+use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, row, svg, twin, upright};
 use super::table;
+use super::table::breakable;
 use crate::compare::verdict::Ratio;
 use crate::compare::{Against, Cost, ProblemCost};
 use crate::report::{Cell, Column, Rank, Table, cost_by_workload};
+use crate::suite::Family;
 
 /// Height of one row.
 const ROW: f64 = 16.0;
@@ -96,9 +98,11 @@ fn rows(cost: &Cost, from: usize, most: usize, palette: &Palette<'_>) -> Markup 
     html! {
         div.ratios.costs {
             @for problem in rows {
-                div.name.(palette.of_case(&problem.problem)) { i {} (breakable(&problem.problem)) }
-                div.verdict { (figures(problem)) }
-                (row(ROW, &in_words(problem, cost), dots(&axis, &ticks, problem)))
+                div.problem data-f=(Family::of(&problem.problem).key()) {
+                    div.name.(palette.of_case(&problem.problem)) { (breakable(&problem.problem, &['/', ','])) }
+                    div.verdict { (figures(problem)) }
+                    (row(ROW, &in_words(problem, cost), dots(&axis, &ticks, problem)))
+                }
             }
             div.scale { (svg(AXIS, "times over the base's time", across(&axis, &ticks, &labels, 0.0, 2.0))) }
         }
@@ -128,11 +132,6 @@ pub(super) fn drawing(cost: &Cost, palette: &Palette<'_>) -> (f64, Markup) {
         g transform=(format!("translate({} {})", px(left), px(below))) { (across(&axis, &ticks, &labels, 0.0, 2.0)) }
     };
     (below + AXIS, inside)
-}
-
-/// A case with room for a line to end behind its parts.
-fn breakable(case: &str) -> Markup {
-    html! { @for part in case.split_inclusive(['/', ',']) { (part) wbr; } }
 }
 
 /// A ratio for a sentence or a plot: three digits. Its interval stands elsewhere.
@@ -173,7 +172,7 @@ fn dots(axis: &Axis, ticks: &[f64], problem: &ProblemCost) -> Markup {
     let ends = both.iter().map(|(_, ratio)| axis.at(ratio.value));
     let (left, right) = ends.fold((WIDTH, 0.0f64), |(a, b), x| (a.min(x), b.max(x)));
     html! {
-        @for tick in ticks { line.grid x1=(px(axis.at(*tick))) x2=(px(axis.at(*tick))) y1="0" y2=(px(ROW)) {} }
+        (upright(axis, ticks, ROW))
         rect.band x=(px(from)) y="3" width=(px((to - from).max(0.5))) height=(px(ROW - 6.0)) {}
         line.one x1=(px(axis.at(1.0))) x2=(px(axis.at(1.0))) y1="0" y2=(px(ROW)) {}
         @if right > left { line.joined x1=(px(left)) x2=(px(right)) y1=(y) y2=(y) {} }

@@ -29,6 +29,12 @@ pub(crate) fn drift(run: &Run) -> Markup {
     let labels: Vec<String> = number_labels(&across_ticks).into_iter().map(|l| format!("{l} s")).collect();
     let points: Vec<String> =
         readings.iter().map(|d| format!("{},{}", px(x.at(seconds(d))), px(y.at(apart(d))))).collect();
+    let held = |d: &Drift| !d.conditions.throttle.is_empty() || d.conditions.hidden;
+    let calm = readings
+        .iter()
+        .zip(&points)
+        .filter(|(d, _)| !held(d))
+        .map(|(_, point)| format!("M{}h0", point.replace(',', " ")));
     let inside = html! {
         (across(&x, &across_ticks, &labels, TOP, BOTTOM))
         @for (tick, label) in up_ticks.iter().zip(number_labels(&up_ticks)) {
@@ -37,9 +43,9 @@ pub(crate) fn drift(run: &Run) -> Markup {
         }
         g.device {
             polyline.curve points=(points.join(" ")) {}
-            @for d in readings {
-                @let held = !d.conditions.throttle.is_empty() || d.conditions.hidden;
-                circle.point.warned[held] cx=(px(x.at(seconds(d)))) cy=(px(y.at(apart(d)))) r=(if held { "3.5" } else { "2" }) {
+            path.dots d=(calm.collect::<String>()) {}
+            @for d in readings.iter().filter(|d| held(d)) {
+                circle.point.warned cx=(px(x.at(seconds(d)))) cy=(px(y.at(apart(d)))) r="3.5" {
                     title { (d.reference_kernel) (condition(d)) }
                 }
             }

@@ -3,8 +3,9 @@
 
 use maud::{Markup, html};
 
+use super::compared::verdicts;
 use super::drift::drift as drift_of;
-use super::{Palette, compared, cost_figure, cost_picture, roofline_of, roofline_picture, shown, strip, table};
+use super::{Palette, compared, cost_figure, cost_picture, roofline_of, roofline_picture, shown, strip, table, taxed};
 use crate::compare::identity::same_device;
 use crate::compare::tax::{Pairing, tax};
 use crate::compare::{Comparison, Cost};
@@ -98,7 +99,7 @@ fn by_workload(runs: &[(String, Run)], comparison: &Comparison) -> Markup {
                     @let cases = cases(&family.workload);
                     details {
                         summary { (family.workload) ": " (cases.pairs.len()) @if cases.pairs.len() == 1 { " case" } @else { " cases" } }
-                        (table(&report::comparison_table(&cases)))
+                        (table(&verdicts(&cases)))
                     }
                 }
             }
@@ -119,7 +120,7 @@ pub(crate) fn one_call(runs: &[(String, Run)]) -> Option<Markup> {
         }
     }
     let most = gpus.into_iter().max_by_key(Vec::len).filter(|gpu| gpu.len() > 1)?;
-    Some(table(&report::tax_table(&tax(&most, None, false, Pairing::Same).ok()?)))
+    Some(taxed(&tax(&most, None, false, Pairing::Same).ok()?))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::table;
 use crate::record::Run;
 use crate::report::Table;
-use crate::suite::{names, workload_of};
+use crate::suite::{Family, names, workload_of};
 use crate::units::Nanos;
 
 /// Width of every plot, in units of its view box. A phone shows about one unit per pixel.
@@ -196,6 +196,12 @@ pub(super) fn across(axis: &Axis, ticks: &[f64], labels: &[String], top: f64, bo
     }
 }
 
+/// Vertical lines at ticks from the top of a row to its bottom, as one path.
+pub(super) fn upright(axis: &Axis, ticks: &[f64], height: f64) -> Markup {
+    let line = |tick: &f64| format!("M{} 0v{}", px(axis.at(*tick)), px(height));
+    html! { path.grid d=(ticks.iter().map(line).collect::<String>()) {} }
+}
+
 /// The middle of a label and half its width; at the rims it is pulled in, so that nothing is cut off.
 fn place(x: f64, label: &str) -> (f64, f64) {
     let half = (label.chars().count() as f64 * LETTER / 2.0).min(WIDTH / 2.0);
@@ -229,10 +235,10 @@ pub(super) fn svg_of_spots(height: f64, about: &str, inside: Markup) -> Markup {
     }
 }
 
-/// A point that says something when it is pointed at or reached: `lines` appear one below the other from `top` on.
-pub(super) fn spot(about: &str, lines: &[String], top: f64, point: &Markup) -> Markup {
+/// The point of a case, which says something when it is pointed at or reached: `lines` appear one below the other from `top` on.
+pub(super) fn spot(case: &str, about: &str, lines: &[String], top: f64, point: &Markup) -> Markup {
     html! {
-        g.spot tabindex="0" role="img" aria-label=(about) {
+        g.spot data-f=(Family::of(case).key()) tabindex="0" role="img" aria-label=(about) {
             (point)
             text.said aria-hidden="true" {
                 @for (i, line) in lines.iter().enumerate() { tspan x="2" y=(px(top + i as f64 * LINE)) { (line) } }
@@ -247,6 +253,15 @@ pub(super) fn row(height: f64, about: &str, inside: Markup) -> Markup {
         div.row tabindex="0" role="img" aria-label=(about) {
             svg.plot viewBox=(format!("0 0 {} {}", px(WIDTH), px(height))) { (inside) }
             span.said { (about) }
+        }
+    }
+}
+
+/// The same with what it says in its style sheet alone: an element fewer.
+pub(super) fn bare_row(height: f64, about: &str, inside: Markup) -> Markup {
+    html! {
+        div.row.bare tabindex="0" role="img" aria-label=(about) {
+            svg.plot viewBox=(format!("0 0 {} {}", px(WIDTH), px(height))) { (inside) }
         }
     }
 }

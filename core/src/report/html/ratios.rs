@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, row, svg};
+use super::plot::{Axis, Palette, WIDTH, across, bare_row, number_labels, px, svg, upright};
 use crate::compare::Comparison;
 use crate::compare::verdict::{Ratio, digits};
+use crate::suite::{Family, problem_of, variant_of};
 
 /// Height of one bar.
 const ROW: f64 = 16.0;
@@ -26,13 +27,20 @@ pub(super) fn ratios(comparison: &Comparison, run: usize, palette: &Palette<'_>)
     html! {
         div.ratios {
             @for (case, ratio) in &rows {
-                div.name.(palette.of_case(case)) { i {} (case) }
-                div.verdict.(ratio.verdict.name()) title=(ratio) { (digits(ratio.value)) "× " (ratio.verdict.name()) }
-                (row(ROW, &format!("{case}: {ratio}"), one(&axis, &ticks, ratio)))
+                div.problem.(ratio.verdict.name()) data-f=(Family::of(case).key()) {
+                    div.name.(palette.of_case(case)) { (named(case)) }
+                    div.verdict title=(ratio) { (digits(ratio.value)) "× " (ratio.verdict.name()) }
+                    (bare_row(ROW, &format!("{case}: {ratio}"), one(&axis, &ticks, ratio)))
+                }
             }
             div.scale { (svg(AXIS, "times over the base's time", across(&axis, &ticks, &number_labels(&ticks), 0.0, 2.0))) }
         }
     }
+}
+
+/// A case with room for a line to end before its variant. The page has a row per case and run, so each element counts.
+fn named(case: &str) -> Markup {
+    html! { (problem_of(case)) "/" wbr; (variant_of(case)) }
 }
 
 fn one(axis: &Axis, ticks: &[f64], ratio: &Ratio) -> Markup {
@@ -40,14 +48,12 @@ fn one(axis: &Axis, ticks: &[f64], ratio: &Ratio) -> Markup {
     let (from, to) = (axis.at(1.0 / edge), axis.at(edge));
     let y = px(ROW / 2.0);
     html! {
-        @for tick in ticks { line.grid x1=(px(axis.at(*tick))) x2=(px(axis.at(*tick))) y1="0" y2=(px(ROW)) {} }
-        g class=(ratio.verdict.name()) {
-            rect.band x=(px(from)) y="3" width=(px((to - from).max(0.5))) height=(px(ROW - 6.0)) {}
-            line.one x1=(px(axis.at(1.0))) x2=(px(axis.at(1.0))) y1="0" y2=(px(ROW)) {}
-            @if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
-                line.whisker x1=(px(axis.at(low))) x2=(px(axis.at(high))) y1=(y) y2=(y) {}
-            }
-            circle.point cx=(px(axis.at(ratio.value))) cy=(y) r="3.5" {}
+        (upright(axis, ticks, ROW))
+        rect.band x=(px(from)) y="3" width=(px((to - from).max(0.5))) height=(px(ROW - 6.0)) {}
+        line.one x1=(px(axis.at(1.0))) x2=(px(axis.at(1.0))) y1="0" y2=(px(ROW)) {}
+        @if let (Some(low), Some(high)) = (ratio.low, ratio.high) {
+            line.whisker x1=(px(axis.at(low))) x2=(px(axis.at(high))) y1=(y) y2=(y) {}
         }
+        circle.point cx=(px(axis.at(ratio.value))) cy=(y) r="3.5" {}
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn drawing(run: &Run, palette: &Palette<'_>) -> Option<(f64, Markup)>
         @for point in &points {
             g class=(palette.class(&point.record.parts.workload)) {
                 @let circle = html! { circle.point cx=(px(x.at(point.intensity))) cy=(px(y.at(point.rate))) r="3.6" {} };
-                (spot(&format!("{}: {}", point.record.case, point.said()), &point.lines(), SAID, &circle))
+                (spot(&point.record.case, &format!("{}: {}", point.record.case, point.said()), &point.lines(), SAID, &circle))
             }
         }
     };

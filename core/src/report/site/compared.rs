@@ -4,12 +4,12 @@ use maud::{Markup, html};
 
 use super::Site;
 use super::devices::{Devices, slug, unused};
-use super::frame::{Head, page as whole};
+use super::frame::{Head, page as whole, tools};
 use crate::compare::{Comparison, Options, compare};
 use crate::device::Reach;
 use crate::plan::query;
 use crate::record::{Run, way};
-use crate::report::html::{Palette, compared};
+use crate::report::html::{Palette, compared_by_family};
 use crate::report::target_name;
 use crate::units::sentence;
 
@@ -120,7 +120,8 @@ pub(super) fn page(set: &Set<'_>, site: Site) -> Option<String> {
         h1 { (set.title) }
         p.lead { (sentence(&comparison.tally())) }
         p { (in_the_page(head, site, set.runs.iter().map(|(_, _, file)| file.clone()))) }
-        (compared(&comparison, palette))
+        (tools())
+        (compared_by_family(&comparison, palette))
     };
     Some(whole(head, site, &main))
 }

@@ -35,6 +35,11 @@ impl Kept<'_> {
         self.path.clone()
     }
 
+    /// The name of its file without folder and ending; no two runs of a device have one.
+    pub fn file(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".json")
+    }
+
     /// Where a picture of it lies.
     pub fn picture(&self, of: &str) -> String {
         format!("{}.{of}.svg", self.path.trim_end_matches(".json"))
@@ -101,6 +106,11 @@ impl<'r> OnDevice<'r> {
     /// The view through a target.
     pub fn view(&self, target: &str) -> Option<&Kept<'r>> {
         self.views().into_iter().find(|kept| kept.run.target == target)
+    }
+
+    /// What each target but the nearest costs on it.
+    pub fn costs(&self) -> Vec<Cost> {
+        self.views().iter().filter_map(|kept| self.cost_of(&kept.run.target)).collect()
     }
 
     /// What a target costs on it, against the nearest to the hardware: each run of it against that run there with which it has most

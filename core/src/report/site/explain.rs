@@ -4,13 +4,13 @@ use maud::{Markup, PreEscaped, html};
 
 use super::Site;
 use super::devices::Devices;
-use super::frame::{Head, page as whole};
+use super::frame::{Head, page as whole, tools};
 use super::front::sentence;
 use crate::compare::tax::{Pairing, tax};
 use crate::record::{Run, completion_step};
-use crate::report::html::table;
+use crate::report::html::{table, taxed_by_family};
 use crate::report::target_name;
-use crate::report::{Cell, Column, Table, ceilings, clock_line, tax_table};
+use crate::report::{Cell, Column, Table, ceilings, clock_line};
 
 /// One page: its name in paths, its title, a sentence, its text, and what the runs say.
 pub(super) struct Topic {
@@ -138,7 +138,7 @@ fn costs(devices: &Devices<'_>) -> Markup {
         section {
             h2 { "On " (device.name) }
             p { (sentence(device, &cost, "../../")) }
-            @if let Some(found) = found { (table(&tax_table(&found))) }
+            @if let Some(found) = found { (tools()) (taxed_by_family(&found)) }
         }
     }
 }

@@ -1,6 +1,11 @@
 //! What every page of the site has besides what every document has: policy, masthead, footer.
 
+use std::sync::LazyLock;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
+use sha2::{Digest, Sha256};
 
 use super::Site;
 use super::desk::REFRESH;
@@ -18,8 +23,28 @@ pub(super) const STYLE: &str = concat!(
     include_str!("site.css")
 );
 
-/// Nothing but our own style sheet and the mark is loaded.
-const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'";
+/// Where the script lies.
+pub(super) const SCRIPT_PATH: &str = "site.js";
+
+/// The script: search, order and Markdown of tables.
+pub(super) const SCRIPT: &str = include_str!("site.js");
+
+/// The policy of a page: our own style sheet and the mark are loaded, and where the page has a table, the script.
+fn policy(scripted: bool) -> String {
+    let script = if scripted { " script-src 'self';" } else { "" };
+    format!("default-src 'none';{script} style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'")
+}
+
+/// The hash of the script, as browsers check it.
+pub(super) fn integrity() -> &'static str {
+    static HASH: LazyLock<String> = LazyLock::new(|| format!("sha256-{}", STANDARD.encode(Sha256::digest(SCRIPT))));
+    &HASH
+}
+
+/// The place where the script puts its search box and its chips; empty without it.
+pub(super) fn tools() -> Markup {
+    html! { div.tools {} }
+}
 
 /// Where the mark lies that browsers show beside a page's title.
 pub(super) const ICON_PATH: &str = "mark.svg";
@@ -47,14 +72,16 @@ impl Head<'_> {
 pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
     let links = [("", "Cost"), ("compare/", "Compare"), ("explain/", "Explained"), ("run/", "Measure")];
     let links = links.into_iter().filter(|(path, _)| site.measures || *path != "run/");
+    let scripted = main.0.contains("<table");
     let of_page = html! {
-        meta http-equiv="Content-Security-Policy" content=(POLICY);
+        meta http-equiv="Content-Security-Policy" content=(policy(scripted));
         @if site.desk.is_some() && head.depth == 0 { meta http-equiv="refresh" content=(REFRESH); }
         meta name="description" content=(head.about);
         meta name="color-scheme" content="light dark";
         title { (head.title) " · Parallax" }
         link rel="icon" href=(head.to(ICON_PATH));
         link rel="stylesheet" href=(head.to(STYLE_PATH));
+        @if scripted { script src=(head.to(SCRIPT_PATH)) integrity=(integrity()) defer {} }
     };
     let body = html! {
         a.skip href="#main" { "Skip to the figures" }
@@ -77,4 +104,17 @@ pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
         }
     };
     document(of_page, None, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_script_is_small_and_its_hash_is_that_of_its_text() {
+        assert!(SCRIPT.len() <= 6 * 1024, "{} bytes", SCRIPT.len());
+        let digest = STANDARD.decode(integrity().strip_prefix("sha256-").expect("a name")).expect("base64");
+        assert_eq!(digest, Sha256::digest(include_bytes!("site.js")).to_vec());
+        assert!(policy(true).contains("script-src 'self'") && !policy(false).contains("script"));
+    }
 }

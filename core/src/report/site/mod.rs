@@ -1,20 +1,26 @@
-//! Runs as a site: what the browser costs, each device, comparisons, and what the figures mean. Static pages without scripts; what
-//! comes from a run is escaped, and a page asks nobody but the folder that it lies in.
+//! Runs as a site: what the browser costs, each device, comparisons, and what the figures mean. Static pages, which show everything
+//! without a script; pages with tables have one that searches and sorts. What comes from a run is escaped, and a page asks nobody but the
+//! folder that it lies in.
 
 mod compared;
 mod desk;
 mod device;
 mod devices;
 mod explain;
+mod facts;
+mod family;
 mod frame;
 mod front;
 mod pictures;
+mod problems;
+mod speeds;
 
 use self::compared::Set;
 pub use self::desk::{Desk, Hidden};
 use self::devices::{Devices, Kept, OnDevice};
 use self::explain::{TOPICS, Topic};
 use crate::record::Run;
+use crate::suite::Family;
 
 /// A file of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +55,10 @@ enum Part<'p, 'r> {
     Fixed(&'static str),
     Topic(&'static Topic),
     Device(&'p OnDevice<'r>),
+    Family(&'p OnDevice<'r>, Family),
+    Samples(&'p OnDevice<'r>, Family),
+    Facts(&'p OnDevice<'r>),
+    Speeds(&'p OnDevice<'r>, &'p Kept<'r>),
     Compared(&'p Set<'r>),
     Cost(&'p OnDevice<'r>, &'p Kept<'r>),
     Roofline(&'p OnDevice<'r>, &'p Kept<'r>),
@@ -86,6 +96,13 @@ impl<'r> Pages<'r> {
         }
         for device in self.devices.all() {
             parts.push((page(&device.path()), Part::Device(device)));
+            parts.push((page(&facts::path(device)), Part::Facts(device)));
+            let views = speeds::views(device).into_iter();
+            parts.extend(views.map(|kept| (page(&speeds::path(device, kept)), Part::Speeds(device, kept))));
+            for family in family::families(device) {
+                parts.push((page(&family::path(device, family)), Part::Family(device, family)));
+                parts.push((page(&family::samples_path(device, family)), Part::Samples(device, family)));
+            }
             for kept in device.views() {
                 parts.push((kept.picture(pictures::COST), Part::Cost(device, kept)));
                 parts.push((kept.picture(pictures::ROOFLINE), Part::Roofline(device, kept)));
@@ -104,6 +121,10 @@ impl<'r> Pages<'r> {
             Part::Fixed(text) => (*text).to_owned(),
             Part::Topic(topic) => explain::page(topic, devices, site),
             Part::Device(device) => device::page(device, devices, site),
+            Part::Family(device, family) => family::page(device, *family, site),
+            Part::Samples(device, family) => family::samples_page(device, *family, site),
+            Part::Facts(device) => facts::page(device, site),
+            Part::Speeds(device, kept) => speeds::page(device, kept, site),
             Part::Compared(set) => return compared::page(set, site),
             Part::Cost(device, kept) => return pictures::cost_file(device, kept),
             Part::Roofline(device, kept) => return pictures::roofline_file(device, kept),
@@ -127,9 +148,10 @@ fn recorded(devices: &Devices<'_>) -> String {
 }
 
 /// Files that are the same in every site: path and text.
-const FIXED: [(&str, &str); 2] = [(frame::STYLE_PATH, frame::STYLE), (frame::ICON_PATH, frame::ICON)];
+const FIXED: [(&str, &str); 3] =
+    [(frame::STYLE_PATH, frame::STYLE), (frame::ICON_PATH, frame::ICON), (frame::SCRIPT_PATH, frame::SCRIPT)];
 
-/// The text of a file that is the same in every site: the style sheet or the mark.
+/// The text of a file that is the same in every site: the style sheet, the mark or the script.
 pub fn fixed(path: &str) -> Option<&'static str> {
     FIXED.iter().find(|(there, _)| *there == path).map(|(_, text)| *text)
 }
@@ -210,10 +232,16 @@ mod tests {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             assert!(file.path.split('/').all(|part| fits(part) && part.chars().all(plain)), "{}", file.path);
             if file.path.ends_with(".html") {
-                for forbidden in ["<script", "style=", "http://", "https://", "onerror=", "NaN"] {
+                let script = format!("integrity=\"{}\" defer></script>", frame::integrity());
+                assert!(file.text.matches("<script").count() == file.text.matches(&script).count(), "{}", file.path);
+                for forbidden in ["<script>", "style=", "http://", "https://", "onerror=", "NaN"] {
                     assert!(!file.text.contains(forbidden), "{}: {forbidden}", file.path);
                 }
                 assert!(file.text.contains("default-src 'none'"), "{}", file.path);
+                let scripted = file.text.contains("<table");
+                for part in ["script-src 'self';", "site.js\"", &script] {
+                    assert_eq!(file.text.contains(part), scripted, "{}: {part}", file.path);
+                }
             }
         }
     }
@@ -224,7 +252,11 @@ mod tests {
         let front = &files.iter().find(|file| file.path == "index.html").expect("a front").text;
         assert!(front.contains("1.50×") && front.contains("(1 problem)"), "{front}");
         let device = files.iter().find(|file| file.path == "device/h200/index.html").expect("a device");
-        assert!(device.text.contains(TILED), "its cases are listed");
+        assert!(device.text.contains("matmul/fwd/m8,n8,k8/f32"), "its problems are listed");
+        for path in ["device/h200/products/index.html", "device/h200/products/samples/index.html"] {
+            let behind = files.iter().find(|file| file.path == path).expect("a page of the family");
+            assert!(behind.text.contains("tiled") && behind.text.contains("cuda"), "{path}");
+        }
         assert!(files.iter().any(|file| file.path.starts_with("runs/h200/") && file.text.contains(TILED)));
     }
 

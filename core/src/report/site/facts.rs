@@ -1,0 +1,43 @@
+//! The runs of a device: where and when each ran, its clocks and limits, what was skipped and why, and its file.
+
+use maud::{Markup, html};
+
+use super::Site;
+use super::devices::{Kept, OnDevice};
+use super::frame::{Head, page as whole};
+use crate::report::html::head as facts;
+use crate::report::{skipped, table};
+
+/// Where the page lies in the site.
+pub(super) fn path(device: &OnDevice<'_>) -> String {
+    format!("{}/runs", device.path())
+}
+
+/// `/device/NAME/runs/`.
+pub(super) fn page(device: &OnDevice<'_>, site: Site) -> String {
+    let title = format!("{}: runs", device.name);
+    let about = format!("The runs on {}: when they began, their clocks, their limits, and their files.", device.name);
+    let head = &Head { depth: 3, title: &title, about: &about };
+    let main = html! {
+        h1 { (title) }
+        p { a href=(head.to(&format!("{}/", device.path()))) { "All of " (device.name) } }
+        @for kept in &device.runs { (run(head, kept)) }
+    };
+    whole(head, site, &main)
+}
+
+fn run(head: &Head<'_>, kept: &Kept<'_>) -> Markup {
+    let (name, run) = kept.named;
+    let skips = skipped(run);
+    // Reasons of single cases stand below the tables of their families as well.
+    let notes: Vec<String> = table(run).notes.into_iter().filter(|note| !skips.contains(note)).collect();
+    html! {
+        section {
+            h2 { (name) }
+            (facts(name, run))
+            p { a href=(head.to(&kept.path())) download { "The run file" } ", with every sample" }
+            ul.soft { @for note in &notes { li { (note) } } }
+            @if !skips.is_empty() { details { summary { "Skipped, and why" } ul.soft { @for line in &skips { li { (line) } } } } }
+        }
+    }
+}

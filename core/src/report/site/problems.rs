@@ -1,0 +1,89 @@
+//! The fastest version of each target, problem by problem.
+
+use super::devices::{Kept, OnDevice};
+use crate::compare::verdict::digits;
+use crate::compare::{Against, Cost, MeanRatio, ProblemCost, fastest};
+use crate::record::Record;
+use crate::report::html::short;
+use crate::report::{Cell, Column, Rank, Table, judged, target_name};
+use crate::suite::{Family, by_case, problem_of, variant_of};
+
+/// The problems of a family.
+pub(super) struct Problems {
+    /// Their number, and what each target costs in them.
+    pub sentence: String,
+    /// A row per problem: the fastest time of each target with its variant, and the ratios to the nearest target.
+    pub table: Table,
+}
+
+/// The problems of a family on a device.
+pub(super) fn problems(device: &OnDevice<'_>, family: Family) -> Problems {
+    let views = device.views();
+    let costs = device.costs();
+    let runs = |view: &Kept<'_>| {
+        let (target, reach) = (view.run.target.clone(), view.run.reach);
+        device.runs.iter().filter(move |kept| kept.run.target == target && kept.run.reach == reach)
+    };
+    let name = |kept: &Kept<'_>| target_name(&kept.run.target, kept.run.reach);
+    let mut names: Vec<&str> = timed(device).filter(|problem| Family::of(problem) == family).collect();
+    names.sort_by(|a, b| by_case(a, b));
+    names.dedup();
+    let mut columns = vec![Column::text("problem")];
+    columns.extend(views.iter().map(|view| Column::figure(&name(view), Rank::Useful)));
+    columns.extend(costs.iter().map(|cost| {
+        let (base, other) = super::front::names(cost);
+        Column::figure(&format!("{other} ÷ {base}"), Rank::Essential)
+    }));
+    let row = |problem: &&str| {
+        let times = views.iter().map(|view| time(runs(view).find_map(|kept| fastest(kept.run, problem, |_| true))));
+        let ratios = costs.iter().map(|cost| ratio(best(cost, problem)));
+        std::iter::once(Cell::from(*problem)).chain(times).chain(ratios).collect()
+    };
+    let table = Table { columns, rows: names.iter().map(row).collect(), ..Table::default() };
+    Problems { sentence: sentence(names.len(), &costs, family), table }
+}
+
+/// Every problem with a time on the device.
+fn timed<'r>(device: &OnDevice<'r>) -> impl Iterator<Item = &'r str> {
+    let records = device.runs.iter().flat_map(|kept| kept.run.records.iter());
+    records.filter(|record| record.timing().is_some()).map(|record| problem_of(&record.case))
+}
+
+/// The fastest version of both sides of a cost.
+fn best<'c>(cost: &'c Cost, problem: &str) -> Option<&'c Against> {
+    cost.problems.iter().find(|known| known.problem == problem)?.best.as_ref()
+}
+
+fn dash() -> Cell {
+    "–".into()
+}
+
+fn time(record: Option<&Record>) -> Cell {
+    let cell =
+        |record: &Record| Some(Cell::from(record.timing()?.summary.median.to_string()).with(variant_of(&record.case)));
+    record.and_then(cell).unwrap_or_else(dash)
+}
+
+fn ratio(against: Option<&Against>) -> Cell {
+    let cell = |against: &Against| {
+        let ratio = &against.ratio;
+        let interval = ratio.low.zip(ratio.high).map(|(low, high)| format!("[{}, {}]", digits(low), digits(high)));
+        let cell =
+            Cell { tone: judged(ratio).tone, ..format!("{} {}", short(ratio.value), ratio.verdict.name()).into() };
+        interval.map_or(cell.clone(), |interval| cell.with(interval))
+    };
+    against.map_or_else(dash, cell)
+}
+
+/// The number of problems, and the typical ratio of each target's fastest version.
+fn sentence(problems: usize, costs: &[Cost], family: Family) -> String {
+    let of_family = |problem: &&ProblemCost| Family::of(&problem.problem) == family;
+    let mean = |cost: &Cost| {
+        let ratios = cost.problems.iter().filter(of_family).filter_map(|problem| problem.best.as_ref());
+        let mean = MeanRatio::of(ratios.map(|against| &against.ratio))?;
+        let (base, other) = super::front::names(cost);
+        Some(format!("{other} {} the time of {base}", short(mean.value)))
+    };
+    let count = if problems == 1 { "1 problem".to_owned() } else { format!("{problems} problems") };
+    std::iter::once(count).chain(costs.iter().filter_map(mean)).collect::<Vec<_>>().join("; ")
+}

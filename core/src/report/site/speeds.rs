@@ -1,0 +1,40 @@
+//! What a device could do through a target and how its speed went.
+
+use maud::html;
+
+use super::devices::{Kept, OnDevice};
+use super::frame::{Head, page as whole, tools};
+use super::{Site, pictures};
+use crate::record::Record;
+use crate::report::html::{Palette, of_device, plots};
+use crate::report::target_name;
+
+/// Where the page of a view lies in the site.
+pub(super) fn path(device: &OnDevice<'_>, kept: &Kept<'_>) -> String {
+    format!("{}/rooflines/{}", device.path(), kept.file())
+}
+
+/// The views with a case with arithmetic or a reading of the reference kernel.
+pub(super) fn views<'d, 'r>(device: &'d OnDevice<'r>) -> Vec<&'d Kept<'r>> {
+    let counts = |record: &Record| record.timing().is_some() && record.cost.flops.0 > 0;
+    let shows = |kept: &&Kept<'_>| !kept.run.drift.is_empty() || kept.run.records.iter().any(counts);
+    device.views().into_iter().filter(shows).collect()
+}
+
+/// `/device/NAME/rooflines/TARGET/`.
+pub(super) fn page(device: &OnDevice<'_>, kept: &Kept<'_>, site: Site) -> String {
+    let target = target_name(&kept.run.target, kept.run.reach);
+    let title = format!("{}: roofline and drift, {target}", device.name);
+    let about = format!("Every case under the limits of {} through {target}, and how its own speed went.", device.name);
+    let head = &Head { depth: 4, title: &title, about: &about };
+    let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
+    let heading = html! { a.plain href=(head.to("explain/roofline/")) { "Roofline" } " and drift" };
+    let [(name, _), drift] = of_device(&target, kept.run, palette);
+    let main = html! {
+        h1 { (title) }
+        p { a href=(head.to(&format!("{}/", device.path()))) { "All of " (device.name) } }
+        (tools())
+        (plots(&heading, [(name, pictures::roofline(head, kept, palette)), drift]))
+    };
+    whole(head, site, &main)
+}
