@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::Site;
 use super::devices::{Devices, slug, unused};
 use super::frame::{Head, page as whole, tools};
+use super::matrix::matrices;
 use crate::compare::{Comparison, Options, compare};
 use crate::device::Reach;
 use crate::plan::query;
@@ -76,7 +77,7 @@ pub(super) fn in_the_page(head: &Head<'_>, site: Site, files: impl Iterator<Item
 }
 
 /// `/compare/`.
-pub(super) fn index(sets: &[Set<'_>], site: Site) -> String {
+pub(super) fn index(sets: &[Set<'_>], devices: &Devices<'_>, site: Site) -> String {
     let head =
         &Head { depth: 1, title: "Compare", about: "Verdicts with intervals between targets and between devices." };
     let found: Vec<(&Set<'_>, Comparison)> = sets.iter().filter_map(|set| Some((set, set.comparison()?))).collect();
@@ -98,6 +99,7 @@ pub(super) fn index(sets: &[Set<'_>], site: Site) -> String {
                 }
             }
         }
+        @for matrix in matrices(devices) { (matrix.section()) }
         section {
             h2 { "Your own runs" }
             p { "Any number of run files, the first being the base:" }

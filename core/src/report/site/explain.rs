@@ -4,6 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::Site;
 use super::devices::Devices;
+use super::features::features;
 use super::frame::{Head, page as whole, tools};
 use super::front::sentence;
 use crate::compare::tax::{Pairing, tax};
@@ -177,17 +178,5 @@ fn checks(devices: &Devices<'_>) -> Markup {
             measured.iter().fold((0u64, 0u64), |(a, b), m| (a + m.check.compared, b + m.check.elements));
         let cases = format!("{} of {} passed", measured.len(), run.planned.len());
         vec![(cases, format!("{compared} compared with the reference; all {all} were read and had been written"))]
-    })
-}
-
-fn features(devices: &Devices<'_>) -> Markup {
-    of_views(devices, "What these devices offered", ["what", "which"], |run| {
-        let device = run.device();
-        let types: Vec<&str> = device.caps.dtypes.iter().map(|dtype| dtype.name()).collect();
-        let mut rows = vec![("element types".to_owned(), types.join(", "))];
-        if !device.features.is_empty() {
-            rows.push(("features".to_owned(), device.features.join(", ")));
-        }
-        rows
     })
 }

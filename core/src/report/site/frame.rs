@@ -77,6 +77,10 @@ pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
         meta http-equiv="Content-Security-Policy" content=(policy(scripted));
         @if site.desk.is_some() && head.depth == 0 { meta http-equiv="refresh" content=(REFRESH); }
         meta name="description" content=(head.about);
+        meta property="og:title" content=(head.title);
+        meta property="og:description" content=(head.about);
+        meta property="og:type" content="website";
+        meta property="og:site_name" content="Parallax";
         meta name="color-scheme" content="light dark";
         title { (head.title) " · Parallax" }
         link rel="icon" href=(head.to(ICON_PATH));

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::devices::{Devices, OnDevice};
 use super::frame::{Head, page as whole};
+use super::matrix::matrices;
 use super::{Site, desk, explain, pictures};
 use crate::compare::Cost;
 use crate::record::Run;
@@ -34,6 +35,7 @@ pub(super) fn page(devices: &Devices<'_>, site: Site) -> String {
             (desk::invitation(desk))
             @if !desk.hidden.is_empty() { (desk::hidden(desk.hidden)) }
         }
+        @if let Some(matrix) = matrices(devices).first() { (matrix.section()) }
         @if !devices.all().is_empty() { (gallery(head, devices)) }
         @if let Some((device, _)) = &told { (roofline(head, device)) }
         section {

@@ -9,8 +9,10 @@ mod devices;
 mod explain;
 mod facts;
 mod family;
+mod features;
 mod frame;
 mod front;
+mod matrix;
 mod pictures;
 mod problems;
 mod speeds;
@@ -116,7 +118,7 @@ impl<'r> Pages<'r> {
         let (devices, site) = (&self.devices, self.site);
         Some(match part {
             Part::Front => front::page(devices, site),
-            Part::Compare => compared::index(&self.sets, site),
+            Part::Compare => compared::index(&self.sets, devices, site),
             Part::Explained => explain::index(site),
             Part::Fixed(text) => (*text).to_owned(),
             Part::Topic(topic) => explain::page(topic, devices, site),
@@ -239,6 +241,9 @@ mod tests {
                 }
                 assert!(file.text.contains("default-src 'none'"), "{}", file.path);
                 let scripted = file.text.contains("<table");
+                for property in ["title", "description", "type", "site_name"] {
+                    assert_eq!(file.text.matches(&format!("property=\"og:{property}\"")).count(), 1, "{}", file.path);
+                }
                 for part in ["script-src 'self';", "site.js\"", &script] {
                     assert_eq!(file.text.contains(part), scripted, "{}: {part}", file.path);
                 }
