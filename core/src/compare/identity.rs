@@ -35,9 +35,13 @@ pub fn same_device(a: &Run, b: &Run) -> bool {
     })
 }
 
-/// Whether two runs were on the same card; `None` where only names could tell.
+/// Whether two runs were on the same card; `None` where only names could tell. Cards of two machines may have the same address, so
+/// it says nothing where their names are not the same.
 pub fn same_card(a: &Run, b: &Run) -> Option<bool> {
-    a.device().identity.same(&b.device().identity)
+    let (a, b) = (a.device(), b.device());
+    let same = a.identity.same(&b.identity)?;
+    let by_address = a.identity.uuid.is_none() || b.identity.uuid.is_none();
+    (!same || !by_address || normalised(&a.name) == normalised(&b.name)).then_some(same)
 }
 
 #[cfg(test)]
@@ -50,6 +54,21 @@ mod tests {
         assert!(same_device(&on("cuda", "X", ""), &on("cuda", "X", "Ann's")), "one of them says nothing");
         assert!(!same_device(&on("cuda", "X", "Bob's"), &on("cuda", "X", "Ann's")));
         assert!(same_device(&on("cuda", "X", "Ann's"), &on("browser", "some GPU", "Ann's")));
+    }
+
+    #[test]
+    fn cards_of_two_machines_may_have_one_address() {
+        let at = |device: &str, uuid: Option<&str>| {
+            let mut run = on("wgpu", device, "");
+            run.devices[0].identity.pci = Some("0000:00:06.0".to_owned());
+            run.devices[0].identity.uuid = uuid.map(str::to_owned);
+            run
+        };
+        let (h100, h200) = (at("NVIDIA H100 80GB HBM3", None), at("NVIDIA H200", None));
+        assert!(!same_device(&h100, &h200) && same_card(&h100, &h200).is_none());
+        assert_eq!(same_card(&h200, &at("H200", Some("GPU-1"))), Some(true));
+        assert_eq!(same_card(&at("a", Some("GPU-1")), &at("b", Some("GPU-1"))), Some(true));
+        assert_eq!(same_card(&at("a", Some("GPU-1")), &at("a", Some("GPU-2"))), Some(false));
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub struct Site {
 
 /// Write the site. Without a page that measures, and without being asked to leave it out, the site says how to build one.
 pub fn site(args: &Site) -> anyhow::Result<()> {
-    let runs = read(&args.files)?;
+    let mut runs = read(&args.files)?;
+    site::shorten_names(&mut runs);
     let page = match (args.no_page, browser::find_page(args.page.as_deref())) {
         (true, _) => None,
         (false, Ok(page)) => Some(page),

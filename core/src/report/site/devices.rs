@@ -46,6 +46,25 @@ impl Kept<'_> {
     }
 }
 
+/// Give runs that are named by their paths the names of their files alone, where no other run of the same device has that name.
+pub fn shorten_names(runs: &mut [(String, Run)]) {
+    let short = |name: &str| {
+        let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
+        file.trim_end_matches(".gz").trim_end_matches(".json").to_owned()
+    };
+    let others = |at: usize, own: &str| {
+        let same = |i: &usize| *i != at && same_device(&runs[*i].1, &runs[at].1);
+        (0..runs.len()).filter(same).any(|i| short(&runs[i].0) == own)
+    };
+    let names: Vec<String> = (0..runs.len())
+        .map(|at| {
+            let own = short(&runs[at].0);
+            if own.is_empty() || others(at, &own) { runs[at].0.clone() } else { own }
+        })
+        .collect();
+    runs.iter_mut().zip(names).for_each(|((name, _), short)| *name = short);
+}
+
 impl<'r> Devices<'r> {
     /// Of named runs.
     pub fn of(runs: impl IntoIterator<Item = &'r (String, Run)>) -> Devices<'r> {
@@ -197,6 +216,21 @@ mod tests {
         let mut taken = Vec::new();
         let names: Vec<String> = (0..3).map(|_| unused("x", &mut taken)).collect();
         assert_eq!(names, ["x", "x-2", "x-3"]);
+    }
+
+    #[test]
+    fn a_path_is_shortened_to_the_name_that_no_other_run_of_the_device_has() {
+        let of = |path: &str, device: &str| (path.to_owned(), run("cuda", device, &[]));
+        let mut runs = [
+            of("a/quick/cuda.json", "NVIDIA H100"),
+            of("b/quick/cuda.json", "NVIDIA H200"),
+            of("b/blocks/block.json.gz", "NVIDIA H200"),
+            of("b/older/cuda.json", "NVIDIA H300"),
+            of("c/older/cuda.json", "NVIDIA H300"),
+        ];
+        shorten_names(&mut runs);
+        let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["cuda", "cuda", "block", "b/older/cuda.json", "c/older/cuda.json"]);
     }
 
     #[test]

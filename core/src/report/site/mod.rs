@@ -19,6 +19,7 @@ mod speeds;
 
 use self::compared::Set;
 pub use self::desk::{Desk, Hidden};
+pub use self::devices::shorten_names;
 use self::devices::{Devices, Kept, OnDevice};
 use self::explain::{TOPICS, Topic};
 use crate::record::Run;
