@@ -59,6 +59,9 @@ pub(crate) fn drift(run: &Run) -> Markup {
     }
 }
 
+/// Readings of the table, at most so many groups: of a long run the slowest of each group of neighbours.
+const GROUPS: usize = 300;
+
 /// The readings as a table.
 fn figures(readings: &[Drift], seconds: &dyn Fn(&Drift) -> f64, apart: &dyn Fn(&Drift) -> f64) -> Table {
     let row = |d: &Drift| {
@@ -71,14 +74,21 @@ fn figures(readings: &[Drift], seconds: &dyn Fn(&Drift) -> f64, apart: &dyn Fn(&
         ];
         cells.map(Cell::from).into()
     };
+    let each = readings.len().div_ceil(GROUPS).max(1);
+    let slowest = |group: &'_ [Drift]| {
+        let slower = |a: &&Drift, b: &&Drift| a.reference_kernel.0.total_cmp(&b.reference_kernel.0);
+        group.iter().max_by(slower).map(row)
+    };
+    let notes = if each > 1 { vec![format!("The slowest of every {each} readings.")] } else { Vec::new() };
     Table {
+        notes,
         columns: vec![
             Column::figure("after", Rank::Essential),
             Column::figure("reference kernel", Rank::Essential),
             Column::figure("off its median", Rank::Essential),
             Column::label("held back by"),
         ],
-        rows: readings.iter().map(row).collect(),
+        rows: readings.chunks(each).filter_map(slowest).collect(),
         ..Table::default()
     }
 }
