@@ -14,7 +14,7 @@ use crate::suite::parallel::*;
 use super::flash::short_rows;
 use super::hard::unseen_keys;
 use super::masks::{self, Looks, Masks, looking};
-use super::{vendor, ROW_THREADS, by_rows, by_tiles, group, normal, product, score_error, sizes, stage, weighted_sum};
+use super::{ROW_THREADS, by_rows, by_tiles, group, normal, product, score_error, sizes, stage, vendor, weighted_sum};
 use crate::suite::Access::{Read, Write};
 use crate::suite::dense::maximum;
 use crate::suite::hard::{any, nan_of_first, one, zero};

@@ -38,7 +38,10 @@ fn where_possible(variant: Variant) -> Variant {
 
 /// Seen with cuDNN 9.14 on an H100, in some engines.
 const NOT_ON: &[NotOn] = &[
-    NotOn { sets: &["unread"], reason: "cuDNN multiplies keys and values beyond the lengths by zero, and zero times NaN is NaN" },
+    NotOn {
+        sets: &["unread"],
+        reason: "cuDNN multiplies keys and values beyond the lengths by zero, and zero times NaN is NaN",
+    },
     NotOn { sets: &["empty"], reason: "cuDNN divides by a sum of no weights where a batch item has no key" },
     NotOn { sets: &["lowest"], reason: "cuDNN takes a row of nothing but the lowest number for one that sees no key" },
 ];

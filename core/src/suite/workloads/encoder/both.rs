@@ -47,9 +47,11 @@ pub(super) fn form() -> Form {
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, "mma")),
-            Variant::kernel("vendor", "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN", |p, caps| {
-                program(p, caps, "vendor", Some(By::Library))
-            })
+            Variant::kernel(
+                "vendor",
+                "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
+                |p, caps| program(p, caps, "vendor", Some(By::Library)),
+            )
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| available(p, caps, "vendor")),
         ],

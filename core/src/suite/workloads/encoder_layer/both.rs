@@ -43,9 +43,11 @@ pub fn form() -> Form {
             })
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| possible(p, caps, By::Mma)),
-            Variant::kernel("vendor", "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN", |p, caps| {
-                fused(p, caps, By::Library)
-            })
+            Variant::kernel(
+                "vendor",
+                "the same with products and attention by the vendor's libraries, cuBLASLt and cuDNN",
+                |p, caps| fused(p, caps, By::Library),
+            )
             .only_in(&[Dialect::Cuda])
             .available(|p, caps| possible(p, caps, By::Library)),
         ],
