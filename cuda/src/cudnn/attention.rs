@@ -203,7 +203,7 @@ impl Drawing<'_> {
         let weights = self.graph.pointwise(Mode::CUDNN_POINTWISE_EXP, below, None);
 
         let by_key = self.graph.transposed(weights, self.stored);
-        self.into_keys([by_key, dout, dv], [keys, None, queries]);
+        self.add_to_keys([by_key, dout, dv], [keys, None, queries]);
 
         let of_weights = self.graph.between(FLOAT, &[self.batch, self.heads, self.queries, self.keys]);
         self.graph.product([dout, v, of_weights], [queries, keys, None]);
@@ -213,7 +213,7 @@ impl Drawing<'_> {
         let of_scores = self.graph.pointwise(Mode::CUDNN_POINTWISE_MUL, of_scores, scale);
 
         let by_key = self.graph.transposed(of_scores, self.stored);
-        self.into_keys([by_key, q, dk], [keys, None, queries]);
+        self.add_to_keys([by_key, q, dk], [keys, None, queries]);
 
         // Blocks of keys add to the queries' gradients, in f32.
         let by_row = self.graph.transposed(k, self.stored);
@@ -226,7 +226,7 @@ impl Drawing<'_> {
     }
 
     /// A product of every head of queries, added up for those that share keys.
-    fn into_keys(&mut self, [a, b, into]: [Id; 3], sizes: [Option<Id>; 3]) {
+    fn add_to_keys(&mut self, [a, b, into]: [Id; 3], sizes: [Option<Id>; 3]) {
         if self.heads == self.shared {
             return self.graph.product([a, b, into], sizes);
         }
