@@ -234,7 +234,7 @@ const tests = {
     assert.match(await page.innerText("#answer"), /^\S.*: .* memory, .* in f32, one call .*s\.$/);
     assert.equal(await page.locator("tr.busy").count(), 0);
     assert.equal(await page.locator("#roofline svg circle.point").count(), 3);
-    assert.ok((await page.locator("#drift svg circle.point").count()) > 0);
+    assert.match(await page.locator("#drift svg path.dots").getAttribute("d"), /^M/);
     await narrowAndWide(page, "done");
     // What pointing at a case tells, the keyboard tells, too; and a table tells all of it.
     const spot = page.locator("#roofline .spot").first();
@@ -817,7 +817,7 @@ const tests = {
     await other.click("#run-linked");
     await finished(other);
     assert.deepEqual((await other.innerText("#summary")).match(/\d+ pass/g), ["3 pass"]);
-    for (const row of await rows()) assert.match(row, /\tpass\t[\d.]+ [nµm]?s\t± [\d.]+ %\t[\d.]+×( \[[\d.]+, [\d.]+\])?$/);
+    for (const row of await rows()) assert.match(row, /\spass\s[\d.]+ [nµm]?s\s± [\d.]+ %\s[\d.]+×( \[[\d.]+, [\d.]+\])?$/);
     assert.match(other.url(), /case=attention.*#r=/);
     assert.match(await headline(), /This device takes [\d.]+× as long \(3 cases, geometric mean\)\.$/);
     await narrowAndWide(other, "linked-beside-ours");

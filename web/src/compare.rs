@@ -279,7 +279,7 @@ impl Comparing {
         let (words, by_ratio) = self.view.look();
         let markup = held.as_ref().map(|held| {
             let shown = held.comparison.clone().filtered(&words);
-            let shown = if by_ratio { shown.by_ratio() } else { shown };
+            let shown = if by_ratio { shown.by_ratio() } else { shown.by_case() };
             reading::guarded("The comparison", || html::comparison(&held.runs, &shown, &held.costs))
         });
         // A link is held against the base; against the first link where there are no runs.

@@ -8,6 +8,7 @@ use crate::compare::verdict::{RESOLUTION, Ratio, Verdict, digits};
 use crate::device::Reach;
 use crate::plan::filter::keeps;
 use crate::record::roofline::Bound;
+use crate::suite::by_case;
 use crate::units::{Nanos, percent};
 
 /// Several runs against one of them.
@@ -119,6 +120,13 @@ impl Comparison {
         self.pairs.retain(|pair| kept(&pair.case));
         self.scores.retain(|pair| kept(&pair.case));
         self.unpaired.retain(|alone| kept(&alone.case));
+        self
+    }
+
+    /// With the pairs, and cases without a partner, in the order of cases.
+    pub fn by_case(mut self) -> Comparison {
+        self.pairs.sort_by(|a, b| by_case(&a.case, &b.case));
+        self.unpaired.sort_by(|a, b| by_case(&a.case, &b.case));
         self
     }
 

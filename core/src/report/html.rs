@@ -58,7 +58,7 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
         }
         main {
             section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
-            @if let Some(comparison) = comparison { (compared(comparison, palette)) }
+            @if let Some(comparison) = comparison { (compared(&comparison.clone().by_case(), palette)) }
             @if let Some(tax) = tax { section { h2 { "Portability tax" } (taxed(tax)) } }
             @if comparison.is_none() && tax.is_none() {
                 @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }

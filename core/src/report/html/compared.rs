@@ -8,13 +8,12 @@ use crate::compare::verdict::{Ratio, digits};
 use crate::compare::{Comparison, MeanRatio, Pair, Unpaired};
 use crate::report;
 use crate::report::{Cell, Column, Rank, Table, alone, elsewhere, judged, remarks};
-use crate::suite::{Family, by_case};
+use crate::suite::Family;
 use crate::units::percent;
 
 /// The verdicts of a comparison and its ratios.
 pub(crate) fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup {
     let base = &comparison.runs[comparison.base].name;
-    let comparison = &in_order(comparison);
     html! {
         section {
             h2 { "Verdicts" }
@@ -37,7 +36,7 @@ pub(crate) fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup
 /// The same with a closed table per family of workloads, and closed plots.
 pub(crate) fn compared_by_family(comparison: &Comparison, palette: &Palette<'_>) -> Markup {
     let base = &comparison.runs[comparison.base].name;
-    let comparison = &in_order(comparison);
+    let comparison = &comparison.clone().by_case();
     let cases = |family: Family| comparison.pairs.iter().filter(move |pair| Family::of(&pair.case) == family);
     html! {
         section {
@@ -92,14 +91,6 @@ fn summary(comparison: &Comparison, family: Family) -> String {
     };
     let means = (0..comparison.runs.len()).filter_map(mean);
     std::iter::once(count).chain(means).collect::<Vec<_>>().join("; ")
-}
-
-/// A comparison with its pairs in the order of cases.
-fn in_order(comparison: &Comparison) -> Comparison {
-    let mut comparison = comparison.clone();
-    comparison.pairs.sort_by(|a, b| by_case(&a.case, &b.case));
-    comparison.unpaired.sort_by(|a, b| by_case(&a.case, &b.case));
-    comparison
 }
 
 /// A row per case: the time of each run, with the share of the ceiling that it reaches, and the ratio of each run to the base, with

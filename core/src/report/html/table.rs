@@ -73,7 +73,7 @@ fn anchor(case: &str) -> String {
 fn width(columns: usize) -> &'static str {
     match columns {
         0..=3 => "few",
-        4..=6 => "some",
+        4..=7 => "some",
         _ => "many",
     }
 }
