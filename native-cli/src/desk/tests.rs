@@ -166,13 +166,16 @@ fn a_result_is_kept_as_we_write_it_and_shown() {
     let link = front.split("href=\"./").find(|link| link.starts_with("device/")).expect("a device");
     let path = link.split('"').next().expect("closed");
     let (status, device) = scene.get(&format!("/desk/TOKEN/{path}"));
-    assert!(status == 200 && device.contains(CASE), "{device}");
-    let mut links = device.split("href=\"").filter_map(|rest| rest.split('"').next());
+    let (problem, _) = CASE.rsplit_once('/').expect("a variant");
+    assert!(status == 200 && device.contains(problem), "{device}");
+    let (status, files) = scene.get(&format!("/desk/TOKEN/{path}runs/"));
+    assert_eq!(status, 200, "{files}");
+    let mut links = files.split("href=\"").filter_map(|rest| rest.split('"').next());
     let run = links.find(|link| link.contains("/runs/") && link.ends_with(".json"));
     let run = run.expect("a run file").trim_start_matches("../");
     let (status, handed) = scene.get(&format!("/desk/TOKEN/{run}"));
     assert_eq!((status, handed), (200, written));
-    for path in ["compare/", "explain/", "site.css", "mark.svg"] {
+    for path in ["compare/", "explain/", "site.css", "site.js", "mark.svg"] {
         assert_eq!(scene.get(&format!("/desk/TOKEN/{path}")).0, 200, "{path}");
     }
     assert_eq!(scene.get("/desk/TOKEN/run/").0, 303);

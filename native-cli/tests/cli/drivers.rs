@@ -159,7 +159,7 @@ fn the_compiler_that_knows_the_card_is_chosen() {
     {
         let answers = [("DRIVER_CAPABILITY", capability), ("DRIVER_CUDA", cuda)];
         let said = machine.says(&["doctor", "--target", "cuda"], &answers);
-        assert!(said.starts_with("cuda: works") && said.contains(&format!("NVRTC {chosen}, ")), "{answers:?}: {said}");
+        assert!(said.contains("cuda: works") && said.contains(&format!("NVRTC {chosen}, ")), "{answers:?}: {said}");
     }
     // None serves: too old a card, too old a driver, too new a card.
     for (capability, cuda, why) in [
@@ -169,7 +169,7 @@ fn the_compiler_that_knows_the_card_is_chosen() {
     ] {
         let answers = [("DRIVER_CAPABILITY", capability), ("DRIVER_CUDA", cuda)];
         let said = Machine::new().driver().compiler(13).says(&["doctor", "--target", "cuda"], &answers);
-        assert!(said.starts_with("cuda: does not run") && said.contains(why), "{answers:?}: {said}");
+        assert!(said.contains("cuda: does not run") && said.contains(why), "{answers:?}: {said}");
     }
 }
 
