@@ -104,7 +104,7 @@ impl Api {
             return Ok(());
         }
         let mut message: [c_char; MESSAGE] = [0; MESSAGE];
-        // SAFETY: the library answers every status with a static string, and writes at most so many bytes with a zero behind
+        // SAFETY: the library answers every status with a static string, and writes at most that number of bytes with a zero behind
         // them.
         let texts = unsafe {
             (self.message)(message.as_mut_ptr(), MESSAGE);

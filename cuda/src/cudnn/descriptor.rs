@@ -34,7 +34,7 @@ impl Descriptor {
     /// # Safety
     /// `T` is the C type that the header gives for the attribute's type, and objects among the values are alive.
     unsafe fn set_raw<T>(&self, name: Name, kind: Type, values: &[T]) -> Result<(), BackendError> {
-        // SAFETY: the descriptor is alive, and so many values of the type stand there.
+        // SAFETY: the descriptor is alive, and that number of values of the type stands there.
         let status = unsafe {
             (self.api.set)(self.object, name as u32, kind as u32, values.len() as i64, values.as_ptr().cast::<c_void>())
         };
@@ -111,7 +111,7 @@ impl Descriptor {
     unsafe fn get_raw<T>(&self, name: Name, kind: Type, values: &mut [T]) -> Result<usize, BackendError> {
         let mut count = 0;
         let (room, place) = (values.len() as i64, values.as_mut_ptr().cast::<c_void>());
-        // SAFETY: the descriptor is alive, and there is room for so many values.
+        // SAFETY: the descriptor is alive, and there is room for that number of values.
         let status = unsafe { (self.api.get)(self.object, name as u32, kind as u32, room, &mut count, place) };
         self.api.check(&format!("reading {name:?}"), status)?;
         Ok(usize::try_from(count).unwrap_or(0).min(values.len()))
@@ -125,7 +125,7 @@ impl Descriptor {
         Ok(value[0])
     }
 
-    /// Values of an enumeration, at most so many.
+    /// Values of an enumeration, at most `most`.
     pub(super) fn choices(&self, name: Name, kind: Type, most: usize) -> Result<Vec<u32>, BackendError> {
         let mut values = vec![0u32; most];
         // SAFETY: the type's values are an enumeration.
@@ -134,7 +134,7 @@ impl Descriptor {
         Ok(values)
     }
 
-    /// Descriptors of a kind that an attribute holds, at most so many.
+    /// Descriptors of a kind that an attribute holds, at most `most`.
     pub(super) fn held(&self, name: Name, kind: Kind, most: usize) -> Result<Vec<Descriptor>, BackendError> {
         let mut held = (0..most).map(|_| Descriptor::new(self.api, kind)).collect::<Result<Vec<_>, _>>()?;
         let mut objects: Vec<Object> = held.iter().map(|one| one.object).collect();

@@ -104,7 +104,7 @@ pub(super) struct Execution {
 }
 
 impl Execution {
-    /// The plan of an engine, with memory of at most so many bytes to work in.
+    /// The plan of an engine, with memory of at most `most` bytes to work in.
     ///
     /// # Errors
     /// [`BackendError::Unsupported`] where the engine cannot compute the graph or needs more memory.

@@ -16,7 +16,7 @@ fn case(shape: &str) -> Conv {
     Conv::of(&case.problem.shape)
 }
 
-/// Names of the engines that the library offers on an H100, which it is only told of.
+/// Names of the engines that the library offers on an H100 that is described to it.
 fn offered(api: &'static Api, call: Library, dtype: DType) -> Result<Vec<String>, BackendError> {
     let (graphs, _) = graphs_of(call, dtype)?;
     let device = engines::described_device(api, H100)?;

@@ -59,7 +59,7 @@ pub(crate) fn drift(run: &Run) -> Markup {
     }
 }
 
-/// Readings of the table, at most so many groups: of a long run the slowest of each group of neighbours.
+/// Rows of the table, at most. A longer run has the slowest reading of each group of neighbours.
 const GROUPS: usize = 300;
 
 /// The readings as a table.

@@ -1,5 +1,5 @@
 //! Runs as a site: what the browser costs, each device, comparisons, and what the figures mean. Static pages, which show everything
-//! without a script; pages with tables have one that searches and sorts. What comes from a run is escaped, and a page asks nobody but the
+//! without a script; pages with tables have one that searches and sorts. Text of a run is escaped, and a page loads only from the
 //! folder that it lies in.
 
 mod compared;
