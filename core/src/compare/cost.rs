@@ -12,6 +12,7 @@ use crate::compare::pairing::{as_asked, fastest};
 use crate::compare::tax::Call;
 use crate::compare::timed;
 use crate::compare::verdict::{Ratio, resolution_between};
+use crate::compare::voices::Voice;
 use crate::device::Reach;
 use crate::record::stats::{geometric_mean, quantile};
 use crate::record::{Record, Run, way};
@@ -137,7 +138,7 @@ impl Cost {
     /// Problems whose best in the base is the vendor's library, among those with a best of each.
     pub fn by_library(&self) -> usize {
         let of_base = self.problems.iter().filter_map(|problem| problem.best.as_ref());
-        of_base.filter(|against| against.base.starts_with("vendor")).count()
+        of_base.filter(|against| Voice::of(&against.base) == Voice::Vendor).count()
     }
 
     /// One call against one; `None` where no case has calls in both.

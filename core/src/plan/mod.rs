@@ -3,6 +3,7 @@
 mod asked;
 mod expected;
 pub mod filter;
+mod hard;
 mod held;
 mod limits;
 mod outline;

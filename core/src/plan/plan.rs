@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::device::Launching;
 use crate::plan::asked::asked;
+use crate::plan::hard::on_hard;
 use crate::plan::limits::{within_limits, within_memory};
 use crate::plan::places::places;
 use crate::plan::settings::{Scope, setting};
@@ -177,22 +178,9 @@ impl<'a> Planning<'a> {
         }
         match decide(&case, self.spec, self.caps) {
             Ok(actual) if self.spec.inputs == InputSet::Hard => {
-                let form = case.problem.form();
-                let not_on = form.variant(case.variant).map_or(&[][..], |variant| variant.not_on);
-                let exempt = |hard: &Hard| not_on.iter().find(|not_on| not_on.sets.contains(&hard.name));
-                let mut reasons: Vec<String> = Vec::new();
-                for hard in form.hard.iter().filter(|hard| (hard.applies)(&case.problem)) {
-                    match exempt(hard) {
-                        None => {
-                            let (case, actual) = (case.clone(), actual.clone());
-                            self.plan.cases.push(Planned { case, actual, hard: Some(hard) });
-                        }
-                        Some(not_on) => reasons.push(format!("not on [{}]: {}", hard.name, not_on.reason)),
-                    }
-                }
-                if !reasons.is_empty() {
-                    self.plan.skips.push(Skip { case, reason: reasons.join("; ") });
-                }
+                let (cases, skip) = on_hard(case, &actual);
+                self.plan.cases.extend(cases);
+                self.plan.skips.extend(skip);
             }
             Ok(actual) => self.plan.cases.push(Planned { case, actual, hard: None }),
             Err(reason) => self.plan.skips.push(Skip { case, reason }),
@@ -423,33 +411,6 @@ mod tests {
         let plan = planned(&[("preset", "huge")], &wgsl);
         assert!(plan.cases.is_empty(), "{:?}", plan.cases);
         assert!(plan.skips.iter().any(|s| s.reason.contains("the largest binding is 4.29 GB")), "{:?}", plan.skips);
-    }
-
-    #[test]
-    fn hard_inputs_that_a_library_is_not_right_on_are_one_skip_with_every_reason() {
-        let case = "attention/fwd/b5,h2,s35,t101,d64,padded/f16/vendor";
-        let plan = planned(&[("inputs", "hard"), ("case", case)], &crate::testing::mock::hopper());
-        let names: Vec<String> = plan.cases.iter().map(Planned::name).collect();
-        assert!(names.contains(&format!("{case} [nan]")), "{names:?}");
-        assert!(!names.iter().any(|name| name.ends_with("[unread]") || name.ends_with("[empty]")), "{names:?}");
-        let [skip] = &plan.skips[..] else { panic!("one skip: {:?}", plan.skips) };
-        assert_eq!(skip.case.to_string(), case);
-        assert!(skip.reason.starts_with("not on [unread]: cuDNN ") && skip.reason.contains("; not on [empty]: "));
-    }
-
-    #[test]
-    fn hard_inputs_are_lines_of_their_own_where_they_apply() {
-        let masked = "attention/fwd/b1,h1,s5,t3,d4,causal/f32/manual";
-        let open = "attention/fwd/b1,h1,s5,t3,d4/f32/manual";
-        let plan = planned(&[("inputs", "hard"), ("case", masked), ("case", open)], &caps());
-        let names: Vec<String> = plan.cases.iter().map(Planned::name).collect();
-        assert!(
-            names.contains(&format!("{masked} [masked]")) && names.contains(&format!("{open} [zeros]")),
-            "{names:?}"
-        );
-        assert!(!names.contains(&format!("{open} [masked]")) && !names.contains(&open.to_owned()), "{names:?}");
-        let zeros = plan.cases.iter().find(|p| p.name() == format!("{open} [zeros]")).expect("listed");
-        assert_eq!(zeros.inputs(1).at(0, 3), 0.0);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use super::devices::{Devices, slug, unused};
 use super::frame::{Head, page as whole, tools};
 use super::matrix::matrices;
 use crate::compare::{Comparison, Options, compare};
-use crate::device::Reach;
 use crate::plan::query;
 use crate::record::{Run, way};
 use crate::report::html::{Palette, compared_by_family};
@@ -45,11 +44,7 @@ pub(super) fn sets<'r>(devices: &Devices<'r>) -> Vec<Set<'r>> {
             runs: runs.collect(),
         });
     }
-    let mut ways: Vec<(&str, Option<Reach>)> =
-        devices.all().iter().flat_map(|of| of.views()).map(|kept| (kept.run.target.as_str(), kept.run.reach)).collect();
-    ways.sort_unstable();
-    ways.dedup();
-    for (target, reach) in ways {
+    for (target, reach) in devices.ways() {
         let views =
             devices.all().iter().filter_map(|of| Some((of, of.view(target).filter(|kept| kept.run.reach == reach)?)));
         found.push(Set {

@@ -3,6 +3,7 @@
 use crate::compare::identity::{normalised, same_device};
 use crate::compare::one_gpu::distance;
 use crate::compare::{Cost, cost};
+use crate::device::Reach;
 use crate::record::Run;
 
 /// Every device with its runs: those of most targets first, and of these the newest.
@@ -90,6 +91,16 @@ impl<'r> Devices<'r> {
         &self.all
     }
 
+    /// Each target of the devices' views with its reach, sorted.
+    pub fn ways(&self) -> Vec<(&str, Option<Reach>)> {
+        let views = self.all.iter().flat_map(OnDevice::views);
+        let mut ways: Vec<(&str, Option<Reach>)> =
+            views.map(|kept| (kept.run.target.as_str(), kept.run.reach)).collect();
+        ways.sort_unstable();
+        ways.dedup();
+        ways
+    }
+
     /// The first device on which a browser can be held against something nearer to the hardware.
     pub fn told(&self) -> Option<(&OnDevice<'r>, Cost)> {
         self.all.iter().find_map(|device| Some((device, device.cost_of("browser")?)))
@@ -122,6 +133,11 @@ impl<'r> OnDevice<'r> {
         views
     }
 
+    /// The runs of a target with this reach, in the order of the device's runs.
+    pub fn through(&self, target: &str, reach: Option<Reach>) -> impl Iterator<Item = &Kept<'r>> {
+        self.runs.iter().filter(move |kept| kept.run.target == target && kept.run.reach == reach)
+    }
+
     /// The view through a target.
     pub fn view(&self, target: &str) -> Option<&Kept<'r>> {
         self.views().into_iter().find(|kept| kept.run.target == target)
@@ -141,8 +157,7 @@ impl<'r> OnDevice<'r> {
             near().filter_map(|near| cost(near.named, far.named).ok()).max_by_key(|cost| cost.problems.len())
         };
         let reach = self.view(target)?.run.reach;
-        let of_target = self.runs.iter().filter(|kept| kept.run.target == target && kept.run.reach == reach);
-        let mut far: Vec<&Kept<'_>> = of_target.collect();
+        let mut far: Vec<&Kept<'_>> = self.through(target, reach).collect();
         far.sort_by_key(|kept| std::cmp::Reverse(timed(kept.run)));
         Cost::together(far.into_iter().filter_map(against))
     }
@@ -205,7 +220,6 @@ pub(super) fn unused(name: &str, taken: &mut Vec<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Reach;
     use crate::testing::fixtures::{run, spread};
 
     #[test]

@@ -33,11 +33,9 @@ const TARGETS: [&str; 3] = ["browser", "wgpu", "cuda"];
 
 /// A matrix per target that two devices or more have with problems in common.
 pub(super) fn matrices(devices: &Devices<'_>) -> Vec<Matrix> {
-    let mut ways: Vec<(&str, Option<Reach>)> =
-        devices.all().iter().flat_map(|of| of.views()).map(|kept| (kept.run.target.as_str(), kept.run.reach)).collect();
+    let mut ways = devices.ways();
     let place = |target: &str| TARGETS.iter().position(|known| *known == target).unwrap_or(TARGETS.len());
-    ways.sort_unstable_by_key(|(target, reach)| (place(target), *target, *reach));
-    ways.dedup();
+    ways.sort_by_key(|(target, _)| place(target));
     ways.into_iter().filter_map(|(target, reach)| matrix(devices, target, reach)).collect()
 }
 
@@ -46,8 +44,7 @@ fn matrix(devices: &Devices<'_>, target: &str, reach: Option<Reach>) -> Option<M
     // Times of a problem by device.
     let mut times: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
     for device in devices.all() {
-        let mut runs =
-            device.runs.iter().filter(|kept| kept.run.target == target && kept.run.reach == reach).peekable();
+        let mut runs = device.through(target, reach).peekable();
         if runs.peek().is_none() {
             continue;
         }

@@ -20,10 +20,6 @@ pub(super) struct Problems {
 pub(super) fn problems(device: &OnDevice<'_>, family: Family) -> Problems {
     let views = device.views();
     let costs = device.costs();
-    let runs = |view: &Kept<'_>| {
-        let (target, reach) = (view.run.target.clone(), view.run.reach);
-        device.runs.iter().filter(move |kept| kept.run.target == target && kept.run.reach == reach)
-    };
     let name = |kept: &Kept<'_>| target_name(&kept.run.target, kept.run.reach);
     let mut names: Vec<&str> = timed(device).filter(|problem| Family::of(problem) == family).collect();
     names.sort_by(|a, b| by_case(a, b));
@@ -35,7 +31,10 @@ pub(super) fn problems(device: &OnDevice<'_>, family: Family) -> Problems {
         Column::figure(&format!("{other} ÷ {base}"), Rank::Essential)
     }));
     let row = |problem: &&str| {
-        let times = views.iter().map(|view| time(runs(view).find_map(|kept| fastest(kept.run, problem, |_| true))));
+        let times = views.iter().map(|view| {
+            let mut runs = device.through(&view.run.target, view.run.reach);
+            time(runs.find_map(|kept| fastest(kept.run, problem, |_| true)))
+        });
         let ratios = costs.iter().map(|cost| ratio(best(cost, problem)));
         std::iter::once(Cell::from(*problem)).chain(times).chain(ratios).collect()
     };
