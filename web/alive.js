@@ -33,7 +33,8 @@ function trapped(error) {
 
 // A site has this page at run/.
 if (/\/run\/(index\.html)?$/.test(location.pathname)) {
-  for (const link of document.querySelectorAll("[data-site]")) link.hidden = false;
+  document.querySelector("#site").hidden = false;
+  document.querySelector("#home").href = "../";
 }
 
 const hear = (error, message) => (alive() ? trapped(error) : dead(`Reload the page. The browser said: ${message}`));

@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn mistakes_in_a_file_name_the_file_and_what_would_do() {
         for (file, part) in [
-            ("presett = 'quick'", "unknown setting `presett`: did you mean `preset`? the settings are preset, filter"),
+            ("presett = 'quick'", "unknown setting `presett`: did you mean `preset`?"),
             ("preset = 'fast'", "unknown preset `fast`: choose one of quick"),
             ("preset = ['quick']", "preset has one value, not a list"),
             ("budget = 0", "seconds above 0"),

@@ -81,7 +81,11 @@ async function openOn(address, before, told = {}, by = browser) {
 const enabledRun = (page) => page.locator("#run:enabled").waitFor();
 const finished = (page) => page.locator("#share").waitFor({ timeout: RUN_TIMEOUT });
 
+/// Opens the menu of downloads for a button in it.
+const open_menu = (page) => page.locator("#downloads").evaluateAll((menus) => menus.forEach((menu) => (menu.open = true)));
+
 async function save(page, button) {
+  await open_menu(page);
   const [file] = await Promise.all([page.waitForEvent("download"), page.click(button)]);
   return { name: file.suggestedFilename(), text: await readFile(await file.path(), "utf8") };
 }
@@ -100,14 +104,22 @@ async function standsAlone(page, svg, png, name) {
   alone.on("request", (request) => request.url().startsWith("http") && asked.push(request.url()));
   await alone.goto(`data:image/svg+xml;charset=utf-8,${encodeURIComponent(picture.text)}`);
   assert.equal(await alone.evaluate(() => document.documentElement.tagName), "svg", "it is XML");
-  assert.ok((await alone.locator("circle.point").count()) > 0);
+  assert.ok((await alone.locator(".point").count()) > 0);
   assert.deepEqual(asked, []);
   await photograph(alone, picture.name.replace(/.*?-(?=roofline|browser)/, ""));
   await alone.close();
-  const [file] = await Promise.all([page.waitForEvent("download"), page.click(png)]);
+  const { wide, bytes } = await pixels(page, png);
+  assert.ok(wide > 600 && bytes > 10_000, `${wide} px, ${bytes} bytes`);
+}
+
+/// The size of a PNG that a button saves.
+async function pixels(page, button, name) {
+  await open_menu(page);
+  const [file] = await Promise.all([page.waitForEvent("download"), page.click(button)]);
   const bytes = await readFile(await file.path());
   assert.equal(bytes.subarray(1, 4).toString(), "PNG");
-  assert.ok(bytes.readUInt32BE(16) > 600 && bytes.length > 10_000, `${bytes.readUInt32BE(16)} px, ${bytes.length} bytes`);
+  if (name) await file.saveAs(join(artefacts, name));
+  return { wide: bytes.readUInt32BE(16), high: bytes.readUInt32BE(20), bytes: bytes.length };
 }
 
 /// Every letter of the plots in sight is large enough to read.
@@ -233,7 +245,7 @@ const tests = {
     assert.match(await page.innerText("#summary"), /3 pass/);
     assert.match(await page.innerText("#answer"), /^\S.*: .* memory, .* in f32, one call .*s\.$/);
     assert.equal(await page.locator("tr.busy").count(), 0);
-    assert.equal(await page.locator("#roofline svg circle.point").count(), 3);
+    assert.equal(await page.locator("#roofline svg .point").count(), 3);
     assert.match(await page.locator("#drift svg path.dots").getAttribute("d"), /^M/);
     await narrowAndWide(page, "done");
     // What pointing at a case tells, the keyboard tells, too; and a table tells all of it.
@@ -282,6 +294,9 @@ const tests = {
     assert.ok(!report.text.includes("<script"));
 
     await standsAlone(page, "#download-svg", "#download-png", /-roofline/);
+    const card = await pixels(page, "#download-card", "card.png");
+    assert.deepEqual([card.wide, card.high], [1200, 630]);
+    assert.ok(!(await page.locator("#downloads").evaluate((menu) => menu.open)), "the menu closes once one was chosen");
 
     const trace = await download(page, "#download-trace");
     assert.match(trace.name, /\.trace\.json$/);
@@ -765,6 +780,7 @@ const tests = {
     await page.click("#run");
     await finished(page);
     await page.context().route("**/reports/**", (route) => route.abort());
+    await open_menu(page);
     await page.click("#download-report");
     await page.getByText("The part of the page that makes this did not load").waitFor();
     await narrowAndWide(page, "reports-lost");
@@ -939,11 +955,17 @@ const tests = {
     assert.match(await page.innerText("#compare-result"), /Time in browser over time in cuda/);
     await narrowAndWide(page, "compared-files");
 
+    const drawn = () => page.locator("#compare-result .costs .name").allTextContents();
+    const all = await drawn();
     await page.fill("#compare-filter", "softmax flash");
+    await page.waitForURL(/[?&]filter=softmax%20flash/);
     const some = await rows();
+    const plotted = await drawn();
+    assert.ok(plotted.length > 0 && plotted.length < all.length && plotted.every((name) => /softmax|attention/.test(name)), plotted.join("\n"));
     assert.ok(some.length > 0 && some.length < whole.length && some.every((row) => /softmax|flash/.test(row)), some.join("\n"));
     await page.fill("#compare-filter", "");
     await page.check("#compare-sort");
+    await page.waitForURL(/[?&]view=compare&sort=ratio$/);
     const ratios = (await rows()).map((row) => Number(row.match(/([\d.]+)×/)[1]));
     assert.deepEqual(ratios, [...ratios].sort((a, b) => b - a));
 
@@ -953,11 +975,11 @@ const tests = {
     assert.ok((await families.locator("tbody tr").count()) >= 5);
     const matmul = page.locator("#compare-result .families details", { hasText: "matmul: " }).first();
     await matmul.locator("summary").click();
-    for (const row of await matmul.locator("tbody tr").allInnerTexts()) assert.match(row, /^matmul\//);
+    for (const row of await matmul.locator("tbody tr").allInnerTexts()) assert.match(row, /\bmatmul\//);
     await standsAlone(page, "[data-export=svg]", "[data-export=png]", /browser-over-cuda/);
     const bar = page.locator("#compare-result .costs .row").first();
     await bar.focus();
-    assert.match(await bar.locator(".said").innerText(), /the same kernel|the best of each/);
+    assert.match(await bar.locator(".said").innerText(), /the same kernel|the fastest of each/);
     assert.equal(await bar.locator(".said:visible").count(), 1);
 
     const markdown = await save(page, "[data-export=md]");

@@ -10,6 +10,7 @@ const TYPES = {
   ".wasm": "application/wasm",
   ".css": "text/css; charset=utf-8",
   ".svg": "image/svg+xml",
+  ".png": "image/png",
 };
 
 /// What a slow server sends at a time.

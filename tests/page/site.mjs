@@ -176,7 +176,7 @@ const tests = {
     const row = "attention/fwd/b1,h8,s512,d64/f16/flash";
     const page = await open(`explain/tax/#${row}`, 1280, "light", server, { permissions: ["clipboard-read", "clipboard-write"] });
     const target = page.locator("tr:target");
-    assert.equal(await target.locator("td").first().innerText(), row);
+    assert.equal(await target.locator("td").first().innerText(), `Attention · batch 1, 8 heads, 512 queries, head dim 64 · f16 · flash\n${row}`);
     assert.ok(await target.isVisible(), "its family is open");
     await page.locator("details[open] > .copy").first().click();
     const text = await page.evaluate(() => navigator.clipboard.readText());
@@ -247,7 +247,7 @@ const tests = {
     const page = await open("", 1280, "light");
     for (const picture of pictures) {
       await page.goto(server.address + picture);
-      assert.ok((await page.locator("circle.point").count()) > 0, picture);
+      assert.ok((await page.locator(".point").count()) > 0, picture);
       await page.screenshot({ path: join(artefacts, `site-${picture.split("/").pop()}.png`) });
     }
     await page.goto(`${server.address}compare/`);
@@ -260,7 +260,7 @@ const tests = {
 
   async "tells by keyboard what pointing at a picture tells"() {
     const page = await open("", 360, "light");
-    for (const [point, said] of [[".costs .row", /the best of each/], [".spot", /FLOP\/s/]]) {
+    for (const [point, said] of [[".costs .row", /the fastest of each/], [".spot", /FLOP\/s/]]) {
       const spot = page.locator(point).first();
       await spot.focus();
       assert.match(await spot.locator(".said").textContent(), said);
@@ -270,13 +270,37 @@ const tests = {
     await page.context().close();
   },
 
+  async "has one header on every page, and a picture for chats"() {
+    const image = await (await fetch(`${server.address}run/card.png`)).arrayBuffer();
+    assert.deepEqual([new DataView(image).getUint32(16), new DataView(image).getUint32(20)], [1200, 630]);
+    for (const width of [360, 1280]) {
+      const seen = [];
+      for (const path of ["", "run/", "explain/"]) {
+        const page = await open(path, width, "light");
+        await page.locator("nav[aria-label=Site] a").first().waitFor();
+        seen.push(
+          await page.evaluate(() =>
+            [...document.querySelectorAll(".masthead :is(a, svg)")].map((part) => {
+              const { x, y, width, height } = part.getBoundingClientRect();
+              return [part.textContent.trim(), part.href, ...[x, y, width, height].map((length) => length.toFixed(1))].join(" ");
+            }),
+          ),
+        );
+        assert.match(await page.locator("meta[property='og:image']").getAttribute("content"), /card\.png$/);
+        await page.context().close();
+      }
+      assert.deepEqual(seen[1], seen[0], `${width} px`);
+      assert.deepEqual(seen[2], seen[0], `${width} px`);
+    }
+  },
+
   async "leads from the front to one's own device, and compares it with the recorded one"() {
     const page = await open("", 1280, "light");
     const attention = page.locator("figure .costs", { hasText: "attention" }).first();
     assert.ok(await attention.isVisible(), "attention in the browser is on the front, without a click");
     const began = Date.now();
     await page.click(".primary");
-    assert.ok(await page.locator("nav [data-site]").first().isVisible(), "a way back to the site");
+    assert.ok(await page.locator("#site a").first().isVisible(), "a way back to the site");
     await page.locator("#look:enabled").click();
     await page.locator("#share").waitFor({ timeout: 200_000 });
     const seconds = (Date.now() - began) / 1000;

@@ -62,6 +62,8 @@ struct App {
     kept: RefCell<Vec<Spine>>,
     /// What came with the page's link.
     linked: RefCell<Option<RunSummary>>,
+    /// The kept run that is shown in place of the last one.
+    recalled: Cell<Option<f64>>,
     running: Cell<bool>,
     stop: Cell<bool>,
     /// The tab was hidden at some time during the run.
@@ -170,6 +172,7 @@ pub async fn start(request: Request) {
         shelf,
         kept: RefCell::default(),
         linked: RefCell::new(linked),
+        recalled: Cell::default(),
         running: Cell::new(false),
         stop: Cell::new(false),
         was_hidden: Cell::new(false),

@@ -5,13 +5,14 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use parallax_core::compare::{Comparison, Cost, Options, compare, costs};
+use parallax_core::plan::filter::keeps;
 use parallax_core::plan::query;
 use parallax_core::record::{Run, RunSummary};
 use parallax_core::report::{FROM_A_LINK, compared_scores, comparison_table, heads, html, sheet};
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 
-use crate::environment::turn;
+use crate::environment::{sleep, turn};
 use crate::shelf::Shelf;
 use crate::view::{Chip, ChipWish, Export, View};
 use crate::words::moment;
@@ -59,6 +60,10 @@ struct Comparing {
     count: Cell<u32>,
     /// Changes that there ever were, so that one that is overtaken is not drawn.
     changes: Cell<u32>,
+    /// The same of the filter and the order.
+    looks: Cell<u32>,
+    /// The query of the page's address without filter and order.
+    asked: Vec<(String, String)>,
     held: RefCell<Option<Rc<Held>>>,
     shelf: RefCell<Option<Rc<Shelf>>>,
 }
@@ -68,15 +73,29 @@ pub fn asked_for(search: &str) -> bool {
     query::read(search).iter().any(|(key, value)| key == "view" && value == "compare")
 }
 
+/// Names of the filter and the order in the page's address.
+const FILTER: &str = "filter";
+const SORT: &str = "sort";
+/// The order of the largest ratio first, in the page's address.
+const BY_RATIO: &str = "ratio";
+/// Milliseconds without a further letter after which a filter is drawn.
+const PAUSE: i32 = 150;
+
 /// Bring this view to life, which is shown already.
 pub async fn start(search: String) {
     let view = View::new();
+    let (looks, asked): (Vec<_>, Vec<_>) =
+        query::read(&search).into_iter().partition(|(key, _)| key == FILTER || key == SORT);
+    let said = |key: &str| looks.iter().find(|(known, _)| known == key).map_or("", |(_, value)| value.as_str());
+    view.set_look(said(FILTER), said(SORT) == BY_RATIO);
     let comparing = Rc::new(Comparing {
         view,
         slots: RefCell::default(),
         base: Cell::default(),
         count: Cell::default(),
         changes: Cell::default(),
+        looks: Cell::default(),
+        asked,
         held: RefCell::default(),
         shelf: RefCell::default(),
     });
@@ -126,7 +145,7 @@ impl Comparing {
             this.change();
         });
         let this = self.clone();
-        self.view.on_look(move || this.draw());
+        self.view.on_look(move || this.look());
         let this = self.clone();
         self.view.on_export(move |export| this.export(export));
     }
@@ -272,7 +291,27 @@ impl Comparing {
         }
     }
 
-    /// Show what is held, through the filter.
+    /// The filter or the order changed: the address has them, and after a pause the comparison, too.
+    fn look(self: &Rc<Self>) {
+        let look = self.looks.get() + 1;
+        self.looks.set(look);
+        let this = self.clone();
+        spawn_local(async move {
+            sleep(PAUSE).await;
+            if this.looks.get() == look {
+                let (words, by_ratio) = this.view.look();
+                let mut pairs: Vec<(&str, &str)> =
+                    this.asked.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+                let words = words.join(" ");
+                pairs.extend((!words.is_empty()).then_some((FILTER, words.as_str())));
+                pairs.extend(by_ratio.then_some((SORT, BY_RATIO)));
+                this.view.set_query(&query::write(&pairs));
+                this.draw();
+            }
+        });
+    }
+
+    /// Show the comparison, its plots and calls, as far as the filter keeps them.
     fn draw(&self) {
         let held = self.held.borrow().clone();
         let (runs, links) = (self.runs(), self.links());
@@ -280,7 +319,14 @@ impl Comparing {
         let markup = held.as_ref().map(|held| {
             let shown = held.comparison.clone().filtered(&words);
             let shown = if by_ratio { shown.by_ratio() } else { shown.by_case() };
-            reading::guarded("The comparison", || html::comparison(&held.runs, &shown, &held.costs))
+            reading::guarded("The comparison", || match words.is_empty() {
+                true => html::comparison(&held.runs, &shown, &held.costs),
+                false => {
+                    let mut runs = held.runs.clone();
+                    runs.iter_mut().for_each(|(_, run)| run.retain(|case| words.iter().any(|word| keeps(word, case))));
+                    html::comparison(&runs, &shown, &costs(&runs))
+                }
+            })
         });
         // A link is held against the base; against the first link where there are no runs.
         let base = self.base_id();
@@ -325,7 +371,7 @@ impl Comparing {
 
     /// What each target costs, as a picture of its own.
     fn export_pictures(&self, held: &Held, export: Export) {
-        for (stem, picture) in html::cost_pictures(&held.runs, &held.costs) {
+        for (stem, picture) in html::cost_pictures(&held.costs) {
             let (view, name) = (self.view.clone(), format!("parallax-{stem}.{}", export.ending()));
             spawn_local(async move {
                 let saved = share::download_picture(&name, &picture, export == Export::Png).await;

@@ -24,14 +24,14 @@ pub struct Glimpse {
 }
 
 impl Glimpse {
-    fn of(record: &Record, run: &Run) -> Option<Glimpse> {
+    fn of(record: &Record) -> Option<Glimpse> {
         let summary = Summary::of(&record.timing()?.samples)?;
         let tally = match (summary.n, summary.precision()) {
             (1, _) => "1 sample so far".to_owned(),
             (n, precision) if precision.is_finite() => format!("{n} samples so far, ± {}", percent(precision)),
             (n, _) => format!("{n} samples so far"),
         };
-        let (case, strip) = (record.case.clone(), html::samples_so_far(record, run));
+        let (case, strip) = (record.case.clone(), html::samples_so_far(record));
         Some(Glimpse { case, median: summary.median, tally, strip })
     }
 }
@@ -56,7 +56,7 @@ impl Live {
         for record in &run.sampling {
             let samples = record.timing().map_or(0, |timing| timing.samples.len());
             if self.seen.insert(record.case.clone(), samples) != Some(samples) {
-                news.extend(Glimpse::of(record, run));
+                news.extend(Glimpse::of(record));
             }
         }
         news

@@ -19,7 +19,7 @@ extern "C" {
 #[wasm_bindgen(module = "/src/picture.js")]
 extern "C" {
     #[wasm_bindgen(js_name = toPng, catch)]
-    async fn to_png(svg: &str) -> Result<JsValue, JsValue>;
+    async fn to_png(svg: &str, scale: f64) -> Result<JsValue, JsValue>;
 }
 
 /// The run as the JSON file that every part of Parallax reads.
@@ -39,9 +39,17 @@ pub fn told(name: &str, saved: bool) -> String {
     if saved { format!("Saved as {name}.") } else { "The browser did not allow the download.".to_owned() }
 }
 
+/// Pixels of a plot a unit, so that it is sharp on slides.
+const SHARP: f64 = 2.0;
+
 /// Save a picture as it is, or as pixels.
 pub async fn download_picture(name: &str, svg: &str, as_pixels: bool) -> Result<(), JsValue> {
-    if as_pixels { save(name, &to_png(svg).await?.dyn_into()?) } else { download(name, "image/svg+xml", svg) }
+    if as_pixels { save(name, &to_png(svg, SHARP).await?.dyn_into()?) } else { download(name, "image/svg+xml", svg) }
+}
+
+/// Save a card as pixels, as many as it has units.
+pub async fn download_card(name: &str, svg: &str) -> Result<(), JsValue> {
+    save(name, &to_png(svg, 1.0).await?.dyn_into()?)
 }
 
 fn save(name: &str, blob: &Blob) -> Result<(), JsValue> {

@@ -1,6 +1,6 @@
-//! What a target farther from the hardware costs on one GPU, problem by problem: the same kernel on both, and the best of each.
+//! What a target farther from the hardware costs on one GPU, problem by problem: the same kernel on both, and the fastest of each.
 //!
-//! The same kernel says what the way to the hardware costs; the best of each says what a user loses, because some kernels cannot
+//! The same kernel says what the way to the hardware costs; the fastest of each says what a user loses, because some kernels cannot
 //! be written there. Both are ratios of medians with intervals, as every comparison has them ([`crate::compare::compare`]).
 
 use std::cmp::Reverse;
@@ -135,7 +135,7 @@ impl Cost {
         self.mean(|problem| problem.best.as_ref())
     }
 
-    /// Problems whose best in the base is the vendor's library, among those with a best of each.
+    /// Problems whose best in the base is the vendor's library, among those with a fastest of each.
     pub fn by_library(&self) -> usize {
         let of_base = self.problems.iter().filter_map(|problem| problem.best.as_ref());
         of_base.filter(|against| Voice::of(&against.base) == Voice::Vendor).count()
@@ -213,7 +213,7 @@ pub fn cost_on(base: &(String, Run), other: &(String, Run), same_gpu: bool) -> R
         });
         let same = on_both.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, against)| against);
         // A run keeps caches in one state from its first case to its last, so any timed case of the problem tells in which state
-        // the best of each are to be compared.
+        // the fastest of each are to be compared.
         let state = near.records.iter().filter(|record| problem_of(&record.case) == problem).find_map(cache);
         let best = |run| fastest(run, problem, |record| cache(record) == state);
         let best = best(near).zip(best(far)).and_then(|(a, b)| against(a, b));
@@ -288,7 +288,7 @@ mod tests {
         let names: Vec<&str> = cost.problems.iter().map(|problem| problem.problem.as_str()).collect();
         assert_eq!(names, ["copy/fwd/n64/f32", "matmul/fwd/m8,n8,k8/f32"], "the costliest first");
         let matmul = &cost.problems[1];
-        let (same, best) = (matmul.same.as_ref().expect("tiled"), matmul.best.as_ref().expect("a best of each"));
+        let (same, best) = (matmul.same.as_ref().expect("tiled"), matmul.best.as_ref().expect("a fastest of each"));
         assert_eq!((same.base.as_str(), same.other.as_str()), ("tiled", "tiled"), "the fastest there");
         assert!((same.ratio.value - 1.5).abs() < 0.01, "{}", same.ratio.value);
         assert_eq!((best.base.as_str(), best.other.as_str()), ("vendor", "tiled"));

@@ -18,7 +18,7 @@ pub struct WorkloadCost {
     pub workload: String,
     /// The same kernel on both.
     pub same: Option<MeanRatio>,
-    /// The best of each.
+    /// The fastest of each.
     pub best: Option<MeanRatio>,
 }
 

@@ -32,6 +32,8 @@ pub struct OfWorkload {
 pub struct OfProblem {
     /// The problem's string without the workload.
     pub name: String,
+    /// Words for it.
+    pub label: String,
     /// The variants that were asked for.
     pub variants: Vec<OfVariant>,
 }
@@ -99,7 +101,11 @@ impl Outline {
                 let name = problem.split_once('/').map_or(problem.as_str(), |(_, rest)| rest);
                 match problems.last_mut().filter(|last| last.name == name) {
                     Some(last) => last.variants.push(OfVariant::of(planned)),
-                    None => problems.push(OfProblem { name: name.to_owned(), variants: vec![OfVariant::of(planned)] }),
+                    None => problems.push(OfProblem {
+                        name: name.to_owned(),
+                        label: planned.case.problem.label(),
+                        variants: vec![OfVariant::of(planned)],
+                    }),
                 }
             }
             if !problems.is_empty() {

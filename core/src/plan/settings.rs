@@ -123,15 +123,13 @@ pub fn setting(name: &str) -> Result<&'static Setting, SpecError> {
     SETTINGS.iter().find(|s| s.name == name).ok_or_else(|| SpecError::Key(name.to_owned()))
 }
 
-/// The names of all settings, for sentences.
-/// The name that a misspelt setting resembles, as the beginning of a sentence; empty where none is alike.
+/// The setting that a misspelt name resembles, as a question, or else the names of all settings.
 pub(super) fn suggestion(given: &str) -> String {
-    let alike = nearest(given, SETTINGS.iter().map(|setting| setting.name));
-    alike.map_or_else(String::new, |name| format!("did you mean `{name}`? "))
-}
-
-pub(super) fn names() -> String {
-    SETTINGS.iter().map(|s| s.name).collect::<Vec<_>>().join(", ")
+    let names = || SETTINGS.iter().map(|setting| setting.name);
+    match nearest(given, names()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("the settings are {}", names().collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// Values of a switch.

@@ -179,6 +179,12 @@ impl Run {
         records
     }
 
+    /// Drop the cases that `keep` refuses, from the plan and from the records.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.records.retain(|record| keep(&record.case));
+        self.planned.retain(|case| keep(case));
+    }
+
     /// Planned cases without a record.
     pub fn missing(&self) -> impl Iterator<Item = &str> {
         let done: std::collections::HashSet<&str> = self.records.iter().map(|r| r.case.as_str()).collect();

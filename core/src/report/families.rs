@@ -7,9 +7,8 @@ use crate::record::way;
 use crate::report::cost_answer;
 use crate::suite::Family;
 
-/// What is to be known of every such figure.
-const NOTE: &str =
-    "geometric means of ratios of medians, with what measuring leaves open; other problems may differ more";
+/// The meaning of the figures.
+const NOTE: &str = "typical values (geometric means over problems) with 95 % intervals; other problems may differ more";
 
 /// A mean with its interval, and of how many ratios it is.
 pub(super) fn cells(mean: Option<MeanRatio>) -> [Cell; 2] {
@@ -31,7 +30,7 @@ pub fn cost_by_workload(cost: &Cost) -> Table {
             Column::text("workload"),
             figure("the same kernel"),
             figure("problems"),
-            figure("the best of each"),
+            figure("the fastest of each"),
             figure("problems"),
         ],
         rows: families

@@ -52,6 +52,8 @@ pub struct Cell {
     pub short: Option<String>,
     /// A second line; pages show it.
     pub more: Option<String>,
+    /// Words for a case or a problem; pages show them above its string.
+    pub label: Option<String>,
     /// What it means.
     pub tone: Tone,
     /// Length of the bar beside it, in percent of the longest; pages show it.

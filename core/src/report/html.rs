@@ -3,11 +3,15 @@
 //! Everything that comes from a run is escaped by the markup library, and what acts on its reader is shown as a code. Plots are inline SVG, as wide as their column, so
 //! the page reads on a phone; colours follow the reader's light or dark scheme.
 
+mod card;
 mod compared;
 mod cost;
 mod document;
 mod drift;
 mod embedded;
+mod mark;
+mod marks;
+mod peers;
 mod picture;
 mod plot;
 mod plots;
@@ -19,13 +23,14 @@ mod taxed;
 
 use maud::{Markup, html};
 
+pub use self::card::card;
 pub(super) use self::compared::{compared, compared_by_family};
 pub(super) use self::cost::{figure as cost_figure, short};
 pub(super) use self::document::{document, shown};
 pub(super) use self::embedded::one_call;
 pub use self::embedded::*;
+pub(super) use self::peers::peer_rows;
 pub(super) use self::picture::{cost_picture, roofline_picture};
-pub(super) use self::plot::Palette;
 pub(super) use self::plots::{of_device, plots};
 pub(super) use self::roofline::roofline as roofline_of;
 pub(super) use self::table::{anchored, table};
@@ -50,7 +55,6 @@ const STYLE: &str = concat!(
 pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option<&Tax>) -> String {
     let names: Vec<&str> = runs.iter().map(|(name, _)| name.as_str()).collect();
     let title = format!("Parallax: {}", names.join(", "));
-    let palette = &Palette::of(runs.iter().map(|(_, run)| run));
     let body = html! {
         header {
             h1 { (title) }
@@ -58,14 +62,14 @@ pub fn page(runs: &[(String, Run)], comparison: Option<&Comparison>, tax: Option
         }
         main {
             section { h2 { "Runs" } div.cards.large { @for (name, run) in runs { (head(name, run)) } } }
-            @if let Some(comparison) = comparison { (compared(&comparison.clone().by_case(), palette)) }
+            @if let Some(comparison) = comparison { (compared(&comparison.clone().by_case())) }
             @if let Some(tax) = tax { section { h2 { "Portability tax" } (taxed(tax)) } }
             @if comparison.is_none() && tax.is_none() {
                 @for (name, run) in runs { section { h2 { "Cases of " (name) } (table(&without_heading(run))) } }
             }
             (scaling(runs))
-            (plots(&html! { "Devices" }, runs.iter().flat_map(|(name, run)| of_device(name, run, palette))))
-            (samples(runs, palette))
+            (plots(&html! { "Devices" }, runs.iter().flat_map(|(name, run)| of_device(name, run))))
+            (samples(runs))
         }
         footer { p.soft { "All samples are in the run files; this page can be made again from them." } }
     };
@@ -144,7 +148,7 @@ fn without_heading(run: &Run) -> Table {
 }
 
 /// The strips of every case that has a time anywhere, in the order of the runs.
-pub(super) fn samples(runs: &[(String, Run)], palette: &Palette<'_>) -> Markup {
+pub(super) fn samples(runs: &[(String, Run)]) -> Markup {
     let mut cases: Vec<&str> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for record in runs.iter().flat_map(|(_, run)| &run.records).filter(|r| r.timing().is_some()) {
@@ -161,7 +165,7 @@ pub(super) fn samples(runs: &[(String, Run)], palette: &Palette<'_>) -> Markup {
                      mean nothing. Where runs lie far apart, each has an axis of its own."
                 }
                 div.cards {
-                    @for case in cases { figure.card { figcaption { (case) } (strip::strip(case, runs, palette.of_case(case))) } }
+                    @for case in cases { figure.card { figcaption { (case) } (strip::strip(case, runs)) } }
                 }
             }
         }
@@ -232,9 +236,9 @@ mod tests {
             linked(&summary, Some((ACTING, &summary))),
             roofline_alone(run).expect("matmul does arithmetic"),
             roofline(run),
-            samples_so_far(record, run),
+            samples_so_far(record),
         ];
-        all.extend(cost_pictures(&runs, &costs).into_iter().map(|(_, picture)| picture));
+        all.extend(cost_pictures(&costs).into_iter().map(|(_, picture)| picture));
         let site = report::site::files(&runs, report::site::Site::default());
         all.extend(site.into_iter().filter(|file| !file.path.ends_with(".json")).map(|file| file.text));
         let acts = |c: char| escape(&c.to_string()) != c.to_string().as_str();

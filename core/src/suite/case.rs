@@ -167,7 +167,7 @@ mod tests {
             ("attention/up/b1,h1,s1,d1/f32/flash", "unknown direction `up`"),
             ("attention/fwd/b1,h1,s1,d1/f64/flash", "unknown dtype `f64`"),
             ("attention/fwd/b1,h1,s1,d1/f32/fast", "unknown variant `fast`"),
-            ("attention/fwd/b1,h1,s1/f32/flash", "`d` (head_dim) is missing"),
+            ("attention/fwd/b1,h1,s1/f32/flash", "`d` (head dim) is missing"),
             ("attention/fwd/b0,h1,s1,d1/f32/flash", "must be at least 1, not 0"),
             ("attention/fwd/b1,h1,s1,d1,z3/f32/flash", "`z3` means nothing here"),
             ("attention/fwd/b1,b1,h1,s1,d1/f32/flash", "`b` is given twice"),

@@ -222,6 +222,25 @@ impl Shape {
         self.words.iter().copied().filter(|w| !w.is_empty())
     }
 
+    /// The axes whose values are no defaults, each with its value as a case string prints it.
+    pub(super) fn stated(&self) -> impl Iterator<Item = (&'static Axis, String)> + '_ {
+        let mut words = self.words.iter();
+        self.axes.iter().filter_map(move |axis| {
+            let value = match axis.kind {
+                AxisKind::Word(_) => (*words.next().expect("one per word axis")).to_owned(),
+                AxisKind::Decimal { default, .. } => {
+                    let value = self.decimals.iter().find_map(|(k, v)| (*k == axis.key).then_some(*v));
+                    let value = value.expect("one per decimal axis");
+                    if value == default { String::new() } else { decimal(value) }
+                }
+                AxisKind::Optional { default, .. } if self[axis.key] == default => String::new(),
+                AxisKind::SameAs(other) if self[axis.key] == self[other] => String::new(),
+                _ => self[axis.key].to_string(),
+            };
+            (!value.is_empty()).then_some((axis, value))
+        })
+    }
+
     /// Parse the shape part of a case string for the given axes.
     pub fn parse(axes: &'static [Axis], text: &str) -> Result<Shape, CaseError> {
         let bad = |why: String| CaseError::Shape { shape: text.to_owned(), why, form: form(axes) };
@@ -320,29 +339,11 @@ pub fn form(axes: &[Axis]) -> String {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut words = self.words.iter();
-        let mut parts: Vec<String> = Vec::new();
-        for axis in self.axes {
-            match axis.kind {
-                AxisKind::Word(_) => {
-                    let word = words.next().expect("one per word axis");
-                    if !word.is_empty() {
-                        parts.push((*word).to_owned());
-                    }
-                }
-                AxisKind::Decimal { default, .. } => {
-                    let value = self.decimals.iter().find_map(|(k, v)| (*k == axis.key).then_some(*v));
-                    let value = value.expect("one per decimal axis");
-                    if value != default {
-                        parts.push(format!("{}{}", axis.key, decimal(value)));
-                    }
-                }
-                AxisKind::Optional { default, .. } if self[axis.key] == default => {}
-                AxisKind::SameAs(other) if self[axis.key] == self[other] => {}
-                _ => parts.push(format!("{}{}", axis.key, self[axis.key])),
-            }
-        }
-        f.pad(&parts.join(","))
+        let part = |(axis, value): (&Axis, String)| match axis.kind {
+            AxisKind::Word(_) => value,
+            _ => format!("{}{value}", axis.key),
+        };
+        f.pad(&self.stated().map(part).collect::<Vec<_>>().join(","))
     }
 }
 

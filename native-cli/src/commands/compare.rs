@@ -87,7 +87,7 @@ pub enum By {
     Dialect,
 }
 
-/// Hold runs against a base, or take the calls of several targets apart.
+/// Compare run files with a base, or split the calls of several targets.
 pub fn compare(args: &Compare) -> anyhow::Result<ExitCode> {
     let asked = args.resolution.as_deref().map(|text| share("--resolution", text)).transpose()?;
     let limit = args.fail_if_slower.as_deref().map(|text| share("--fail-if-slower", text)).transpose()?;

@@ -74,8 +74,7 @@ impl Shown {
     pub fn keep(&self, runs: &mut [(String, Run)]) -> anyhow::Result<()> {
         let kept = |case: &str| self.filter.is_empty() || self.filter.iter().any(|pattern| keeps(pattern, case));
         for (_, run) in runs.iter_mut() {
-            run.records.retain(|record| kept(&record.case));
-            run.planned.retain(|case| kept(case));
+            run.retain(kept);
         }
         if !self.filter.is_empty() && runs.iter().all(|(_, run)| run.records.is_empty()) {
             bail!("no case of these runs matches filter `{}`{}", self.filter.join("`, `"), did_you_mean(&self.filter));

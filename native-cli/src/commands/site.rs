@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use parallax_core::report::site::{self, Site as Has};
+use parallax_core::report::site::{self, Peers, Site as Has};
 
 use crate::browser;
 use crate::commands::run_files::read;
@@ -24,6 +24,12 @@ pub struct Site {
     /// Folder of the built page, which becomes `run/`; looked for when left out
     #[arg(long, value_name = "DIR")]
     pub page: Option<PathBuf>,
+    /// Figures of other libraries beside ours, as in docs/results/h200/peers.json; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub peers: Vec<PathBuf>,
+    /// Address of the folder on the web, which chats need to show the picture of a page
+    #[arg(long, value_name = "URL", value_parser = address)]
+    pub address: Option<String>,
     /// Leave the page that measures out
     #[arg(long, conflicts_with = "page")]
     pub no_page: bool,
@@ -42,7 +48,11 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
             None
         }
     };
-    let files = site::files(&runs, Has { measures: page.is_some(), desk: None });
+    let peers = args.peers.iter().map(|path| peers(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let files = site::files(
+        &runs,
+        Has { measures: page.is_some(), desk: None, peers: &peers, address: args.address.as_deref() },
+    );
     for file in &files {
         write(&args.out.join(&file.path), file.text.as_bytes(), &args.files)?;
     }
@@ -51,6 +61,22 @@ pub fn site(args: &Site) -> anyhow::Result<()> {
     }
     noteln!("{} pages and files in {}; open it with any web server", files.len(), args.out.display());
     Ok(())
+}
+
+/// The address of a folder on the web, with a slash at its end.
+fn address(text: &str) -> Result<String, String> {
+    match text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) {
+        Some(rest) if !rest.is_empty() && !rest.contains(['?', '#', ' ', '"']) => {
+            Ok(format!("{}/", text.trim_end_matches('/')))
+        }
+        _ => Err("an address begins with https:// and has no query".to_owned()),
+    }
+}
+
+/// The figures of other libraries in a file.
+fn peers(path: &Path) -> anyhow::Result<Peers> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Peers::parse(&text).with_context(|| path.display().to_string())
 }
 
 fn write(path: &Path, bytes: &[u8], read: &[PathBuf]) -> anyhow::Result<()> {

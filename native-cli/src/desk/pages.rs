@@ -126,7 +126,7 @@ impl Desk {
         }
         let joined =
             site::Desk { address: &self.invitation, code: self.code.as_deref(), hidden: shown.hidden.as_slice() };
-        shown.page(name, Site { measures: true, desk: Some(joined) })
+        shown.page(name, Site { measures: true, desk: Some(joined), ..Site::default() })
     }
 
     fn read(&self, entry: &Entry) -> Option<(String, Run)> {

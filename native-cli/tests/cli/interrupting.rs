@@ -137,6 +137,9 @@ fn the_second_ctrl_c_ends_the_program_at_once() {
 #[test]
 #[cfg(unix)]
 fn a_run_that_is_told_to_end_is_gone_within_two_seconds() {
+    // A program that `nohup` started ignores SIGHUP, and so do those that it starts; a handler here is the default there.
+    let handled = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, handled).expect("a handler");
     for (signal, code) in [("-TERM", 143), ("-HUP", 129)] {
         let dir = folder();
         let mut child = computing(dir.path());

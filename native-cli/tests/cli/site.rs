@@ -39,7 +39,33 @@ fn the_page_that_measures_comes_along_where_it_is_built() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let read = |path: &str| std::fs::read_to_string(dir.path().join("made").join(path)).expect(path);
     assert_eq!((read("run/index.html").as_str(), read("run/snippets/a.js").as_str()), ("<!doctype html>the page", "1"));
-    assert!(read("index.html").contains("href=\"./run/\""));
+    assert!(
+        read("index.html").contains("href=\"./run/\"") && read("index.html").contains("content=\"./run/card.png\"")
+    );
+}
+
+#[test]
+fn figures_of_other_libraries_and_an_address_are_taken() {
+    let dir = folder();
+    std::fs::write(dir.path().join("index.html"), "the page").expect("writable");
+    let args = [
+        "site",
+        &recorded("cold/cuda-hot.json"),
+        "--page",
+        ".",
+        "--peers",
+        &recorded("peers.json"),
+        "--address",
+        "https://x.example/p",
+    ];
+    let made = parallax(dir.path(), &args);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let read = |path: &str| std::fs::read_to_string(dir.path().join("site").join(path)).expect(path);
+    assert!(read("index.html").contains("content=\"https://x.example/p/run/card.png\""));
+    let device = read("device/h200/index.html");
+    for library in ["PyTorch 2.11", "ONNX Runtime Web", "TensorFlow.js"] {
+        assert!(device.contains(library), "{library}");
+    }
 }
 
 #[test]
@@ -48,6 +74,9 @@ fn mistakes_are_told() {
     let run = recorded("cold/wgpu-hot.json");
     mistake(dir.path(), &["site", "nowhere.json"], &["cannot read nowhere.json"]);
     mistake(dir.path(), &["site", &run, "--page", "nowhere"], &["nowhere"]);
+    mistake(dir.path(), &["site", &run, "--no-page", "--peers", "nowhere.json"], &["cannot read nowhere.json"]);
+    mistake(dir.path(), &["site", &run, "--no-page", "--peers", &run], &["wgpu-hot.json", "no file of peers"]);
+    mistake(dir.path(), &["site", &run, "--no-page", "--address", "x y"], &["begins with https://"]);
     std::fs::write(dir.path().join("taken"), "a file").expect("writable");
     mistake(dir.path(), &["site", &run, "--no-page", "--out", "taken"], &["cannot make the folder taken"]);
 }

@@ -1,7 +1,7 @@
 //! The page's own files: index.html with hashed styles and scripts, its program, and a policy of allowed sources.
 //!
 //! A hashed name changes with the file's contents, so no cache mixes two versions. Files of [`COPIED`] keep their names, because
-//! scripts and workers ask for them by name.
+//! scripts, workers and other sites ask for them by name.
 
 use std::fs;
 use std::path::Path;
@@ -14,8 +14,9 @@ use sha2::{Digest, Sha256, Sha384};
 use crate::bind::bind;
 
 /// Files that keep their names, from the root of the checkout.
-const COPIED: [&str; 9] = [
+const COPIED: [&str; 10] = [
     "web/alive.js",
+    "web/card.png",
     "web/measuring.js",
     "web/offline.js",
     "web/open-trace.css",

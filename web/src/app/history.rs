@@ -9,7 +9,7 @@ use wasm_bindgen_futures::spawn_local;
 
 use super::App;
 use crate::environment::{self, of_this_site};
-use crate::shelf::{Shelf, Spine};
+use crate::shelf::Shelf;
 use crate::view::{Recorded, Tone, Wish};
 use crate::words::moment;
 use crate::{reading, reports};
@@ -49,8 +49,10 @@ impl App {
         let Some(shelf) = &self.shelf else { return };
         let spines = shelf.spines().await.unwrap_or_default();
         self.view.history(&spines);
+        let newest = spines.iter().filter(|spine| spine.ended).map(|spine| spine.id).max_by(f64::total_cmp);
+        self.view.offer_to_compare(self.recalled.get().or(newest));
         self.view.offer_to_compare_the_link(spines.iter().any(|spine| spine.ended));
-        self.offer_recorded(&spines).await;
+        self.offer_recorded(newest).await;
         *self.kept.borrow_mut() = spines.clone();
         self.tell_time();
         match Shelf::left(&spines).first() {
@@ -60,8 +62,7 @@ impl App {
     }
 
     /// Offer to compare the newest finished run with those that the site recorded, where the page lies in one.
-    async fn offer_recorded(&self, spines: &[Spine]) {
-        let newest = spines.iter().filter(|spine| spine.ended).map(|spine| spine.id).max_by(f64::total_cmp);
+    async fn offer_recorded(&self, newest: Option<f64>) {
         let Some(newest) = newest.filter(|_| environment::site().is_some()) else { return };
         // A site of an older version has no such list.
         let Ok(text) = reading::text_at(RECORDED).await else { return };
@@ -94,6 +95,7 @@ impl App {
     /// Show a run from the shelf in place of the last one.
     fn recall(&self, run: Run, known: BTreeMap<String, Known>, id: f64) {
         ["kept", "not-kept"].iter().for_each(|notice| self.view.clear_notice(notice));
+        self.recalled.set(Some(id));
         *self.known.borrow_mut() = known;
         self.view.begin();
         for record in run.records.iter().filter(|record| record.verdict() != "skipped") {

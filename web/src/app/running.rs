@@ -75,6 +75,7 @@ impl App {
         self.stop.set(false);
         self.was_hidden.set(environment::hidden());
         self.running.set(true);
+        self.recalled.set(None);
         self.view.begin();
         self.keep_screen_on();
 

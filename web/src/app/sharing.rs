@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use parallax_core::record::{Run, RunSummary};
-use parallax_core::report::{escape, html};
+use parallax_core::report::{device_answer, escape, html};
 use wasm_bindgen_futures::spawn_local;
 
 use super::App;
@@ -29,6 +29,7 @@ pub(super) fn came_with_the_page(view: &View) -> Option<RunSummary> {
 impl App {
     /// Connect what hands out the run, and what came with the link.
     pub(super) fn listen_to_sharing(self: &Rc<Self>) {
+        self.view.close_menus();
         let app = self.clone();
         self.view.on_download_json(move || {
             if let Some(run) = &*app.run.borrow() {
@@ -43,6 +44,20 @@ impl App {
             let app = self.clone();
             self.view.on_download_roofline(ending, move || app.download_roofline(ending, as_pixels));
         }
+        let app = self.clone();
+        self.view.on_download_card(move || {
+            let run = app.run.borrow();
+            let Some(run) = run.as_ref() else { return };
+            let (name, headline) = (format!("{}-card.png", run.file_stem()), device_answer(run));
+            app.save_card(name, html::card(&RunSummary::of(run), headline.as_deref()));
+        });
+        let app = self.clone();
+        self.view.on_card_of_link(move || {
+            let linked = app.linked.borrow();
+            if let Some(summary) = linked.as_ref() {
+                app.save_card("parallax-card.png".to_owned(), html::card(summary, None));
+            }
+        });
         let app = self.clone();
         self.view.on_open_trace(move || spawn_local(app.clone().open_trace()));
         let app = self.clone();
@@ -128,6 +143,15 @@ impl App {
         let view = self.view.clone();
         spawn_local(async move {
             let saved = share::download_picture(&name, &picture, as_pixels).await;
+            view.share_line(&share::told(&name, saved.is_ok()));
+        });
+    }
+
+    /// Save a card about results as a picture.
+    fn save_card(&self, name: String, card: String) {
+        let view = self.view.clone();
+        spawn_local(async move {
+            let saved = share::download_card(&name, &card).await;
             view.share_line(&share::told(&name, saved.is_ok()));
         });
     }

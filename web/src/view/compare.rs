@@ -63,7 +63,8 @@ impl Export {
 impl View {
     /// Show this view in place of the one that measures.
     pub fn comparing(&self) {
-        for measuring in ["run-bar", "device-section"] {
+        say(&id("title"), "Compare runs");
+        for measuring in ["about", "run-bar", "device-section"] {
             id(measuring).set_hidden(true);
         }
         id("compare-section").set_hidden(false);
@@ -150,6 +151,12 @@ impl View {
                 f(*export);
             }
         });
+    }
+
+    /// Show a filter and an order.
+    pub fn set_look(&self, words: &str, by_ratio: bool) {
+        typed::<HtmlInputElement>("compare-filter").set_value(words);
+        typed::<HtmlInputElement>("compare-sort").set_checked(by_ratio);
     }
 
     /// The words of the filter, and whether the slowest comes first.

@@ -2,7 +2,7 @@
 
 use wasm_bindgen::prelude::*;
 
-use web_sys::Element;
+use web_sys::{Element, KeyboardEvent};
 
 use super::View;
 use super::dom::{id, listen, on_click};
@@ -68,6 +68,27 @@ impl View {
     /// Call when the roofline is asked for as a file with this ending.
     pub fn on_download_roofline(&self, ending: &str, f: impl Fn() + 'static) {
         on_click(&format!("download-{ending}"), f);
+    }
+
+    /// Call when a card about the run is to be saved.
+    pub fn on_download_card(&self, f: impl Fn() + 'static) {
+        on_click("download-card", f);
+    }
+
+    /// Close the menu of downloads once one of them was chosen, and on Escape.
+    pub fn close_menus(&self) {
+        let close = || drop(id("downloads").remove_attribute("open"));
+        listen(&id("downloads"), "click", move |event| {
+            let pressed = event.target().and_then(|target| target.dyn_into::<Element>().ok());
+            if pressed.is_some_and(|pressed| pressed.tag_name() == "BUTTON") {
+                close();
+            }
+        });
+        listen(&id("downloads"), "keydown", move |event| {
+            if event.dyn_ref::<KeyboardEvent>().is_some_and(|event| event.key() == "Escape") {
+                close();
+            }
+        });
     }
 
     /// Call when the trace is to be opened.

@@ -50,6 +50,16 @@ impl View {
         }
     }
 
+    /// Offer to compare a kept run with others.
+    pub fn offer_to_compare(&self, kept: Option<f64>) {
+        let link = id("compare-run");
+        link.set_hidden(kept.is_none());
+        if let Some(kept) = kept {
+            let kept = kept.to_string();
+            attribute(&link, "href", &format!("?{}", query::write(&[("view", "compare"), ("kept", kept.as_str())])));
+        }
+    }
+
     /// The list of kept runs.
     pub fn history(&self, spines: &[Spine]) {
         let list = id("history");

@@ -35,6 +35,11 @@ impl View {
         on_click("compare-linked", f);
     }
 
+    /// Call when a card about the link's results is to be saved.
+    pub fn on_card_of_link(&self, f: impl Fn() + 'static) {
+        on_click("card-linked", f);
+    }
+
     /// Whether the link's settings can be run.
     pub fn offer_to_run_as_linked(&self, yes: bool) {
         id("run-linked").set_hidden(!yes);

@@ -14,7 +14,7 @@ impl View {
     pub fn plan_line(&self, plan: &Outline, time: Option<&str>) {
         let skips = match plan.skips.len() {
             0 => String::new(),
-            n => format!(" {n} cannot run here."),
+            n => format!(" {n} more cannot run on this device; the plan says why."),
         };
         let line = match plan.cases() {
             0 => format!("Nothing to run.{skips}"),
@@ -25,6 +25,7 @@ impl View {
 
     /// The plan: cases by workload, and what will not run, by reason.
     pub fn plan(&self, plan: &Outline) {
+        self.label_results(plan);
         let holder = id("plan");
         empty(&holder);
         for workload in &plan.workloads {

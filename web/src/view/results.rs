@@ -1,5 +1,8 @@
 //! The table of results: a row per case, which stays in place from its preparation to its verdict.
 
+use std::collections::BTreeMap;
+
+use parallax_core::plan::Outline;
 use parallax_core::record::Record;
 use parallax_core::report::Row;
 use parallax_core::suite::{problem_of, variant_of, workload_of};
@@ -19,6 +22,8 @@ const COLUMNS: &str = "8";
 #[derive(Default)]
 pub struct Table {
     groups: Vec<Group>,
+    /// Words for the problems of the plan, by their strings.
+    labels: BTreeMap<String, String>,
 }
 
 /// The rows of one problem.
@@ -86,7 +91,7 @@ impl Table {
         let at = known.unwrap_or_else(|| {
             // Problems come in a random order; those of a workload stand together.
             let kin = self.groups.iter().rposition(|g| workload_of(&g.problem) == workload_of(problem));
-            let group = Group::new(problem);
+            let group = Group::new(problem, self.labels.get(problem).map(String::as_str));
             let at = kin.map_or(self.groups.len(), |kin| kin + 1);
             match kin {
                 Some(kin) => drop(self.groups[kin].body.after_with_node_1(&group.body)),
@@ -109,14 +114,17 @@ impl Table {
 }
 
 impl Group {
-    fn new(problem: &str) -> Group {
+    /// Of a problem, with words for it where the plan has some.
+    fn new(problem: &str, label: Option<&str>) -> Group {
         let body = make("tbody", "", "");
         let head = make("tr", "", "");
         let cell = make("th", "", "");
         attribute(&cell, "colspan", COLUMNS);
         attribute(&cell, "scope", "rowgroup");
-        let (workload, rest) = problem.split_once('/').unwrap_or((problem, ""));
-        fill(&cell, [&make("b", "", workload), &make("span", "case quiet", rest)]);
+        match label {
+            Some(label) => fill(&cell, [&make("b", "", label), &make("span", "case quiet", problem)]),
+            None => fill(&cell, [&make("b", "", problem)]),
+        }
         fill(&head, [&cell]);
         fill(&body, [&head]);
         id("results-section").set_hidden(false);
@@ -198,6 +206,14 @@ impl Line {
 }
 
 impl View {
+    /// Words for the problems of a plan.
+    pub(super) fn label_results(&self, plan: &Outline) {
+        let problems = plan.workloads.iter().flat_map(|of| of.problems.iter().map(move |problem| (&of.name, problem)));
+        let labels =
+            problems.map(|(workload, problem)| (format!("{workload}/{}", problem.name), problem.label.clone()));
+        self.table.borrow_mut().labels = labels.collect();
+    }
+
     /// Take every row away.
     pub(super) fn clear_results(&self) {
         for group in self.table.borrow_mut().groups.drain(..) {

@@ -3,16 +3,16 @@
 use maud::{Markup, html};
 
 use super::ratios::ratios;
-use super::{Palette, anchored, short, table};
+use super::{anchored, short, table};
 use crate::compare::verdict::{Ratio, digits};
 use crate::compare::{Comparison, MeanRatio, Pair, Unpaired};
 use crate::report;
-use crate::report::{Cell, Column, Rank, Table, alone, elsewhere, judged, remarks};
+use crate::report::{Cell, Column, Rank, Table, alone, elsewhere, judged, named, remarks};
 use crate::suite::Family;
 use crate::units::percent;
 
 /// The verdicts of a comparison and its ratios.
-pub(crate) fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup {
+pub(crate) fn compared(comparison: &Comparison) -> Markup {
     let base = &comparison.runs[comparison.base].name;
     html! {
         section {
@@ -26,7 +26,7 @@ pub(crate) fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup
             @for i in plotted(comparison) {
                 figure.card {
                     figcaption { (comparison.runs[i].name) " ÷ " (base) }
-                    (ratios(comparison, i, palette))
+                    (ratios(comparison, i))
                 }
             }
         }
@@ -34,7 +34,7 @@ pub(crate) fn compared(comparison: &Comparison, palette: &Palette<'_>) -> Markup
 }
 
 /// The same with a closed table per family of workloads, and closed plots.
-pub(crate) fn compared_by_family(comparison: &Comparison, palette: &Palette<'_>) -> Markup {
+pub(crate) fn compared_by_family(comparison: &Comparison) -> Markup {
     let base = &comparison.runs[comparison.base].name;
     let comparison = &comparison.clone().by_case();
     let cases = |family: Family| comparison.pairs.iter().filter(move |pair| Family::of(&pair.case) == family);
@@ -54,17 +54,15 @@ pub(crate) fn compared_by_family(comparison: &Comparison, palette: &Palette<'_>)
             h2 { "Ratios" }
             p.soft { (axis_note(base)) }
             @for i in plotted(comparison) {
-                details.family { summary { (comparison.runs[i].name) " ÷ " (base) } (ratios(comparison, i, palette)) }
+                details.family { summary { (comparison.runs[i].name) " ÷ " (base) } (ratios(comparison, i)) }
             }
         }
     }
 }
 
-/// What the axis of ratios is.
+/// The meaning of the axis of ratios.
 fn axis_note(base: &str) -> String {
-    format!(
-        "Time over {base}'s time on a logarithmic axis, with 95 % intervals. Inside the grey band the difference is too small to call."
-    )
+    format!("Time over {base}'s time on a logarithmic axis.")
 }
 
 /// The runs with a ratio.
@@ -112,7 +110,7 @@ pub(super) fn verdicts(comparison: &Comparison) -> Table {
         }
     };
     let row = |pair: &Pair| {
-        let mut row: Vec<Cell> = vec![pair.case.as_str().into()];
+        let mut row: Vec<Cell> = vec![named(&pair.case)];
         row.extend((0..comparison.runs.len()).map(|i| time(pair, i)));
         row.extend(others.iter().map(|i| pair.ratios[*i].as_ref().map_or_else(dash, verdict)));
         row

@@ -1,38 +1,29 @@
-//! What a target costs, problem by problem: two dots on a logarithmic axis, the same kernel and the best of each.
+//! What a target costs, problem by problem: two dots on a logarithmic axis, the same kernel and the fastest of each.
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, Palette, WIDTH, across, number_labels, px, row, svg, twin, upright};
-use super::table;
-use super::table::breakable;
+use super::plot::{Axis, RATIO_AXIS, TIMES, WIDTH, px, ratio_axis, ratio_ticks, row, svg, twin, upright};
+use super::table::{breakable, table};
+use super::{mark, marks};
 use crate::compare::verdict::Ratio;
 use crate::compare::{Against, Cost, ProblemCost};
 use crate::report::{Cell, Column, Rank, Table, cost_by_workload};
-use crate::suite::Family;
+use crate::suite::{Family, label_of};
 
 /// Height of one row.
 const ROW: f64 = 16.0;
-/// Height of the axis above and below them.
-const AXIS: f64 = 18.0;
 
 /// The dots, worst on top, under what the base and the other are called; what is beyond the first rows is folded.
-pub(crate) fn figure(
-    cost: &Cost,
-    (base, other): (&str, &str),
-    shown: usize,
-    palette: &Palette<'_>,
-    below: &Markup,
-) -> Markup {
+pub(crate) fn figure(cost: &Cost, (base, other): (&str, &str), shown: usize, below: &Markup) -> Markup {
     let more = cost.problems.len().saturating_sub(shown);
     html! {
         figure.card {
             figcaption {
-                "Time in " (other) " over time in " (base) ", problem by problem, the costliest first; "
-                span.key.same { "the same kernel" } ", " span.key.best { "the best of each" }
-                ". Lines are 95 % intervals. Inside the grey band the difference is too small to call."
+                "Time in " (other) " over time in " (base) ", problem by problem, the costliest first."
             }
-            (rows(cost, 0, shown, palette))
-            @if more > 0 { details { summary { (more) " more" } (rows(cost, shown, more, palette)) } }
+            (marks::legend(&[marks::SAME, marks::FASTEST, marks::INTERVAL, marks::UNDECIDED, marks::BAND]))
+            (rows(cost, 0, shown))
+            @if more > 0 { details { summary { (more) " more" } (rows(cost, shown, more)) } }
             details { summary { "By workload" } (table(&cost_by_workload(cost))) }
             (twin(&problems(cost)))
             (below)
@@ -55,7 +46,7 @@ fn problems(cost: &Cost) -> Table {
             Column::text("problem"),
             Column::figure("the same kernel", Rank::Essential),
             Column::label("which"),
-            Column::figure("the best of each", Rank::Essential),
+            Column::figure("the fastest of each", Rank::Essential),
             Column::label("which"),
         ],
         rows: cost
@@ -86,25 +77,34 @@ fn axis(cost: &Cost) -> (Axis, Vec<f64>, Vec<String>) {
     let (low, high) =
         ends.filter(|v| v.is_finite() && *v > 0.0).fold((1.0f64, 1.0f64), |(a, b), v| (a.min(v), b.max(v)));
     let axis = Axis::log(low, high, 4.0, WIDTH - 4.0);
-    let ticks = axis.ticks(6);
-    let labels: Vec<String> = number_labels(&ticks).into_iter().map(|label| label + "×").collect();
+    let (ticks, labels) = ratio_ticks(&axis);
     (axis, ticks, labels)
 }
 
 /// The rows from `from` on, at most `most` of them, all on the axis of the whole.
-fn rows(cost: &Cost, from: usize, most: usize, palette: &Palette<'_>) -> Markup {
+fn rows(cost: &Cost, from: usize, most: usize) -> Markup {
     let (axis, ticks, labels) = axis(cost);
     let rows = cost.problems.iter().skip(from).take(most);
     html! {
         div.ratios.costs {
             @for problem in rows {
                 div.problem data-f=(Family::of(&problem.problem).key()) {
-                    div.name.(palette.of_case(&problem.problem)) { (breakable(&problem.problem, &['/', ','])) }
+                    div.name.(mark::of_case(&problem.problem)) { (named(&problem.problem)) }
                     div.verdict { (figures(problem)) }
                     (row(ROW, &in_words(problem, cost), dots(&axis, &ticks, problem)))
                 }
             }
-            div.scale { (svg(AXIS, "times over the base's time", across(&axis, &ticks, &labels, 0.0, 2.0))) }
+            div.scale { (svg(RATIO_AXIS, "times over the base's time", ratio_axis(&axis, &ticks, &labels, TIMES))) }
+        }
+    }
+}
+
+/// A problem in words, and its key below; the key alone where it has no words.
+fn named(problem: &str) -> Markup {
+    html! {
+        @match label_of(problem) {
+            Some(label) => { (label) small { (breakable(problem, &['/', ','])) } }
+            None => { (breakable(problem, &['/', ','])) }
         }
     }
 }
@@ -114,7 +114,7 @@ pub(super) const WHOLE: f64 = 760.0;
 const FIGURES: f64 = 392.0;
 
 /// All rows as one picture, and how high it is.
-pub(super) fn drawing(cost: &Cost, palette: &Palette<'_>) -> (f64, Markup) {
+pub(super) fn drawing(cost: &Cost) -> (f64, Markup) {
     let (axis, ticks, labels) = axis(cost);
     let figure = |against: &Option<Against>| against.as_ref().map_or_else(|| "–".to_owned(), |a| short(a.ratio.value));
     let below = cost.problems.len() as f64 * ROW;
@@ -123,15 +123,16 @@ pub(super) fn drawing(cost: &Cost, palette: &Palette<'_>) -> (f64, Markup) {
         @for (i, problem) in cost.problems.iter().enumerate() {
             @let y = i as f64 * ROW;
             @let text = px(y + 11.5);
-            g class=(palette.of_case(&problem.problem)) { circle.swatch cx="4" cy=(px(y + 8.0)) r="3" {} }
+            @let family = Family::of(&problem.problem);
+            g class=(mark::class(family)) { (mark::shape(family, (4.0, y + 8.0), 3.0, "swatch")) }
             text x="12" y=(text) { (problem.problem) }
             text.near.end x=(px(FIGURES - 48.0)) y=(text) { (figure(&problem.same)) }
             text.far.end x=(px(FIGURES)) y=(text) { (figure(&problem.best)) }
             g transform=(format!("translate({} {})", px(left), px(y))) { (dots(&axis, &ticks, problem)) }
         }
-        g transform=(format!("translate({} {})", px(left), px(below))) { (across(&axis, &ticks, &labels, 0.0, 2.0)) }
+        g transform=(format!("translate({} {})", px(left), px(below))) { (ratio_axis(&axis, &ticks, &labels, TIMES)) }
     };
-    (below + AXIS, inside)
+    (below + RATIO_AXIS, inside)
 }
 
 /// A ratio for a sentence or a plot: three digits. Its interval stands elsewhere.
@@ -156,7 +157,7 @@ fn in_words(problem: &ProblemCost, cost: &Cost) -> String {
     let best = problem
         .best
         .as_ref()
-        .map(|a| format!("the best of each ({} in {base}, {} in {other}) {}", a.base, a.other, a.ratio));
+        .map(|a| format!("the fastest of each ({} in {base}, {} in {other}) {}", a.base, a.other, a.ratio));
     let both: Vec<String> = same.into_iter().chain(best).collect();
     format!("{}: {}", problem.problem, both.join("; "))
 }

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::compared::verdicts;
 use super::drift::drift as drift_of;
-use super::{Palette, compared, cost_figure, cost_picture, roofline_of, roofline_picture, shown, strip, table, taxed};
+use super::{compared, cost_figure, cost_picture, mark, roofline_of, roofline_picture, shown, strip, table, taxed};
 use crate::compare::identity::same_device;
 use crate::compare::tax::{Pairing, tax};
 use crate::compare::{Comparison, Cost};
@@ -20,7 +20,7 @@ const SHOWN: usize = 14;
 
 /// The roofline of a run alone; empty where no case does arithmetic.
 pub fn roofline(run: &Run) -> String {
-    shown(roofline_of(run, &Palette::of([run]))).into_string()
+    shown(roofline_of(run)).into_string()
 }
 
 /// The reference kernel over a run alone; empty where there was no reference kernel.
@@ -28,11 +28,11 @@ pub fn drift(run: &Run) -> String {
     shown(drift_of(run)).into_string()
 }
 
-/// The samples of a case on its way, in the colour of its workload among those of a run; empty where it has none.
-pub fn samples_so_far(record: &Record, run: &Run) -> String {
+/// The samples of a case on its way, in the colour of its family; empty where it has none.
+pub fn samples_so_far(record: &Record) -> String {
     let Some(timing) = record.timing() else { return String::new() };
     let Some(summary) = Summary::of(&timing.samples) else { return String::new() };
-    shown(strip::small(&timing.samples, summary.median.0, Palette::of([run]).of_case(&record.case))).into_string()
+    shown(strip::small(&timing.samples, summary.median.0, mark::of_case(&record.case))).into_string()
 }
 
 /// The summary in a link as a table, beside a run by name.
@@ -46,22 +46,20 @@ pub fn linked(linked: &RunSummary, ours: Option<(&str, &RunSummary)>) -> String 
 
 /// The roofline of a run alone, as a picture that stands alone; `None` where no case does arithmetic.
 pub fn roofline_alone(run: &Run) -> Option<String> {
-    roofline_picture(run, &Palette::of([run]))
+    roofline_picture(run)
 }
 
-/// What each target costs as a picture that stands alone, under the names of its two runs.
-pub fn cost_pictures(runs: &[(String, Run)], costs: &[Cost]) -> Vec<(String, String)> {
-    let palette = &Palette::of(runs.iter().map(|(_, run)| run));
+/// The cost of each target as a picture that stands alone, under the names of its two runs.
+pub fn cost_pictures(costs: &[Cost]) -> Vec<(String, String)> {
     let picture = |cost: &Cost| {
         let file = format!("{}-over-{}", cost.other.name, cost.base.name);
-        (file, cost_picture(cost, (&cost.base.title(), &cost.other.title()), palette))
+        (file, cost_picture(cost, (&cost.base.title(), &cost.other.title())))
     };
     costs.iter().map(picture).collect()
 }
 
 /// A comparison: what else the runs differ in, what targets cost on one GPU or processor, verdicts and ratios.
 pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost]) -> String {
-    let palette = &Palette::of(runs.iter().map(|(_, run)| run));
     let markup = html! {
         p { (sentence(&comparison.tally())) }
         @for note in report::compared_runs(runs).notes { p.soft { (note) } }
@@ -70,12 +68,12 @@ pub fn comparison(runs: &[(String, Run)], comparison: &Comparison, costs: &[Cost
             section {
                 h2 { "What a target costs on one " (hardware) }
                 @for cost in costs {
-                    (cost_figure(cost, (&cost.base.title(), &cost.other.title()), SHOWN, palette, &html! {}))
+                    (cost_figure(cost, (&cost.base.title(), &cost.other.title()), SHOWN, &html! {}))
                 }
             }
         }
         @if let Some(calls) = one_call(runs) { section.calls { h2 { "Where one call goes" } (calls) } }
-        (compared(comparison, palette))
+        (compared(comparison))
     };
     shown(markup).into_string()
 }

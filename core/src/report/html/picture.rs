@@ -2,11 +2,12 @@
 
 use maud::{Markup, PreEscaped, html};
 
-use super::plot::{Palette, WIDTH, px};
-use super::{cost, roofline, shown};
+use super::plot::{WIDTH, px};
+use super::{cost, mark, roofline, shown};
 use crate::compare::Cost;
 use crate::record::Run;
 use crate::report::escape;
+use crate::suite::Family;
 
 const STYLE: &str = concat!(include_str!("plot.css"), include_str!("picture.css"));
 
@@ -21,9 +22,9 @@ const LETTER: f64 = 6.0;
 pub(super) type Part = (f64, Markup);
 
 /// The roofline of a run; `None` where no case does arithmetic.
-pub(crate) fn roofline_picture(run: &Run, palette: &Palette<'_>) -> Option<String> {
-    let (height, drawing) = roofline::drawing(run, palette)?;
-    let (legend_height, legend) = legend(&roofline::workloads(run), palette);
+pub(crate) fn roofline_picture(run: &Run) -> Option<String> {
+    let (height, drawing) = roofline::drawing(run)?;
+    let (legend_height, legend) = legend(&roofline::families(run));
     let title = format!("Roofline of {}, {}", run.called(), run.way());
     let inside = html! {
         g transform=(format!("translate(0 {})", px(LINE))) { (drawing) }
@@ -33,11 +34,11 @@ pub(crate) fn roofline_picture(run: &Run, palette: &Palette<'_>) -> Option<Strin
 }
 
 /// What a target costs, problem by problem, under what the base and the other are called.
-pub(crate) fn cost_picture(cost: &Cost, (base, other): (&str, &str), palette: &Palette<'_>) -> String {
+pub(crate) fn cost_picture(cost: &Cost, (base, other): (&str, &str)) -> String {
     let title = format!("Time in {other} over time in {base}");
-    let (height, drawing) = cost::drawing(cost, palette);
+    let (height, drawing) = cost::drawing(cost);
     let mean = |(value, problems): (f64, usize)| format!("{} (geometric mean of {problems})", cost::short(value));
-    let keys = [("hollow", "the same kernel", cost.same()), ("point", "the best of each", cost.best())];
+    let keys = [("hollow", "the same kernel", cost.same()), ("point", "the fastest of each", cost.best())];
     let inside = html! {
         @for (i, (class, what, of)) in keys.into_iter().enumerate() {
             @let y = LINE * (i as f64 + 2.0);
@@ -49,23 +50,23 @@ pub(crate) fn cost_picture(cost: &Cost, (base, other): (&str, &str), palette: &P
     alone(cost::WHOLE, LINE * 4.0 + height, &title, html! { g.costs { (inside) } })
 }
 
-/// Workloads in their colours, in as many lines as they take.
-fn legend(workloads: &[&str], palette: &Palette<'_>) -> Part {
+/// Families in their colours and shapes, in as many lines as they take.
+fn legend(families: &[Family]) -> Part {
     let (mut x, mut y) = (0.0, 10.0);
     let mut places = Vec::new();
-    for workload in workloads {
-        let width = (workload.chars().count() + 3) as f64 * LETTER;
+    for family in families {
+        let width = (family.name().chars().count() + 3) as f64 * LETTER;
         if x > 0.0 && x + width > WIDTH {
             (x, y) = (0.0, y + LINE);
         }
-        places.push((x, y, *workload));
+        places.push((x, y, *family));
         x += width;
     }
     let markup = html! {
-        @for (x, y, workload) in places {
-            g class=(palette.class(workload)) {
-                circle.swatch cx=(px(x + 4.0)) cy=(px(y - 3.5)) r="3.5" {}
-                text x=(px(x + 11.0)) y=(px(y)) { (workload) }
+        @for (x, y, family) in places {
+            g class=(mark::class(family)) {
+                (mark::shape(family, (x + 4.0, y - 3.5), 3.5, "swatch"))
+                text x=(px(x + 11.0)) y=(px(y)) { (family.name()) }
             }
         }
     };
@@ -118,18 +119,17 @@ mod tests {
     #[test]
     fn a_roofline_stands_alone() {
         let (_, run) = named("browser", "</style><script>\u{1}", 100.0);
-        let svg = roofline_picture(&run, &Palette::of([&run])).expect("matmul does arithmetic");
+        let svg = roofline_picture(&run).expect("matmul does arithmetic");
         stands_alone(&svg);
-        assert!(svg.contains("matmul") && svg.contains("FLOP/s") && svg.contains("browser"));
+        assert!(svg.contains("matrix products") && svg.contains("FLOP/s") && svg.contains("browser"));
         let none = Run { records: Vec::new(), ..run };
-        assert_eq!(roofline_picture(&none, &Palette::of([&none])), None);
+        assert_eq!(roofline_picture(&none), None);
     }
 
     #[test]
     fn a_cost_stands_alone() {
         let runs = [named("cuda", "NVIDIA H200", 100.0), named("browser", "H200", 150.0)];
-        let palette = &Palette::of(runs.iter().map(|(_, run)| run));
-        let svg = cost_picture(&costs(&runs)[0], ("CUDA", "the browser"), palette);
+        let svg = cost_picture(&costs(&runs)[0], ("CUDA", "the browser"));
         stands_alone(&svg);
         for part in ["Time in the browser over time in CUDA", "1.50×", "matmul/fwd/m8,n8,k8/f32", "geometric mean of 2"]
         {

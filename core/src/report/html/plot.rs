@@ -1,13 +1,10 @@
 //! Axes, ticks and coordinates, for every plot of the page.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use maud::{Markup, html};
 
 use super::table;
-use crate::record::Run;
 use crate::report::Table;
-use crate::suite::{Family, names, workload_of};
+use crate::suite::Family;
 use crate::units::Nanos;
 
 /// Width of every plot, in units of its view box. A phone shows about one unit per pixel.
@@ -22,44 +19,6 @@ const FAR: f64 = 1e100;
 /// An end of an axis, from `least` to [`FAR`].
 fn held(end: f64, least: f64) -> f64 {
     if end.is_nan() { least } else { end.clamp(least, FAR) }
-}
-
-/// The colours of workloads: the same in every plot of a page, and as far as those of the page allow it, on every page. Only a
-/// page with more workloads than colours uses one twice.
-pub(crate) struct Palette<'a> {
-    classes: BTreeMap<&'a str, &'static str>,
-}
-
-/// Classes of the colours, in `plot.css`.
-const SERIES: [&str; 12] = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11"];
-
-impl<'a> Palette<'a> {
-    /// Of what was planned in these runs, or has a record: a workload keeps its colour from the plan to the last figure.
-    pub fn of(runs: impl IntoIterator<Item = &'a Run>) -> Palette<'a> {
-        let cases =
-            runs.into_iter().flat_map(|run| run.planned.iter().chain(run.records.iter().map(|record| &record.case)));
-        let workloads: BTreeSet<&str> = cases.map(|case| workload_of(case)).collect();
-        let mut taken = BTreeSet::new();
-        let mut classes = BTreeMap::new();
-        for workload in workloads {
-            let own = names().iter().position(|known| *known == workload).unwrap_or_default();
-            let free = (own..own + SERIES.len()).map(|i| i % SERIES.len()).find(|i| !taken.contains(i));
-            let colour = free.unwrap_or(own % SERIES.len());
-            taken.insert(colour);
-            classes.insert(workload, SERIES[colour]);
-        }
-        Palette { classes }
-    }
-
-    /// The class of a workload.
-    pub fn class(&self, workload: &str) -> &'static str {
-        self.classes.get(workload).copied().unwrap_or(SERIES[0])
-    }
-
-    /// The class of a case's workload.
-    pub fn of_case(&self, case: &str) -> &'static str {
-        self.class(workload_of(case))
-    }
 }
 
 /// A coordinate, short enough to keep the file small.
@@ -138,6 +97,48 @@ impl Axis {
     }
 }
 
+/// Round ratios to label, each with its label: ⅓×, 1×, 3×. Those below one are reciprocals of round numbers.
+pub(super) fn ratio_ticks(axis: &Axis) -> (Vec<f64>, Vec<String>) {
+    let decades = (axis.to / axis.from).log10();
+    if decades < 0.6 {
+        let ticks = even_ticks(axis.from, axis.to, 5);
+        let labels = number_labels(&ticks).into_iter().map(|label| label + "×").collect();
+        return (ticks, labels);
+    }
+    let steps: &[u64] = match decades {
+        d if d < 1.6 => &[1, 2, 5, 10, 20, 50],
+        d if d < 4.2 => &[1, 3, 10, 30, 100, 300, 1000, 3000],
+        _ => &[1, 10, 100, 1000, 10_000, 100_000, 1_000_000],
+    };
+    let below = steps.iter().rev().filter(|step| **step > 1).map(|step| (1.0 / *step as f64, part(*step)));
+    let above = steps.iter().map(|step| (*step as f64, format!("{step}×")));
+    below.chain(above).filter(|(tick, _)| (axis.from..=axis.to).contains(tick)).unzip()
+}
+
+/// The label of a reciprocal.
+fn part(of: u64) -> String {
+    match of {
+        2 => "½×".to_owned(),
+        3 => "⅓×".to_owned(),
+        5 => "⅕×".to_owned(),
+        _ => format!("1/{of}×"),
+    }
+}
+
+/// Height of the labels below an axis of ratios, and of its name.
+pub(super) const RATIO_AXIS: f64 = 2.0 * LINE + 4.0;
+
+/// The meaning of both directions of an axis of times over a base's.
+pub(super) const TIMES: &str = "← faster · slower →";
+
+/// The labels of an axis of ratios, and below them the meaning of its directions.
+pub(super) fn ratio_axis(axis: &Axis, ticks: &[f64], labels: &[String], directions: &str) -> Markup {
+    html! {
+        (across(axis, ticks, labels, 0.0, 2.0))
+        text.tick.middle x=(px(place(axis.at(1.0), directions).0)) y=(px(2.0 * LINE)) { (directions) }
+    }
+}
+
 /// Multiples of 1, 2 or 5 times a power of ten.
 fn even_ticks(from: f64, to: f64, about: usize) -> Vec<f64> {
     let rough = (to - from) / about.max(1) as f64;
@@ -179,7 +180,7 @@ fn digits(ticks: &[f64], scale: f64) -> usize {
 }
 
 /// Widest letter of a plot on the narrowest phone, in units of its view box: text is as large there as `plot.css` makes it.
-pub(super) const LETTER: f64 = 8.0;
+pub(super) const LETTER: f64 = 9.0;
 /// Height of a line of text there.
 pub(super) const LINE: f64 = 15.0;
 
@@ -289,7 +290,6 @@ pub(super) fn in_lines(case: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::fixtures::run;
 
     #[test]
     fn axes_map_their_ends_and_hold_what_is_outside() {
@@ -300,25 +300,6 @@ mod tests {
         assert!((log.at(10.0) - 50.0).abs() < 1e-9);
         assert!(Axis::linear(5.0, 5.0, 0.0, 100.0).at(5.0).is_finite(), "one value alone has room");
         assert_eq!(log.at(0.0), 0.0);
-    }
-
-    #[test]
-    fn a_workload_has_one_colour_on_a_page() {
-        let cases = |names: &[&str]| {
-            let cases: Vec<String> = names.iter().map(|name| format!("{name}/fwd/n1/f32/x")).collect();
-            let cases: Vec<_> = cases.iter().map(|case| (case.as_str(), vec![1.0; 8])).collect();
-            run("cuda", "X", &cases)
-        };
-        let (one, two) = (cases(&["copy", "read"]), cases(&["attention", "read"]));
-        let palette = Palette::of([&one, &two]);
-        let colours: BTreeSet<&str> = ["attention", "copy", "read"].map(|name| palette.class(name)).into();
-        assert_eq!(colours.len(), 3, "no two have one");
-        assert_eq!(palette.of_case("read/fwd/n1/f32/x"), palette.class("read"));
-        for (run, name) in [(&one, "copy"), (&two, "attention")] {
-            assert_eq!(Palette::of([run]).class(name), palette.class(name), "and on another page it has the same");
-        }
-        let planned = Run { planned: vec!["copy/fwd/n1/f32/x".to_owned()], records: Vec::new(), ..one.clone() };
-        assert_eq!(Palette::of([&planned]).class("copy"), palette.class("copy"), "from the plan on");
     }
 
     #[test]
@@ -333,6 +314,20 @@ mod tests {
                 }
                 across(&axis, &ticks, &time_labels(&ticks), 0.0, 10.0);
             }
+        }
+    }
+
+    #[test]
+    fn ratios_have_round_labels_on_both_sides_of_one() {
+        for (from, to, want) in [
+            (0.3, 12.0, vec!["⅓×", "1×", "3×", "10×"]),
+            (0.4, 3.0, vec!["½×", "1×", "2×"]),
+            (0.02, 60.0, vec!["1/30×", "1/10×", "⅓×", "1×", "3×", "10×", "30×"]),
+            (0.9, 1.2, vec!["0.90×", "0.95×", "1.00×", "1.05×", "1.10×", "1.15×", "1.20×"]),
+        ] {
+            let (ticks, labels) = ratio_ticks(&Axis::log(from, to, 0.0, 100.0));
+            assert_eq!(labels, want, "{from} {to}");
+            assert!(ticks.windows(2).all(|w| w[0] < w[1]) && ticks.len() == labels.len(), "{ticks:?}");
         }
     }
 

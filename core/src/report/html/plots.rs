@@ -3,13 +3,12 @@
 use maud::{Markup, html};
 
 use super::drift::drift;
-use super::plot::Palette;
 use super::roofline::roofline;
 use crate::record::Run;
 
 /// What the device of a run could do and how its speed went, each under the run's name.
-pub(crate) fn of_device(name: &str, run: &Run, palette: &Palette<'_>) -> [(String, Markup); 2] {
-    [("roofline", roofline(run, palette)), ("drift of the device", drift(run))]
+pub(crate) fn of_device(name: &str, run: &Run) -> [(String, Markup); 2] {
+    [("roofline", roofline(run)), ("drift of the device", drift(run))]
         .map(|(what, plot)| (format!("{name}: {what}"), plot))
 }
 

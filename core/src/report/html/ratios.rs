@@ -2,18 +2,17 @@
 
 use maud::{Markup, html};
 
-use super::plot::{Axis, Palette, WIDTH, across, bare_row, number_labels, px, svg, upright};
+use super::plot::{Axis, RATIO_AXIS, TIMES, WIDTH, bare_row, px, ratio_axis, ratio_ticks, svg, upright};
+use super::{mark, marks};
 use crate::compare::Comparison;
 use crate::compare::verdict::{Ratio, digits};
 use crate::suite::{Family, problem_of, variant_of};
 
 /// Height of one bar.
 const ROW: f64 = 16.0;
-/// Height of the axis below them all.
-const AXIS: f64 = 18.0;
 
 /// The bars of one run. Names and figures are text beside the plot, which breaks where a phone has no room.
-pub(super) fn ratios(comparison: &Comparison, run: usize, palette: &Palette<'_>) -> Markup {
+pub(super) fn ratios(comparison: &Comparison, run: usize) -> Markup {
     let rows: Vec<(&str, &Ratio)> =
         comparison.ratios().filter(|(i, _, _)| *i == run).map(|(_, case, ratio)| (case, ratio)).collect();
     let ends = |r: &Ratio| {
@@ -23,17 +22,18 @@ pub(super) fn ratios(comparison: &Comparison, run: usize, palette: &Palette<'_>)
     let shown = rows.iter().flat_map(|(_, r)| ends(r)).filter(|v| v.is_finite() && *v > 0.0);
     let (low, high) = shown.fold((1.0f64, 1.0f64), |(a, b), v| (a.min(v), b.max(v)));
     let axis = Axis::log(low, high, 4.0, WIDTH - 4.0);
-    let ticks = axis.ticks(5);
+    let (ticks, labels) = ratio_ticks(&axis);
     html! {
+        (marks::legend(&[marks::INTERVAL, marks::UNDECIDED, marks::BAND]))
         div.ratios {
             @for (case, ratio) in &rows {
                 div.problem.(ratio.verdict.name()) data-f=(Family::of(case).key()) {
-                    div.name.(palette.of_case(case)) { (named(case)) }
+                    div.name.(mark::of_case(case)) { (named(case)) }
                     div.verdict title=(ratio) { (digits(ratio.value)) "× " (ratio.verdict.name()) }
                     (bare_row(ROW, &format!("{case}: {ratio}"), one(&axis, &ticks, ratio)))
                 }
             }
-            div.scale { (svg(AXIS, "times over the base's time", across(&axis, &ticks, &number_labels(&ticks), 0.0, 2.0))) }
+            div.scale { (svg(RATIO_AXIS, "times over the base's time", ratio_axis(&axis, &ticks, &labels, TIMES))) }
         }
     }
 }

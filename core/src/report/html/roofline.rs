@@ -2,14 +2,14 @@
 //!
 //! Williams, Waterman and Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009.
 
-use std::collections::BTreeSet;
-
 use maud::{Markup, html};
 
-use super::plot::{Axis, LETTER, LINE, Palette, WIDTH, in_lines, px, spot, svg_of_spots, twin};
+use super::mark;
+use super::plot::{Axis, LETTER, LINE, WIDTH, in_lines, px, spot, svg_of_spots, twin};
 use crate::record::roofline::Ceilings;
 use crate::record::{Record, Run};
 use crate::report::{Cell, Column, Rank, Table};
+use crate::suite::Family;
 use crate::units::{percent, scaled, three_digits};
 
 const TOP: f64 = LINE + 4.0;
@@ -63,14 +63,13 @@ fn points(run: &Run) -> Vec<Point<'_>> {
     run.records.iter().filter_map(Point::of).collect()
 }
 
-/// The workloads that are drawn.
-pub(super) fn workloads(run: &Run) -> Vec<&str> {
-    let names: BTreeSet<&str> = points(run).iter().map(|point| point.record.parts.workload.as_str()).collect();
-    names.into_iter().collect()
+/// The families that are drawn.
+pub(super) fn families(run: &Run) -> Vec<Family> {
+    mark::families(points(run).iter().map(|point| point.record.case.as_str()))
 }
 
 /// Axes, ceilings and points, and how high they are; `None` where no case does arithmetic.
-pub(super) fn drawing(run: &Run, palette: &Palette<'_>) -> Option<(f64, Markup)> {
+pub(super) fn drawing(run: &Run) -> Option<(f64, Markup)> {
     let points = points(run);
     let none = Ceilings::default();
     let ceilings = run.baseline.as_ref().map_or(&none, |b| &b.ceilings);
@@ -80,18 +79,19 @@ pub(super) fn drawing(run: &Run, palette: &Palette<'_>) -> Option<(f64, Markup)>
         (roofs(&x, &y, ceilings))
         text.tick.hint x="2" y=(px(SAID)) { "Point at a dot, tap it, or reach it by Tab." }
         @for point in &points {
-            g class=(palette.class(&point.record.parts.workload)) {
-                @let circle = html! { circle.point cx=(px(x.at(point.intensity))) cy=(px(y.at(point.rate))) r="3.6" {} };
-                (spot(&point.record.case, &format!("{}: {}", point.record.case, point.said()), &point.lines(), SAID, &circle))
+            @let family = Family::of(&point.record.case);
+            g class=(mark::class(family)) {
+                @let dot = mark::shape(family, (x.at(point.intensity), y.at(point.rate)), 3.6, "point");
+                (spot(&point.record.case, &format!("{}: {}", point.record.case, point.said()), &point.lines(), SAID, &dot))
             }
         }
     };
     (!points.is_empty()).then_some((BOTTOM + 2.0 * LINE, inside))
 }
 
-/// The roofline of a run, with a legend of its workloads. Nothing where no case does arithmetic.
-pub(crate) fn roofline(run: &Run, palette: &Palette<'_>) -> Markup {
-    let Some((_, inside)) = drawing(run, palette) else { return html! {} };
+/// The roofline of a run, with a legend of its families. Nothing where no case does arithmetic.
+pub(crate) fn roofline(run: &Run) -> Markup {
+    let Some((_, inside)) = drawing(run) else { return html! {} };
     let points = points(run);
     let left_out = run.records.iter().filter(|r| r.timing().is_some()).count() - points.len();
     let past = past(run);
@@ -99,7 +99,7 @@ pub(crate) fn roofline(run: &Run, palette: &Palette<'_>) -> Markup {
         a.past href=(format!("#{past}")) { "Skip " (points.len()) " points" }
         (svg_of_spots(SAID + SAID_LINES * LINE, &format!("roofline of {}", run.called()), inside))
         div.legend id=(past) tabindex="-1" {
-            @for workload in workloads(run) { span class=(palette.class(workload)) { i {} (workload) } }
+            (mark::legend(&families(run)))
         }
         @if run.baseline.is_none() { p.soft { "The ceilings of this device were not measured." } }
         @if left_out > 0 { p.soft { (left_out) " without arithmetic are not drawn." } }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
+use super::mark;
 use super::plot::{Axis, LETTER, LINE, WIDTH, across, px, svg, time_labels};
 use crate::compare::timed;
 use crate::record::{Run, Timing};
@@ -19,8 +20,9 @@ const AXIS: f64 = LINE + 3.0;
 /// Runs share an axis while all of them together are at most so many times as wide as the widest of them.
 const FAR: f64 = 6.0;
 
-/// The strips of one case, a row per run that has a time for it, in its workload's colour.
-pub(super) fn strip(case: &str, runs: &[(String, Run)], colour: &str) -> Markup {
+/// The strips of one case, a row per run that has a time for it, in its family's colour.
+pub(super) fn strip(case: &str, runs: &[(String, Run)]) -> Markup {
+    let colour = mark::of_case(case);
     let rows: Vec<(&str, &Timing)> =
         runs.iter().filter_map(|(name, run)| Some((name.as_str(), timed(run, case)?.timing()?))).collect();
     let ranges: Vec<(f64, f64)> = rows.iter().filter_map(|(_, timing)| range(timing)).collect();

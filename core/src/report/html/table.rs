@@ -42,10 +42,11 @@ fn shown(table: &Table, anchors: bool) -> Markup {
                                         progress.bar value=(bar) max="100" aria-label="Speed beside the fastest variant" {}
                                     }
                                     @match anchor(cells).filter(|_| i == 0) {
-                                        Some(anchor) => { a href=(format!("#{anchor}")) tabindex="-1" { (breakable(&cell.text, &['/'])) } }
-                                        None => { (cell.text) }
+                                        Some(anchor) => { a href=(format!("#{anchor}")) tabindex="-1" { (named(cell)) } }
+                                        None => { (named(cell)) }
                                     }
                                     @for (number, remark) in marks(row, i) { sup title=(remark.text) { (number) } }
+                                    @if cell.label.is_some() { small { (cell.text) } }
                                     @if let Some(more) = &cell.more { small { (more) } }
                                 }
                             }
@@ -56,6 +57,14 @@ fn shown(table: &Table, anchors: bool) -> Markup {
         }
         @if !table.remarks.is_empty() { ol.soft { @for remark in &table.remarks { li { (remark.text) } } } }
         @if !table.notes.is_empty() { ul.soft { @for note in &table.notes { li { (note) } } } }
+    }
+}
+
+/// The words of a cell where it has some, or else its text.
+fn named(cell: &Cell) -> Markup {
+    match &cell.label {
+        Some(label) => html! { (label) },
+        None => html! { (cell.text) },
     }
 }
 

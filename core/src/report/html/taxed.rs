@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::anchored;
 use crate::compare::tax::{Call, Tax, TaxCase};
 use crate::compare::verdict::digits;
-use crate::report::{Cell, Column, Rank, Table, tax_names, tax_notes};
+use crate::report::{Cell, Column, Rank, Table, named, tax_names, tax_notes};
 use crate::suite::{Family, by_case};
 use crate::units::Nanos;
 
@@ -69,7 +69,7 @@ fn rows(tax: &Tax) -> Table {
     }
     let row = |case: &&TaxCase| {
         let base = case.calls[tax.base];
-        let mut row: Vec<Cell> = vec![case.case.as_str().into()];
+        let mut row: Vec<Cell> = vec![named(&case.case)];
         for (i, call) in case.calls.iter().enumerate() {
             let variant = case.variants.get(i).and_then(Option::as_deref);
             row.push(call.map_or_else(dash, |call| kernel(&call, variant)));

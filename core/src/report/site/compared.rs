@@ -9,7 +9,7 @@ use super::matrix::matrices;
 use crate::compare::{Comparison, Options, compare};
 use crate::plan::query;
 use crate::record::{Run, way};
-use crate::report::html::{Palette, compared_by_family};
+use crate::report::html::compared_by_family;
 use crate::report::target_name;
 use crate::units::sentence;
 
@@ -112,13 +112,12 @@ pub(super) fn index(sets: &[Set<'_>], devices: &Devices<'_>, site: Site) -> Stri
 pub(super) fn page(set: &Set<'_>, site: Site) -> Option<String> {
     let comparison = set.comparison()?;
     let head = &Head { depth: 2, title: &set.title, about: "Verdicts with intervals, case by case." };
-    let palette = &Palette::of(set.runs.iter().map(|(_, run, _)| *run));
     let main = html! {
         h1 { (set.title) }
         p.lead { (sentence(&comparison.tally())) }
         p { (in_the_page(head, site, set.runs.iter().map(|(_, _, file)| file.clone()))) }
         (tools())
-        (compared_by_family(&comparison, palette))
+        (compared_by_family(&comparison))
     };
     Some(whole(head, site, &main))
 }

@@ -8,7 +8,7 @@ use super::family::families;
 use super::frame::{Head, page as whole, tools};
 use super::front::{names, picture};
 use super::problems::problems;
-use super::{Site, facts, speeds};
+use super::{Site, facts, peers, speeds};
 use crate::report::html::anchored;
 use crate::report::target_name;
 
@@ -31,6 +31,7 @@ pub(super) fn page(device: &OnDevice<'_>, devices: &Devices<'_>, site: Site) -> 
         (behind(head, device))
         (tools())
         (fastest(head, device))
+        (peers::marks(&peers::on(device, site.peers, None)))
         @for (cost, (base, other)) in costs.iter().rev().map(|cost| (cost, names(cost))) {
             section { h2 { "What " (other) " costs against " (base) } (picture(head, cost, device, SHOWN)) }
         }

@@ -55,7 +55,7 @@ pub(super) const TOPICS: [Topic; 7] = [
     Topic {
         name: "verdict",
         title: "Verdicts",
-        about: "same, faster, slower, undecided: what each word takes",
+        about: "same, faster, slower, undecided: what each word means",
         text: include_str!("explain/verdict.html"),
         figures: |_| html! {},
     },

@@ -5,10 +5,10 @@ use maud::{Markup, html};
 use super::devices::OnDevice;
 use super::frame::{Head, page as whole, tools};
 use super::front::{names, picture};
-use super::{Site, facts};
+use super::{Site, facts, peers};
 use crate::compare::Cost;
 use crate::record::Run;
-use crate::report::html::{Palette, one_call, samples, table};
+use crate::report::html::{one_call, samples, table};
 use crate::report::{Table, has_row, table as cases_of, target_name};
 use crate::suite::{Family, by_case};
 
@@ -37,6 +37,7 @@ pub(super) fn page(device: &OnDevice<'_>, family: Family, site: Site) -> String 
     let views: Vec<(String, Run)> =
         device.views().iter().map(|kept| (kept.named.0.clone(), only(kept.run, family))).collect();
     let costs: Vec<Cost> = device.costs().into_iter().map(|cost| within(cost, family)).collect();
+    let libraries = peers::on(device, site.peers, Some(family));
     let main = html! {
         h1 { (title) }
         p { a href=(head.to(&format!("{}/", device.path()))) { "All of " (device.name) } }
@@ -44,6 +45,8 @@ pub(super) fn page(device: &OnDevice<'_>, family: Family, site: Site) -> String 
         @for (cost, (base, other)) in costs.iter().rev().filter(|cost| !cost.problems.is_empty()).map(|cost| (cost, names(cost))) {
             section { h2 { "What " (other) " costs against " (base) } (picture(head, cost, device, cost.problems.len())) }
         }
+        (peers::marks(&libraries))
+        (peers::figures(&libraries))
         @if let Some(calls) = one_call(&views) {
             section {
                 h2 { "Where one call goes" }
@@ -72,7 +75,7 @@ pub(super) fn samples_page(device: &OnDevice<'_>, family: Family, site: Site) ->
     let main = html! {
         h1 { (title) }
         p { a href=(head.to(&format!("{}/", path(device, family)))) { "All of " (family.name()) } }
-        (samples(&runs, &Palette::of(device.runs.iter().map(|kept| kept.run))))
+        (samples(&runs))
     };
     whole(head, site, &main)
 }
@@ -85,12 +88,11 @@ fn of_family(device: &OnDevice<'_>, family: Family) -> Vec<(String, Run)> {
 
 /// A run with the cases of a family alone, in the order of cases.
 fn only(run: &Run, family: Family) -> Run {
-    let kept = |case: &String| Family::of(case) == family;
-    let mut planned: Vec<String> = run.planned.iter().filter(|case| kept(case)).cloned().collect();
-    planned.sort_by(|a, b| by_case(a, b));
-    let mut records: Vec<_> = run.records.iter().filter(|record| kept(&record.case)).cloned().collect();
-    records.sort_by(|a, b| by_case(&a.case, &b.case));
-    Run { planned, records, ..run.clone() }
+    let mut run = run.clone();
+    run.retain(|case| Family::of(case) == family);
+    run.planned.sort_by(|a, b| by_case(a, b));
+    run.records.sort_by(|a, b| by_case(&a.case, &b.case));
+    run
 }
 
 /// The problems and calls of a family alone.

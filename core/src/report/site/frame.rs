@@ -20,6 +20,7 @@ pub(super) const STYLE: &str = concat!(
     include_str!("../html/parts.css"),
     include_str!("../html/plot.css"),
     include_str!("../html/dark.css"),
+    include_str!("masthead.css"),
     include_str!("site.css")
 );
 
@@ -45,6 +46,9 @@ pub(super) fn integrity() -> &'static str {
 pub(super) fn tools() -> Markup {
     html! { div.tools {} }
 }
+
+/// Where the picture lies that chats show beside a link.
+const CARD_PATH: &str = "run/card.png";
 
 /// Where the mark lies that browsers show beside a page's title.
 pub(super) const ICON_PATH: &str = "mark.svg";
@@ -81,6 +85,10 @@ pub(super) fn page(head: &Head<'_>, site: Site, main: &Markup) -> String {
         meta property="og:description" content=(head.about);
         meta property="og:type" content="website";
         meta property="og:site_name" content="Parallax";
+        @if site.measures {
+            meta property="og:image" content=(site.address.map_or_else(|| head.to(CARD_PATH), |address| format!("{address}{CARD_PATH}")));
+            meta name="twitter:card" content="summary_large_image";
+        }
         meta name="color-scheme" content="light dark";
         title { (head.title) " · Parallax" }
         link rel="icon" href=(head.to(ICON_PATH));

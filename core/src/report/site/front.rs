@@ -9,7 +9,7 @@ use super::{Site, desk, explain, pictures};
 use crate::compare::Cost;
 use crate::record::Run;
 use crate::report::date::date;
-use crate::report::html::{Palette, cost_figure, plots};
+use crate::report::html::{cost_figure, plots};
 use crate::report::{COST_NOTE, Piece, ceilings, cost_pieces, tally, target_name};
 
 /// Rows of the picture that are shown at once.
@@ -83,7 +83,6 @@ pub(super) fn names(cost: &Cost) -> (String, String) {
 
 /// The dots, and which runs they are of.
 pub(super) fn picture(head: &Head<'_>, cost: &Cost, device: &OnDevice<'_>, shown: usize) -> Markup {
-    let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
     let below = html! {
         p.soft {
             (origin(device, cost))
@@ -91,7 +90,7 @@ pub(super) fn picture(head: &Head<'_>, cost: &Cost, device: &OnDevice<'_>, shown
         }
     };
     let (base, other) = names(cost);
-    cost_figure(cost, (&base, &other), shown, palette, &below)
+    cost_figure(cost, (&base, &other), shown, &below)
 }
 
 /// Which runs a picture is of: kernels change, and a figure is of its day.
@@ -108,7 +107,7 @@ fn origin(device: &OnDevice<'_>, cost: &Cost) -> String {
     let days = match (day(first), day(last)) {
         (Some(first), Some(last)) if first != last => format!("Runs of {first} to {last}"),
         (Some(day), _) => format!("Runs of {day}"),
-        _ => "Runs of a day that nobody noted".to_owned(),
+        _ => "Runs of an unknown day".to_owned(),
     };
     let short: Vec<&str> = commits.iter().map(|commit| commit.get(..7).unwrap_or(commit)).collect();
     if short.is_empty() { days + "." } else { format!("{days}, program {}.", short.join(", ")) }
@@ -177,10 +176,6 @@ fn card(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
 fn roofline(head: &Head<'_>, device: &OnDevice<'_>) -> Markup {
     let views = device.views();
     let ends = [views.first(), views.last()].into_iter().flatten();
-    let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
     let title = html! { a.plain href=(head.to("explain/roofline/")) { "Rooflines" } " of " (device.name) };
-    plots(
-        &title,
-        ends.map(|kept| (target_name(&kept.run.target, kept.run.reach), pictures::roofline(head, kept, palette))),
-    )
+    plots(&title, ends.map(|kept| (target_name(&kept.run.target, kept.run.reach), pictures::roofline(head, kept))))
 }

@@ -81,7 +81,7 @@ impl Matrix {
     pub fn section(&self) -> Markup {
         let width = if self.devices.len() < 6 { "some" } else { "many" };
         html! {
-            section {
+            section.matrix {
                 h2 { "Devices through " (self.title) }
                 p.soft { "The fastest version's time over that of the best device: the geometric mean over problems in common." }
                 div.wide.(width) tabindex="0" {

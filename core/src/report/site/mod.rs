@@ -13,6 +13,7 @@ mod features;
 mod frame;
 mod front;
 mod matrix;
+mod peers;
 mod pictures;
 mod problems;
 mod speeds;
@@ -22,6 +23,7 @@ pub use self::desk::{Desk, Hidden};
 pub use self::devices::shorten_names;
 use self::devices::{Devices, Kept, OnDevice};
 use self::explain::{TOPICS, Topic};
+pub use self::peers::{PeerFigure, Peers, PeersError};
 use crate::record::Run;
 use crate::suite::Family;
 
@@ -35,12 +37,16 @@ pub struct File {
 }
 
 /// What is in the site besides run files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Site<'a> {
     /// Whether the page that measures lies in `run/`.
     pub measures: bool,
     /// The desk whose site it is.
     pub desk: Option<Desk<'a>>,
+    /// Figures of other libraries.
+    pub peers: &'a [Peers],
+    /// Address of the site's folder, with a slash at its end, where that is known: chats load a page's picture by its whole address.
+    pub address: Option<&'a str>,
 }
 
 /// A site about named runs, whose pages and files are made when they are asked for.
@@ -64,7 +70,7 @@ enum Part<'p, 'r> {
     Speeds(&'p OnDevice<'r>, &'p Kept<'r>),
     Compared(&'p Set<'r>),
     Cost(&'p OnDevice<'r>, &'p Kept<'r>),
-    Roofline(&'p OnDevice<'r>, &'p Kept<'r>),
+    Roofline(&'p Kept<'r>),
     Run(&'p Kept<'r>),
     Recorded,
 }
@@ -108,7 +114,7 @@ impl<'r> Pages<'r> {
             }
             for kept in device.views() {
                 parts.push((kept.picture(pictures::COST), Part::Cost(device, kept)));
-                parts.push((kept.picture(pictures::ROOFLINE), Part::Roofline(device, kept)));
+                parts.push((kept.picture(pictures::ROOFLINE), Part::Roofline(kept)));
             }
             parts.extend(device.runs.iter().map(|kept| (kept.path(), Part::Run(kept))));
         }
@@ -130,7 +136,7 @@ impl<'r> Pages<'r> {
             Part::Speeds(device, kept) => speeds::page(device, kept, site),
             Part::Compared(set) => return compared::page(set, site),
             Part::Cost(device, kept) => return pictures::cost_file(device, kept),
-            Part::Roofline(device, kept) => return pictures::roofline_file(device, kept),
+            Part::Roofline(kept) => return pictures::roofline_file(kept),
             Part::Recorded => recorded(devices),
             Part::Run(kept) => serde_json::to_string(kept.run).expect("a run is JSON") + "\n",
         })
@@ -207,7 +213,7 @@ mod tests {
     #[test]
     fn every_link_leads_to_a_file_of_the_site() {
         for measures in [false, true] {
-            let files = files(&runs(), Site { measures, desk: None });
+            let files = files(&runs(), Site { measures, ..Site::default() });
             let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
             assert_eq!(paths.len(), files.len(), "a path twice");
             let mut links = 0;
@@ -230,7 +236,7 @@ mod tests {
 
     #[test]
     fn hostile_names_stay_text_and_within_the_folder() {
-        for file in files(&runs(), Site { measures: true, desk: None }) {
+        for file in files(&runs(), Site { measures: true, ..Site::default() }) {
             let fits = |part: &str| !part.is_empty() && part != ".." && !part.starts_with('.');
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             assert!(file.path.split('/').all(|part| fits(part) && part.chars().all(plain)), "{}", file.path);
@@ -254,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_front_tells_what_the_browser_costs() {
-        let files = files(&runs(), Site { measures: true, desk: None });
+        let files = files(&runs(), Site { measures: true, ..Site::default() });
         let front = &files.iter().find(|file| file.path == "index.html").expect("a front").text;
         assert!(front.contains("1.50×") && front.contains("(1 problem)"), "{front}");
         let device = files.iter().find(|file| file.path == "device/h200/index.html").expect("a device");
@@ -278,7 +284,10 @@ mod tests {
         let code = vec![vec![true, false], vec![false, true]];
         let address = "https://192.0.2.1:8080/?desk=x&y";
         let front = |runs: &[(String, Run)], code| {
-            let files = files(runs, Site { measures: true, desk: Some(Desk { address, code, hidden: &[] }) });
+            let files = files(
+                runs,
+                Site { measures: true, desk: Some(Desk { address, code, hidden: &[] }), ..Site::default() },
+            );
             let of_files = files.into_iter().filter(|file| file.text.contains("http-equiv=\"refresh\""));
             let fronts: Vec<File> = of_files.collect();
             assert_eq!(fronts.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["index.html"]);
@@ -298,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_page_that_is_made_alone_is_the_one_of_the_whole_site() {
-        let (runs, site) = (runs(), Site { measures: true, desk: None });
+        let (runs, site) = (runs(), Site { measures: true, ..Site::default() });
         let pages = Pages::new(&runs, site);
         for file in files(&runs, site) {
             assert_eq!(pages.text(&file.path).as_ref(), Some(&file.text), "{}", file.path);
@@ -316,7 +325,7 @@ mod tests {
             (0..300).map(|i| Hidden { file: format!("<{i}>.json"), why: "older".to_owned() }).collect();
         let front = |hidden| {
             let desk = Some(Desk { address: "http://192.0.2.1/", code: None, hidden });
-            Pages::new([], Site { measures: true, desk }).text("index.html").expect("a front")
+            Pages::new([], Site { measures: true, desk, ..Site::default() }).text("index.html").expect("a front")
         };
         let page = front(&hidden);
         for part in ["300 files of its folder are not shown", "&lt;0&gt;.json: older", "and 200 more"] {

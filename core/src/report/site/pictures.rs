@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::devices::{Kept, OnDevice};
 use super::frame::Head;
 use super::front::names;
-use crate::report::html::{Palette, cost_picture, roofline_of, roofline_picture};
+use crate::report::html::{cost_picture, roofline_of, roofline_picture};
 
 /// The picture of what a view costs.
 pub(super) const COST: &str = "cost";
@@ -16,16 +16,12 @@ pub(super) const ROOFLINE: &str = "roofline";
 pub(super) fn cost_file(device: &OnDevice<'_>, kept: &Kept<'_>) -> Option<String> {
     let cost = device.cost_of(&kept.run.target)?;
     let (base, other) = names(&cost);
-    Some(cost_picture(&cost, (&base, &other), &palette(device)))
+    Some(cost_picture(&cost, (&base, &other)))
 }
 
 /// The roofline of a view, as a file; none where no case does arithmetic.
-pub(super) fn roofline_file(device: &OnDevice<'_>, kept: &Kept<'_>) -> Option<String> {
-    roofline_picture(kept.run, &palette(device))
-}
-
-fn palette<'r>(device: &OnDevice<'r>) -> Palette<'r> {
-    Palette::of(device.runs.iter().map(|kept| kept.run))
+pub(super) fn roofline_file(kept: &Kept<'_>) -> Option<String> {
+    roofline_picture(kept.run)
 }
 
 /// A picture as a file.
@@ -34,8 +30,8 @@ pub(super) fn link(head: &Head<'_>, kept: &Kept<'_>, of: &str) -> Markup {
 }
 
 /// The roofline of a view above its file.
-pub(super) fn roofline(head: &Head<'_>, kept: &Kept<'_>, palette: &Palette<'_>) -> Markup {
-    let plot = roofline_of(kept.run, palette);
+pub(super) fn roofline(head: &Head<'_>, kept: &Kept<'_>) -> Markup {
+    let plot = roofline_of(kept.run);
     if plot.0.is_empty() {
         plot
     } else {

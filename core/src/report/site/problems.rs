@@ -5,7 +5,7 @@ use crate::compare::verdict::digits;
 use crate::compare::{Against, Cost, MeanRatio, ProblemCost, fastest};
 use crate::record::Record;
 use crate::report::html::short;
-use crate::report::{Cell, Column, Rank, Table, judged, target_name};
+use crate::report::{Cell, Column, Rank, Table, judged, named, target_name};
 use crate::suite::{Family, by_case, problem_of, variant_of};
 
 /// The problems of a family.
@@ -36,7 +36,7 @@ pub(super) fn problems(device: &OnDevice<'_>, family: Family) -> Problems {
             time(runs.find_map(|kept| fastest(kept.run, problem, |_| true)))
         });
         let ratios = costs.iter().map(|cost| ratio(best(cost, problem)));
-        std::iter::once(Cell::from(*problem)).chain(times).chain(ratios).collect()
+        std::iter::once(named(problem)).chain(times).chain(ratios).collect()
     };
     let table = Table { columns, rows: names.iter().map(row).collect(), ..Table::default() };
     Problems { sentence: sentence(names.len(), &costs, family), table }

@@ -1,4 +1,4 @@
-// Search, families, order, contents and Markdown of a page's tables. A page shows everything without it.
+// Search, families, order, contents and Markdown. A page shows everything without it.
 "use strict";
 {
   const all = (what, where = document) => [...where.querySelectorAll(what)];
@@ -8,8 +8,9 @@
 
   // Rows of tables and marks of plots, each with the name of its case.
   const marks = all(":is(tr, .problem, .spot)[data-f]").map((mark) => {
-    const name = mark.ariaLabel?.split(": ")[0] ?? (mark.cells?.[0] ?? mark.querySelector(".name")).textContent;
-    return { mark, name: name.toLowerCase() };
+    const cell = mark.cells?.[0] ?? mark.querySelector(".name");
+    const key = mark.ariaLabel?.split(": ")[0] ?? (cell.querySelector("small") ?? cell).textContent;
+    return { mark, key, name: `${key} ${cell?.textContent}`.toLowerCase() };
   });
   const families = [...new Set(marks.map(({ mark }) => mark.dataset.f))];
   const tables = all(".wide table").map((table) => ({ table, body: table.tBodies[0], heads: [...table.rows[0].cells] }));
@@ -25,7 +26,7 @@
     sort();
   }
 
-  // Hides what the words and the family leave out. A closed part opens while something in it is found.
+  // A closed part opens while it has a match.
   function filter() {
     const words = (state.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
     const family = families.find((family) => family === state.get("family"));
@@ -39,7 +40,7 @@
       part.hidden = filtered && !found;
       if (filtered ? !part.open : part.found) part.open = part.found = Boolean(filtered);
     }
-    const cases = (of) => new Set(of.map(({ name }) => name)).size;
+    const cases = (of) => new Set(of.map(({ key }) => key)).size;
     const left = marks.filter(({ mark }) => !mark.hasAttribute("hidden"));
     tally.textContent = filtered ? `${cases(left)} of ${cases(marks)} cases` : "";
     for (const chip of chips) chip.ariaPressed = chip.textContent === family;
@@ -54,7 +55,7 @@
     return digits ? digits * 1000 ** ("nµm kMGTP".indexOf(prefix ?? " ") - 3) : Infinity;
   }
 
-  // Sorts each table that has the column: the first by name, others by number, cells without one last.
+  // Sorts by a column: the first by name, others by number.
   function sort() {
     const [, down, title] = /^(-?)(.*)/.exec(state.get("sort") ?? "");
     const sign = down ? -1 : 1;
@@ -74,7 +75,7 @@
   }
 
   function markdown({ table, heads }) {
-    const cell = (cell) => cell.innerText.trim().replace(/\s+/g, " ").replaceAll("|", "\\|").replaceAll("<", "&lt;");
+    const cell = (cell) => (cell.querySelector("a + small") ?? cell).innerText.trim().replace(/\s+/g, " ").replaceAll("|", "\\|").replaceAll("<", "&lt;");
     const lines = [...table.rows].filter((row) => !row.hidden).map((row) => `| ${[...row.cells].map(cell).join(" | ")} |`);
     lines.splice(1, 0, `|${heads.map(() => " --- |").join("")}`);
     return lines.join("\n");
@@ -86,7 +87,7 @@
       const next = () => ({ [title]: `-${title}`, [`-${title}`]: "" })[state.get("sort")] ?? title;
       head.replaceChildren(button(title, () => set("sort", next())));
     }
-    // Browsers have a clipboard at secure addresses alone.
+    // A clipboard exists at secure addresses alone.
     const copy = button("Copy as Markdown", async () => {
       await navigator.clipboard.writeText(markdown(of));
       copy.textContent = "Copied";

@@ -6,7 +6,7 @@ use super::devices::{Kept, OnDevice};
 use super::frame::{Head, page as whole, tools};
 use super::{Site, pictures};
 use crate::record::Record;
-use crate::report::html::{Palette, of_device, plots};
+use crate::report::html::{of_device, plots};
 use crate::report::target_name;
 
 /// Where the page of a view lies in the site.
@@ -27,14 +27,13 @@ pub(super) fn page(device: &OnDevice<'_>, kept: &Kept<'_>, site: Site) -> String
     let title = format!("{}: roofline and drift, {target}", device.name);
     let about = format!("Every case under the limits of {} through {target}, and how its own speed went.", device.name);
     let head = &Head { depth: 4, title: &title, about: &about };
-    let palette = &Palette::of(device.runs.iter().map(|kept| kept.run));
     let heading = html! { a.plain href=(head.to("explain/roofline/")) { "Roofline" } " and drift" };
-    let [(name, _), drift] = of_device(&target, kept.run, palette);
+    let [(name, _), drift] = of_device(&target, kept.run);
     let main = html! {
         h1 { (title) }
         p { a href=(head.to(&format!("{}/", device.path()))) { "All of " (device.name) } }
         (tools())
-        (plots(&heading, [(name, pictures::roofline(head, kept, palette)), drift]))
+        (plots(&heading, [(name, pictures::roofline(head, kept)), drift]))
     };
     whole(head, site, &main)
 }

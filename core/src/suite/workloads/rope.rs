@@ -29,7 +29,7 @@ pub fn workload() -> Workload {
                 Axis::extent("b", "batch"),
                 Axis::extent("h", "heads"),
                 Axis::extent("s", "positions"),
-                Axis::extent("d", "head_dim"),
+                Axis::extent("d", "head dim"),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],

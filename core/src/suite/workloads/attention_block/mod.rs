@@ -48,8 +48,8 @@ pub fn workload() -> Workload {
             &[
                 Axis::extent("b", "batch"),
                 Axis::extent("h", "heads"),
-                Axis::extent("s", "sequence length"),
-                Axis::extent("d", "head_dim"),
+                Axis::extent("s", "tokens"),
+                Axis::extent("d", "head dim"),
                 Axis::word("mask", "which keys a query sees", &["", "causal"]),
             ]
         },

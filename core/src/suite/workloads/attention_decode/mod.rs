@@ -55,9 +55,9 @@ pub fn workload() -> Workload {
             &[
                 Axis::extent("b", "sequences"),
                 Axis::extent("h", "heads"),
-                Axis::same_as("kv", "heads of keys and values, a divisor of h", "h"),
-                Axis::extent("t", "tokens of the longest sequence"),
-                Axis::extent("d", "head_dim"),
+                Axis::same_as("kv", "key-value heads, a divisor of h", "h"),
+                Axis::extent("t", "tokens, of the longest sequence"),
+                Axis::extent("d", "head dim"),
                 Axis::optional("p", "tokens of a page", 1, 16),
                 Axis::word("lengths", "how long sequences are", &["", "ragged"]),
                 Axis::word("cache", "where the pages of a sequence lie", &["", "contiguous"]),

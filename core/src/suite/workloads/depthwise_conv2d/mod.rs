@@ -39,7 +39,7 @@ pub fn workload() -> Workload {
                 Axis::extent("c", "channels"),
                 Axis::extent("h", "height"),
                 Axis::same_as("w", "width", "h"),
-                Axis::extent("k", "kernel height"),
+                Axis::extent("k", "kernel"),
                 Axis::same_as("kw", "kernel width", "k"),
                 Axis::optional("s", "stride", 1, 1),
                 Axis::optional("p", "padding", 0, 0),

@@ -42,7 +42,7 @@ pub fn workload() -> Workload {
                 Axis::extent("d", "depth"),
                 Axis::same_as("h", "height", "d"),
                 Axis::same_as("w", "width", "h"),
-                Axis::extent("k", "kernel height"),
+                Axis::extent("k", "kernel"),
                 Axis::same_as("kd", "kernel depth", "k"),
                 Axis::same_as("kw", "kernel width", "k"),
                 Axis::optional("s", "stride", 1, 1),

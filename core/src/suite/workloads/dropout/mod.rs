@@ -36,7 +36,7 @@ pub fn workload() -> Workload {
         name: "",
         probes: &[],
         about: "dropout, with a mask that is stored or regenerated",
-        axes: const { &[Axis::extent("n", "elements"), Axis::decimal("p", "share that is dropped", (0, 1), "0.1")] },
+        axes: const { &[Axis::extent("n", "elements"), Axis::decimal("p", "dropped share", (0, 1), "0.1")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| below_one(shape).and_then(|()| indexable(shape["n"])),
         forms: vec![forward(), backward()],

@@ -30,8 +30,8 @@ pub fn workload() -> Workload {
         axes: const {
             &[
                 Axis::extent("n", "items").items(),
-                Axis::extent("v", "rows of the table"),
-                Axis::extent("d", "elements of a row"),
+                Axis::extent("v", "table rows"),
+                Axis::extent("d", "row length"),
                 CHOICE,
             ]
         },

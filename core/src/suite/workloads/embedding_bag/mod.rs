@@ -38,9 +38,9 @@ pub fn workload() -> Workload {
         axes: const {
             &[
                 Axis::extent("b", "bags").items(),
-                Axis::extent("l", "items of a bag, on average"),
-                Axis::extent("v", "rows of the table"),
-                Axis::extent("d", "elements of a row"),
+                Axis::extent("l", "items a bag, on average"),
+                Axis::extent("v", "table rows"),
+                Axis::extent("d", "row length"),
                 Axis::word("mode", "how a bag's rows are put together", &["sum", "mean", "max"]),
                 Axis::word("factors", "whether each item has a factor of its own", &["", "weighted"]),
                 CHOICE,

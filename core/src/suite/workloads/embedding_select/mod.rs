@@ -31,8 +31,8 @@ pub fn workload() -> Workload {
             &[
                 Axis::extent("n", "samples").items(),
                 Axis::extent("t", "tables"),
-                Axis::extent("v", "rows of each table"),
-                Axis::extent("d", "elements of a row"),
+                Axis::extent("v", "rows a table"),
+                Axis::extent("d", "row length"),
                 CHOICE,
             ]
         },

@@ -37,10 +37,10 @@ pub fn workload() -> Workload {
             &[
                 Axis::optional("l", "layers", 1, 27),
                 Axis::extent("b", "batch"),
-                Axis::optional("s", "sequence length", 1, 256),
+                Axis::optional("s", "tokens", 1, 256),
                 Axis::optional("h", "heads", 1, 16),
-                Axis::optional("d", "head_dim", 1, 72),
-                Axis::optional("f", "width in the middle of the MLP", 1, 4304),
+                Axis::optional("d", "head dim", 1, 72),
+                Axis::optional("f", "hidden width, of the MLP", 1, 4304),
             ]
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],

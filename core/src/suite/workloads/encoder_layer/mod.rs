@@ -55,11 +55,11 @@ pub fn workload() -> Workload {
         axes: const {
             &[
                 Axis::extent("b", "batch"),
-                Axis::optional("s", "sequence length", 1, 256),
+                Axis::optional("s", "tokens", 1, 256),
                 Axis::optional("h", "heads", 1, 16),
-                Axis::optional("d", "head_dim", 1, 72),
-                Axis::optional("f", "width in the middle of the MLP", 1, 4304),
-                Axis::decimal("p", "share that dropout drops of what each part adds", (0, 1), "0"),
+                Axis::optional("d", "head dim", 1, 72),
+                Axis::optional("f", "hidden width, of the MLP", 1, 4304),
+                Axis::decimal("p", "dropped share, of the sum that each part adds", (0, 1), "0"),
                 Axis::word(
                     "activation",
                     "whether GELU's argument stays in memory for the backward pass",

@@ -33,7 +33,7 @@ pub fn workload() -> Workload {
             &[
                 Axis::extent("r", "rows").scaling(&SCALING),
                 Axis::extent("g", "groups"),
-                Axis::extent("d", "columns of the output"),
+                Axis::extent("d", "output columns"),
                 Axis::word("order", "order of the rows", &["unsorted", "sorted"]),
             ]
         },

@@ -32,7 +32,7 @@ pub fn workload() -> Workload {
         name: "",
         probes: &[],
         about: "pairwise sigmoid loss of two sets of embeddings",
-        axes: const { &[Axis::extent("n", "embeddings of each set"), Axis::extent("d", "elements of an embedding")] },
+        axes: const { &[Axis::extent("n", "embeddings, of each set"), Axis::extent("d", "embedding width")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"] * shape["n"].max(shape["d"])),
         forms: vec![forward(), backward::form()],

@@ -37,7 +37,7 @@ pub fn workload() -> Workload {
             &[
                 Axis::extent("m", "rows"),
                 Axis::extent("c", "width"),
-                Axis::extent("f", "width in the middle"),
+                Axis::extent("f", "hidden width"),
                 Axis::word(
                     "activation",
                     "whether GELU's argument stays in memory for the backward pass",

@@ -35,7 +35,7 @@ pub fn workload() -> Workload {
                 Axis::extent("c", "channels"),
                 Axis::extent("h", "height"),
                 Axis::same_as("w", "width", "h"),
-                Axis::optional("k", "window height", 1, 2),
+                Axis::optional("k", "window", 1, 2),
                 Axis::same_as("kw", "window width", "k"),
                 Axis::optional("s", "stride", 1, 1),
                 Axis::optional("p", "padding", 0, 0),

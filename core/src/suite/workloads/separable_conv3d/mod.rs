@@ -50,7 +50,7 @@ pub fn workload() -> Workload {
                 Axis::extent("d", "depth"),
                 Axis::same_as("h", "height", "d"),
                 Axis::same_as("w", "width", "h"),
-                Axis::optional("k", "kernel height", 1, 3),
+                Axis::optional("k", "kernel", 1, 3),
                 Axis::same_as("kd", "kernel depth", "k"),
                 Axis::same_as("kw", "kernel width", "k"),
                 Axis::optional("s", "stride", 1, 1),

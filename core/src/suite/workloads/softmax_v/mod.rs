@@ -34,7 +34,7 @@ pub fn workload() -> Workload {
             &[
                 Axis::optional("b", "batch", 1, 1),
                 Axis::extent("s", "rows"),
-                Axis::extent("t", "length of a row"),
+                Axis::extent("t", "row length"),
                 Axis::extent("d", "columns"),
             ]
         },

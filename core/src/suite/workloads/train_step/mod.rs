@@ -41,10 +41,10 @@ pub fn workload() -> Workload {
         axes: const {
             &[
                 Axis::extent("n", "samples").items(),
-                Axis::extent("e", "hashed features of a sample"),
+                Axis::extent("e", "hashed features, of a sample"),
                 Axis::extent("v", "categories"),
-                Axis::extent("d", "width of the embeddings"),
-                Axis::extent("f", "width in the middle of the MLP"),
+                Axis::extent("d", "embedding width"),
+                Axis::extent("f", "hidden width, of the MLP"),
                 Axis::optional("t", "step of the optimiser, counted from one", 1, 100),
             ]
         },

@@ -1,0 +1,163 @@
+//! A card of 1200 × 630 pixels about a run: what chats and slides show beside a link.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, PreEscaped, html};
+
+use super::{mark, shown};
+use crate::record::RunSummary;
+use crate::report::{escape, linked_answer};
+use crate::suite::{Family, problem_of, title, variant_of, workload_of};
+use crate::units::Nanos;
+
+const WIDTH: usize = 1200;
+const HEIGHT: usize = 630;
+const MARGIN: usize = 64;
+
+/// Problems that are shown, in two columns.
+const SHOWN: usize = 8;
+
+/// Workloads that most readers know; others come behind them.
+const FIRST: [&str; 8] = ["attention", "matmul", "conv2d", "softmax", "layernorm", "embedding", "reduce", "copy"];
+
+/// Letters that a line has room for, by its size in pixels: a letter is half as wide as it is high, or a little more.
+fn room(size: usize) -> usize {
+    (WIDTH - 2 * MARGIN) * 20 / (size * 11)
+}
+
+const STYLE: &str = "text{font-family:system-ui,sans-serif;fill:#1b1d22}.soft{fill:#5c6470}.bold{font-weight:700}.end{text-anchor:end}\
+                     .swatch{fill:var(--run)}";
+
+/// The card of a run's summary, as an SVG that stands alone, under a sentence about the device where there is one.
+pub fn card(summary: &RunSummary, headline: Option<&str>) -> String {
+    let device = cut(&escape(summary.called()), room(58));
+    let way = cut(&escape(&format!("{} · {}", summary.way(), summary.api)), room(26));
+    let about = headline.map_or_else(|| linked_answer(summary, None), str::to_owned);
+    // The device's name stands above.
+    let about = about
+        .strip_prefix(summary.called())
+        .and_then(|rest| rest.split_once(": "))
+        .map_or(about.as_str(), |(_, rest)| rest);
+    let answer = linked_answer(summary, None);
+    let cases = answer.rsplit_once(": ").map_or(answer.as_str(), |(_, cases)| cases);
+    let lines = lines(&escape(about), room(30));
+    let below = 206 + 40 * lines.len();
+    let inside = html! {
+            rect width=(WIDTH) height=(HEIGHT) fill="#ffffff" {}
+            rect width=(WIDTH) height="10" fill="#2a62d0" {}
+            (logo())
+            text.bold x=(MARGIN) y="144" font-size="58" { (device) }
+            text.soft x=(MARGIN) y="186" font-size="26" { (way) }
+            @for (i, line) in lines.iter().enumerate() { text x=(MARGIN) y=(226 + 40 * i) font-size="30" { (line) } }
+            (fastest(summary, below + 34))
+            text.soft x=(MARGIN) y=(HEIGHT - 36) font-size="24" { (cut(&format!("Checked against a reference: {cases}"), room(24))) }
+    };
+    let markup = html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) width=(WIDTH) height=(HEIGHT) {
+            title { (device) }
+            style { (PreEscaped(include_str!("plot.css"))) (PreEscaped(STYLE)) }
+            (shown(inside))
+        }
+    };
+    markup.into_string()
+}
+
+/// The mark and the name of the program.
+fn logo() -> Markup {
+    html! {
+        circle cx=(MARGIN + 14) cy="54" r="15" fill="#2a62d0" {}
+        circle cx=(MARGIN + 28) cy="54" r="15" fill="#b9481a" fill-opacity=".82" {}
+        text.bold x=(MARGIN + 56) y="64" font-size="30" { "Parallax" }
+    }
+}
+
+/// The fastest version of some problems, with the mark of its family: one problem of each workload.
+fn fastest(summary: &RunSummary, top: usize) -> Markup {
+    let mut best: BTreeMap<(usize, &str), (Nanos, &str)> = BTreeMap::new();
+    let passed = summary.cases.iter().filter(|case| case.verdict == "pass");
+    for (case, figure) in passed.filter_map(|case| Some((case.case.as_str(), case.figure?))) {
+        let workload = workload_of(case);
+        let key = (FIRST.iter().position(|name| *name == workload).unwrap_or(FIRST.len()), workload);
+        let known = best.entry(key).or_insert((figure.median, case));
+        if problem_of(known.1) == problem_of(case) && figure.median.0 < known.0.0 {
+            *known = (figure.median, case);
+        }
+    }
+    let half = (WIDTH - 2 * MARGIN - 60) / 2;
+    html! {
+        @for (i, ((_, workload), (median, case))) in best.iter().take(SHOWN).enumerate() {
+            @let family = Family::of(case);
+            @let (x, y) = (MARGIN + (i % 2) * (half + 60), top + (i / 2) * 52);
+            g class=(mark::class(family)) { (mark::shape(family, (x as f64 + 10.0, y as f64 - 9.0), 9.0, "swatch")) }
+            text x=(x + 32) y=(y) font-size="26" { (cut(&title(workload), 24)) }
+            text.bold.end x=(x + half) y=(y) font-size="26" { (median) }
+            text.soft x=(x + 32) y=(y + 20) font-size="16" { (cut(&escape(&format!("{} {}", problem_of(case).rsplit('/').next().unwrap_or_default(), variant_of(case))), 40)) }
+        }
+    }
+}
+
+/// A text, or of a long one the beginning.
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).collect::<String>() + "…" }
+}
+
+/// A sentence in at most two lines.
+fn lines(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= most {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    if lines.len() > 2 {
+        lines.truncate(2);
+        lines[1] += " …";
+    }
+    lines.iter().map(|line| cut(line, most)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures::{run, spread};
+
+    #[test]
+    fn a_card_names_the_device_and_the_fastest_versions() {
+        let cases = [
+            ("attention/fwd/b1,h1,s8,d8/f16/flash", spread(2_000.0, 0.01, 40)),
+            ("attention/fwd/b1,h1,s8,d8/f16/manual", spread(9_000.0, 0.01, 40)),
+            ("copy/fwd/n64/f32/vec4", spread(100.0, 0.01, 40)),
+        ];
+        let summary = RunSummary::of(&run("browser", "X <\u{1}>", &cases));
+        let card = card(&summary, Some("X: 2 TB/s memory."));
+        for part in [
+            "width=\"1200\" height=\"630\"",
+            "X &lt;",
+            "2 TB/s memory.",
+            "Attention",
+            "2.00 µs",
+            "f16 flash",
+            "Copy",
+            "3 cases, all correct",
+        ] {
+            assert!(card.contains(part), "{part} in {card}");
+        }
+        for absent in ["manual", "<script", "url(", "@import", "href", "\u{1}"] {
+            assert!(!card.contains(absent), "{absent} in {card}");
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let long = "A very long name of a device ".repeat(40);
+        let summary = RunSummary::of(&run("browser", &long, &[("copy/fwd/n64/f32/vec4", spread(100.0, 0.01, 40))]));
+        let card = card(&summary, Some(&long));
+        assert!(card.matches('…').count() >= 2 && card.len() < 12_000, "{}", card.len());
+    }
+}
