@@ -97,7 +97,7 @@ fn recorded() -> Vec<PathBuf> {
             let name = path.file_name().expect("named").to_string_lossy().into_owned();
             if path.is_dir() {
                 folders.push(path);
-            } else if name.ends_with(".json") && !name.ends_with(".trace.json") {
+            } else if name.ends_with(".json") && !name.ends_with(".trace.json") && name != "peers.json" {
                 found.push(path);
             }
         }

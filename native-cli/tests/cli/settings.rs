@@ -44,5 +44,9 @@ fn a_settings_file_is_read_and_flags_win_over_it() {
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     assert!(said.contains("depthwise_conv2d/") && !said.contains("attention/"), "{said}");
     std::fs::write(dir.path().join("parallax.toml"), "presett = 'quick'\n").expect("written");
-    mistake(dir.path(), &["list", "--target", "cpu"], &["parallax.toml: unknown setting `presett`", "preset, filter"]);
+    mistake(
+        dir.path(),
+        &["list", "--target", "cpu"],
+        &["parallax.toml: unknown setting `presett`", "did you mean `preset`?"],
+    );
 }
