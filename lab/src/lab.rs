@@ -123,7 +123,7 @@ impl Lab {
                 *self.profiler.borrow_mut() = Some(Around::new(inner, Watched(self.sight.clone())));
                 opened
             }
-            Err(why) => Word::Unavailable(why),
+            Err(why) => Word::Unavailable { why },
         });
     }
 
@@ -153,11 +153,11 @@ impl Lab {
             if let Event::Baseline { baseline: found } = &event {
                 baseline = Some(Baseline::clone(found));
             }
-            (self.say)(Word::Event(Box::new(event), known));
+            (self.say)(Word::Event { event: Box::new(event), known });
             if self.stop.get() { Flow::Stop } else { Flow::Continue }
         };
         let ended = runner::run(&plan, &job.spec, job.mode, &mut profiler, &job.so_far, on_event).await;
         *self.profiler.borrow_mut() = Some(profiler);
-        (self.say)(Word::Ended(ended));
+        (self.say)(Word::Ended { end: ended });
     }
 }

@@ -14,9 +14,8 @@ thread_local! {
 }
 
 fn say(word: &Word) {
-    let line = serde_json::to_string(word).expect("a word is JSON");
     // A string can always be posted.
-    PORT.with_borrow(|port| port.as_ref().map(|port| port.post_message(&line.into())));
+    PORT.with_borrow(|port| port.as_ref().map(|port| port.post_message(&word.line().into())));
 }
 
 /// Take orders from there, as long as this program runs. A worker's own scope takes and posts messages as a port does.
@@ -24,7 +23,7 @@ fn say(word: &Word) {
 pub fn measure(port: MessagePort) {
     std::panic::set_hook(Box::new(|info| {
         console_error_panic_hook::hook(info);
-        say(&Word::Broken(info.to_string()));
+        say(&Word::Broken { why: info.to_string() });
     }));
     let lab = Lab::new(|word| say(&word));
     let on_message = Closure::<dyn FnMut(MessageEvent)>::new(move |message: MessageEvent| {

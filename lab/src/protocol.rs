@@ -85,8 +85,10 @@ pub struct Job {
     pub so_far: SoFar,
 }
 
-/// The measuring side's part.
+/// The measuring side's part. As a line of JSON it is read like events are, by their tags: one reader of both is half as large in a page
+/// as two.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "word")]
 pub enum Word {
     /// It takes orders.
     Ready {
@@ -102,8 +104,11 @@ pub enum Word {
         /// What was fetched for it.
         compilers: Option<Compilers>,
     },
-    /// There is none, for this reason.
-    Unavailable(String),
+    /// There is none.
+    Unavailable {
+        /// The reason.
+        why: String,
+    },
     /// What was asked for comes to this, or to nothing.
     Planned {
         /// The order's.
@@ -111,10 +116,93 @@ pub enum Word {
         /// The plan, or why there is none.
         planned: Result<Box<Planned>, Unplanned>,
     },
-    /// Something happened in the run; of a record, what its workload says.
-    Event(Box<Event>, Option<Known>),
+    /// Something happened in the run. Its line has two parts, which [`Word::line`] writes.
+    #[serde(skip)]
+    Event {
+        /// The event.
+        event: Box<Event>,
+        /// Of a record, the facts that its workload has.
+        known: Option<Known>,
+    },
     /// The run ended.
-    Ended(RunEnd),
+    Ended {
+        /// Its end.
+        end: RunEnd,
+    },
     /// It hit a bug of its own, and says nothing more.
-    Broken(String),
+    Broken {
+        /// The bug.
+        why: String,
+    },
+}
+
+/// A character that JSON on one line does not have.
+const BETWEEN: char = '\n';
+
+impl Word {
+    /// As text that can be posted: JSON, or of an event two of them.
+    ///
+    /// # Panics
+    /// Never: words have no values that JSON lacks.
+    pub fn line(&self) -> String {
+        match self {
+            Word::Event { event, known } => {
+                let known = serde_json::to_string(known).expect("facts are JSON");
+                format!("{}{BETWEEN}{known}", serde_json::to_string(event).expect("an event is JSON"))
+            }
+            word => serde_json::to_string(word).expect("a word is JSON"),
+        }
+    }
+
+    /// Of such a text.
+    ///
+    /// # Errors
+    /// A mistake in the JSON.
+    pub fn from_line(line: &str) -> serde_json::Result<Word> {
+        match line.split_once(BETWEEN) {
+            Some((event, known)) => {
+                Ok(Word::Event { event: serde_json::from_str(event)?, known: serde_json::from_str(known)? })
+            }
+            None => serde_json::from_str(line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_core::device::DeviceInfo;
+    use parallax_core::record::Event;
+    use parallax_core::testing::fixtures::{run, spread};
+
+    use super::*;
+
+    #[test]
+    fn words_survive_a_line() {
+        let run = run("browser", "X\nY", &[("copy/fwd/n64/f32/vec4", spread(100.0, 0.01, 40))]);
+        let device: DeviceInfo = run.device().clone();
+        let record = Event::Record { record: Box::new(run.records[0].clone()) };
+        for word in [
+            Word::Ready { webgpu: true },
+            Word::Opened { device: Box::new(device), clock: run.clock.clone(), compilers: None },
+            Word::Unavailable { why: "a\nb".to_owned() },
+            Word::Planned { number: 7, planned: Err(Unplanned::Mistake(String::new())) },
+            Word::Planned {
+                number: 7,
+                planned: Ok(Box::new(Planned {
+                    spec: run.spec.clone(),
+                    tuning: Tuning::default(),
+                    outline: Outline::default(),
+                })),
+            },
+            Word::Event { event: Box::new(record), known: Some(Known::default()) },
+            Word::Event { event: Box::new(Event::Begin { run: Box::new(run.clone()) }), known: None },
+            Word::Ended { end: RunEnd::Complete },
+            Word::Ended { end: RunEnd::DeviceLost("copy".to_owned()) },
+            Word::Broken { why: "\"".to_owned() },
+        ] {
+            // Times are written to seven digits.
+            let line = word.line();
+            assert_eq!(Word::from_line(&line).expect("a word").line(), line);
+        }
+    }
 }

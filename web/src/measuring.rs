@@ -85,7 +85,7 @@ impl Bench {
                 device.features.extend(remark);
                 Ok(Bench { device: *device, clock, since, orders, cube, compilers, words, beside })
             }
-            Ok(Word::Unavailable(why)) => Err(why),
+            Ok(Word::Unavailable { why }) => Err(why),
             other => Err(broken(other.ok())),
         }
     }
@@ -108,8 +108,8 @@ impl Bench {
         (self.orders.give)(Order::Run(Box::new(job)));
         loop {
             match self.words.recv().await {
-                Ok(Word::Event(event, known)) => on_event(*event, known),
-                Ok(Word::Ended(ended)) => return Ok(ended),
+                Ok(Word::Event { event, known }) => on_event(*event, known),
+                Ok(Word::Ended { end }) => return Ok(end),
                 other => return Err(broken(other.ok())),
             }
         }
@@ -118,7 +118,7 @@ impl Bench {
 
 fn broken(word: Option<Word>) -> String {
     match word {
-        Some(Word::Broken(what)) => format!("measuring hit a bug of its own: {what}"),
+        Some(Word::Broken { why }) => format!("measuring hit a bug of its own: {why}"),
         other => format!("measuring hit a bug of its own: it said {other:?}"),
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use js_sys::{JsString, Reflect};
-use parallax_core::record::Run;
+use parallax_core::record::{Event, Run};
 use parallax_core::report::Known;
 use parallax_lab::said;
 use wasm_bindgen::prelude::*;
@@ -81,7 +81,10 @@ fn failed(why: &str) -> String {
 /// Why it is none, as the end of a sentence. A text that breaks what reads it breaks nothing else.
 pub async fn read(text: &JsString) -> Result<Run, String> {
     match made("read", text).await {
-        Ok(run) => Ok(serde_json::from_str(&run).expect("it writes runs")),
+        Ok(begun) => match serde_json::from_str(&begun) {
+            Ok(Event::Begin { run }) => Ok(*run),
+            other => panic!("it writes the beginnings of runs, not {other:?}"),
+        },
         Err(Unmade::Refused(mistake)) => Err(mistake),
         Err(Unmade::Broke(why)) => Err(format!(
             "reading it needs more memory than there is, or hit a bug of this page ({why}); if Parallax wrote the file, \
@@ -107,6 +110,22 @@ pub async fn report(run: &Run) -> Result<String, String> {
 /// Why there is none.
 pub async fn trace(run: &Run) -> Result<String, String> {
     made("trace", &json(run).into()).await.map_err(Unmade::sentence)
+}
+
+/// A card about a run, as an SVG that stands alone.
+///
+/// # Errors
+/// The reason why there is none.
+pub async fn card(run: &Run) -> Result<String, String> {
+    made("card", &json(run).into()).await.map_err(Unmade::sentence)
+}
+
+/// A card about the results in a link, by its payload.
+///
+/// # Errors
+/// The reason why there is none.
+pub async fn card_of_link(payload: &str) -> Result<String, String> {
+    made("card_of_link", &payload.into()).await.map_err(Unmade::sentence)
 }
 
 /// What the workloads of a run's records say of them, by case.

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use parallax_core::record::Run;
-use parallax_core::report::{Ground, Known, html};
+use parallax_core::record::{Event, Run, RunSummary};
+use parallax_core::report::{Ground, Known, device_answer, html};
 use parallax_core::trace;
-use parallax_web::{broken, compare, share};
+use parallax_web::{broken, compare};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::spawn_local;
 
@@ -18,14 +18,14 @@ fn written(run: &str) -> Run {
     serde_json::from_str(run).expect("the page has written it")
 }
 
-/// A run of a file from outside, as JSON of this version.
+/// A run of a file from outside, as the beginning of a run in JSON of this version: the page reads events in any case.
 ///
 /// # Errors
 /// Why it is none.
 #[wasm_bindgen]
 pub fn read(text: &str) -> Result<String, String> {
     let run = Run::parse(text).map_err(|why| why.to_string())?;
-    Ok(share::json(&run))
+    Ok(serde_json::to_string(&Event::Begin { run: Box::new(run) }).expect("an event is JSON"))
 }
 
 /// A run as one self-contained page with tables and plots.
@@ -39,6 +39,23 @@ pub fn report(run: &str) -> String {
 #[wasm_bindgen]
 pub fn trace(run: &str) -> String {
     trace::text(&written(run))
+}
+
+/// A card about a run, as an SVG that stands alone.
+#[wasm_bindgen]
+pub fn card(run: &str) -> String {
+    let run = written(run);
+    html::card(&RunSummary::of(&run), device_answer(&run).as_deref())
+}
+
+/// A card about the results in a link.
+///
+/// # Errors
+/// The reason why the link has none.
+#[wasm_bindgen]
+pub fn card_of_link(payload: &str) -> Result<String, String> {
+    let summary = RunSummary::from_link(payload).map_err(|why| why.to_string())?;
+    Ok(html::card(&summary, None))
 }
 
 /// What the workloads of a run's records say of them, by case.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use parallax_core::record::{Run, RunSummary};
-use parallax_core::report::{device_answer, escape, html};
+use parallax_core::report::{escape, html};
 use wasm_bindgen_futures::spawn_local;
 
 use super::App;
@@ -45,19 +45,9 @@ impl App {
             self.view.on_download_roofline(ending, move || app.download_roofline(ending, as_pixels));
         }
         let app = self.clone();
-        self.view.on_download_card(move || {
-            let run = app.run.borrow();
-            let Some(run) = run.as_ref() else { return };
-            let (name, headline) = (format!("{}-card.png", run.file_stem()), device_answer(run));
-            app.save_card(name, html::card(&RunSummary::of(run), headline.as_deref()));
-        });
+        self.view.on_download_card(move || spawn_local(app.clone().download_card()));
         let app = self.clone();
-        self.view.on_card_of_link(move || {
-            let linked = app.linked.borrow();
-            if let Some(summary) = linked.as_ref() {
-                app.save_card("parallax-card.png".to_owned(), html::card(summary, None));
-            }
-        });
+        self.view.on_card_of_link(move || spawn_local(app.clone().download_card_of_link()));
         let app = self.clone();
         self.view.on_open_trace(move || spawn_local(app.clone().open_trace()));
         let app = self.clone();
@@ -147,12 +137,23 @@ impl App {
         });
     }
 
+    async fn download_card(self: Rc<Self>) {
+        let Some(run) = self.run.borrow().clone() else { return };
+        self.save_card(format!("{}-card.png", run.file_stem()), reports::card(&run).await).await;
+    }
+
+    async fn download_card_of_link(self: Rc<Self>) {
+        let fragment = self.view.fragment();
+        if let Some(payload) = link::payload(&fragment) {
+            self.save_card("parallax-card.png".to_owned(), reports::card_of_link(payload).await).await;
+        }
+    }
+
     /// Save a card about results as a picture.
-    fn save_card(&self, name: String, card: String) {
-        let view = self.view.clone();
-        spawn_local(async move {
-            let saved = share::download_card(&name, &card).await;
-            view.share_line(&share::told(&name, saved.is_ok()));
+    async fn save_card(&self, name: String, card: Result<String, String>) {
+        self.view.share_line(&match card {
+            Ok(card) => share::told(&name, share::download_card(&name, &card).await.is_ok()),
+            Err(why) => why,
         });
     }
 

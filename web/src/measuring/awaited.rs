@@ -26,7 +26,7 @@ impl Awaited {
         let awaited = self.0.borrow_mut().take_if(|(awaited, _)| match &word {
             Word::Planned { number, .. } => number == awaited,
             // There will be no plan.
-            Word::Broken(_) => true,
+            Word::Broken { .. } => true,
             _ => false,
         });
         match (awaited, word) {
@@ -59,7 +59,7 @@ mod tests {
         assert!(overtaken.try_recv().is_err(), "it is awaited no more");
         assert_eq!(awaited.take(planned(1)), None);
         assert_eq!(last.try_recv(), Ok(None), "that was another");
-        let other = Word::Unavailable(String::new());
+        let other = Word::Unavailable { why: String::new() };
         assert_eq!(awaited.take(other.clone()), Some(other));
         assert_eq!(awaited.take(planned(2)), None);
         assert_eq!(last.try_recv(), Ok(Some(planned(2))));
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn whoever_awaits_a_plan_hears_that_there_will_be_none() {
-        let (awaited, broken) = (Awaited::default(), Word::Broken(String::new()));
+        let (awaited, broken) = (Awaited::default(), Word::Broken { why: String::new() });
         let mut plan = awaited.plan(1);
         assert_eq!(awaited.take(broken.clone()), None);
         assert_eq!(plan.try_recv(), Ok(Some(broken.clone())));

@@ -87,7 +87,7 @@ fn hand_over(word: Word, awaited: &Awaited, words: &UnboundedSender<Word>) {
 fn hear(awaited: Awaited, words: UnboundedSender<Word>) -> Closure<dyn FnMut(MessageEvent)> {
     Closure::new(move |message: MessageEvent| {
         let line = message.data().as_string().unwrap_or_default();
-        hand_over(serde_json::from_str(&line).expect("what measures posts words"), &awaited, &words);
+        hand_over(Word::from_line(&line).expect("what measures posts words"), &awaited, &words);
     })
 }
 
@@ -99,7 +99,7 @@ impl Beside {
             let beside = Beside::new(way, program, sender).ok()?;
             match within(PATIENCE, words.recv()).await? {
                 Ok(Word::Ready { webgpu }) => return (webgpu || way.target == Target::Wasm).then_some((beside, words)),
-                Ok(Word::Broken(_)) => {}
+                Ok(Word::Broken { .. }) => {}
                 _ => return None,
             }
         }
@@ -116,7 +116,7 @@ impl Beside {
         let on_error = Closure::<dyn FnMut(ErrorEvent)>::new(move |error: ErrorEvent| {
             // It is told in the page, and is no error of the page's.
             error.prevent_default();
-            hand_over(Word::Broken(error.message()), &awaited_too, &broken);
+            hand_over(Word::Broken { why: error.message() }, &awaited_too, &broken);
         });
         let _on_message = hear(awaited.clone(), words);
         worker.set_onmessage(Some(_on_message.as_ref().unchecked_ref()));
