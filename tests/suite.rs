@@ -4,4 +4,5 @@ mod agree;
 mod nvrtc;
 mod output;
 mod pairing;
+mod prose;
 mod tidy;
