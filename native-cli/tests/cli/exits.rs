@@ -37,11 +37,11 @@ fn each_exit_code_means_what_the_help_says() {
 }
 
 #[test]
-fn the_readme_has_the_table_of_the_help() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
-    let readme = std::fs::read_to_string(path).expect("beside the crates");
+fn the_guide_has_the_table_of_the_help() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/run.md");
+    let guide = std::fs::read_to_string(path).expect("beside the crates");
     for (code, what) in EXIT_CODES {
         let row = format!("| {code} | {what} |");
-        assert!(readme.contains(&row), "the README lacks the row: {row}");
+        assert!(guide.contains(&row), "docs/guide/run.md lacks the row: {row}");
     }
 }
