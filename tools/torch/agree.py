@@ -2,7 +2,7 @@
 """Holds what Parallax computes against PyTorch in f64, on arrays that no other test uses.
 
     pip install torch numpy
-    python tests/torch/agree.py target/release/parallax --target cuda > table.md
+    python tools/torch/agree.py target/release/parallax --target cuda > table.md
 
 Every case is computed by `parallax eval` on random arrays, and by PyTorch from the same arrays in f64, gradients by
 autograd. Exit code 1: an output is farther off than 1e-4 (f32) or 5e-3 (f16) of the largest element of its reference.

@@ -2,7 +2,7 @@
 """Measures PyTorch on what the suite measures, beside our figures: eager (cuDNN without and with its benchmark) and compiled.
 
     pip install torch
-    python tests/torch/peers.py --ours results/cuda.json --json peers.json > table.md
+    python tools/torch/peers.py --ours results/cuda.json --json peers.json > table.md
 
 Time is the device's: a row of launches is one CUDA graph (or, where a call cannot be captured, plain launches), between two events,
 long enough that what an event costs does not count; the figure is the median of many samples, and calls of one case take turns in

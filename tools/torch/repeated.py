@@ -2,7 +2,7 @@
 """Runs what is deterministic ten times and compares results bit by bit; and dropout's choices between targets.
 
     pip install torch numpy
-    python tests/torch/repeated.py target/release/parallax --targets cuda wgpu cpu > table.md
+    python tools/torch/repeated.py target/release/parallax --targets cuda wgpu cpu > table.md
 
 Every case is computed by `parallax eval` on the same random arrays, in f16 where it exists, and on the first shape of `agree.py`'s
 list. Exit code 1: two runs differ in a bit, targets drop different elements, or a run failed.

@@ -2,7 +2,7 @@
 """Holds the CUDA figures of Parallax against PyTorch's CUDA events.
 
     pip install torch cuda-bindings
-    python tests/torch/events.py target/release/parallax --out DIR > table.md
+    python tools/torch/events.py target/release/parallax --out DIR > table.md
 
 Three kinds of rows: PyTorch's own call (`copy_`, `torch.mm`) against our case of the same shape, and our own kernels,
 compiled from what `parallax kernel --json` prints, launched and timed by PyTorch. Runs of Parallax and turns of PyTorch
