@@ -33,7 +33,7 @@ function trapped(error) {
 
 // A site has this page at run/.
 if (/\/run\/(index\.html)?$/.test(location.pathname)) {
-  document.querySelector("#site").hidden = false;
+  document.querySelector("#site").classList.remove("absent");
   document.querySelector("#home").href = "../";
 }
 

@@ -34,12 +34,8 @@ async function open(width, slower) {
 /// One look at a page: a page that measures answers when it can run, any other after its last long task.
 async function look(path, ready) {
   const page = await open(360, SLOWER);
-  let bytes = 0;
-  let requests = 0;
-  page.on("response", async (response) => {
-    requests += 1;
-    bytes += gzipSync(await response.body().catch(() => Buffer.alloc(0))).length;
-  });
+  const bodies = [];
+  page.on("response", (response) => bodies.push(response.body().catch(() => Buffer.alloc(0))));
   await page.goto(server.address + path);
   if (ready) await page.locator(ready).first().waitFor({ timeout: 120_000 });
   const answered = ready ? await page.evaluate(() => performance.now()) : undefined;
@@ -48,9 +44,11 @@ async function look(path, ready) {
     const { domContentLoadedEventEnd } = performance.getEntriesByType("navigation")[0];
     return { ...window.seen, loaded: domContentLoadedEventEnd };
   });
+  const sizes = (await Promise.all(bodies)).map((body) => gzipSync(body).length);
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
   await page.context().close();
   const idle = Math.max(loaded, ...tasks.map(([at, took]) => at + took));
-  return { bytes, requests, paint, answered: answered ?? idle, longest: Math.max(0, ...tasks.map(([, took]) => took)), shift };
+  return { bytes, requests: sizes.length, paint, answered: answered ?? idle, longest: Math.max(0, ...tasks.map(([, took]) => took)), shift };
 }
 
 /// Nodes and heights, which no processor changes.
