@@ -7,7 +7,7 @@ pub mod replay;
 use parallax_core::plan::places::places;
 use parallax_core::plan::runs_as_asked;
 use parallax_core::suite;
-use parallax_core::suite::{Caps, Case, DType, How, Problem, Texts, Tuning};
+use parallax_core::suite::{Caps, Case, DType, KernelSources, Problem, Tuning, VariantKind};
 
 /// Whether all cases are tested, and not only those that a change needs: `./x test --all`.
 pub fn everything() -> bool {
@@ -15,7 +15,7 @@ pub fn everything() -> bool {
 }
 
 /// Where WGSL comes from: the program's own texts, with CubeCL's compilers beside them where they are there.
-pub fn wgsl_texts() -> Texts {
+pub fn wgsl_texts() -> KernelSources {
     let own = parallax_shaders::text::embedded();
     #[cfg(feature = "cube")]
     let own = own.translated_by(parallax_cube::translator());
@@ -43,7 +43,7 @@ pub fn awkward_problems(caps: &Caps) -> Vec<Problem> {
 pub fn kernel_cases(problems: Vec<Problem>, caps: &Caps) -> Vec<Case> {
     let variants = |problem: Problem| {
         let offered = problem.form().variants.iter().filter_map(|variant| match variant.how {
-            How::Kernel { dialects, available, .. } if dialects.contains(&caps.dialect) => {
+            VariantKind::Kernel { dialects, available, .. } if dialects.contains(&caps.dialect) => {
                 available(&problem, caps).ok().map(|()| variant.name)
             }
             _ => None,

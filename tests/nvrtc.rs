@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parallax_core::device::BackendError;
 use parallax_core::suite::{
-    Access, Arg, Caps, Case, CudaCaps, DType, Dialect, Elem, Form, How, Problem, Program, Stage, Storage, Workload,
-    all, decided,
+    Access, Arg, Caps, Case, CudaCaps, DType, Dialect, Elem, OpSpec, Problem, Program, Stage, Storage, VariantKind,
+    Workload, all, decided,
 };
 use parallax_core::testing::mock::hopper;
 use parallax_cuda::text::{Text, assemble, assemble_all, embedded};
@@ -67,10 +67,10 @@ struct Job {
 }
 
 /// Every CUDA case of a form at a shape, with its program.
-fn cases(workload: &'static Workload, form: &'static Form, shape: &str, arch: Arch) -> Vec<(Case, Program)> {
+fn cases(workload: &'static Workload, form: &'static OpSpec, shape: &str, arch: Arch) -> Vec<(Case, Program)> {
     let mut cases = Vec::new();
     for variant in &form.variants {
-        let How::Kernel { dialects, available, program } = variant.how else { continue };
+        let VariantKind::Kernel { dialects, available, program } = variant.how else { continue };
         for dtype in workload.dtypes {
             let problem = Problem::new(workload, form.direction, shape, *dtype).expect("a valid shape");
             if dialects.contains(&Dialect::Cuda) && available(&problem, &caps(arch)).is_ok() {
@@ -89,7 +89,7 @@ fn cases(workload: &'static Workload, form: &'static Form, shape: &str, arch: Ar
 ///   (every second one where everything is tested) with one type by turns. A machine with a GPU compiles them all.
 /// - The others: the last shape, with one type.
 /// - A variant of other workloads' stages has their sources, which compile there: it compiles once, for the first architecture.
-fn chosen(workload: &'static Workload, form: &'static Form, arch: Arch) -> Vec<(Case, Program)> {
+fn chosen(workload: &'static Workload, form: &'static OpSpec, arch: Arch) -> Vec<(Case, Program)> {
     let mut variants: BTreeMap<&str, Vec<Vec<(Case, Program)>>> = BTreeMap::new();
     for shape in form.awkward {
         for types in cases(workload, form, shape, arch).chunk_by(|(a, _), (b, _)| a.variant == b.variant) {
@@ -118,7 +118,7 @@ fn chosen(workload: &'static Workload, form: &'static Form, arch: Arch) -> Vec<(
 }
 
 /// Every text of the CUDA cases of a form that are compiled.
-fn jobs(workload: &'static Workload, form: &'static Form, arch: Arch) -> Vec<Job> {
+fn jobs(workload: &'static Workload, form: &'static OpSpec, arch: Arch) -> Vec<Job> {
     let of_case = |(case, program): (Case, Program)| {
         let dtype = case.problem.dtype;
         let (texts, places) =
@@ -139,7 +139,7 @@ fn every_value_of_what_is_left_open_compiles() {
     let mut known = HashSet::new();
     let memo = Memo::new("nvrtc");
     for form in all().iter().flat_map(|w| &w.forms) {
-        for variant in form.variants.iter().filter(|v| matches!(v.how, How::Kernel { .. })) {
+        for variant in form.variants.iter().filter(|v| matches!(v.how, VariantKind::Kernel { .. })) {
             for (i, tunable) in variant.tunables.iter().enumerate() {
                 for (j, value) in tunable.allowed.candidates().into_iter().enumerate() {
                     let workload = all().iter().find(|w| w.forms.iter().any(|f| std::ptr::eq(f, form)));
@@ -260,7 +260,7 @@ fn a_wrong_text_is_refused_with_its_file_and_line() {
 #[test]
 fn parameters_are_the_arguments_of_the_stage() {
     for workload in all() {
-        let of_form = |form: &'static Form| form.awkward.iter().flat_map(move |s| cases(workload, form, s, ARCHS[0]));
+        let of_form = |form: &'static OpSpec| form.awkward.iter().flat_map(move |s| cases(workload, form, s, ARCHS[0]));
         for (case, program) in workload.forms.iter().flat_map(of_form) {
             for stage in &program.stages {
                 let Some(kernel) = stage.kernel_launch() else { continue };

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use naga::valid::{Capabilities, GlobalUse, ValidationFlags, Validator};
 use parallax_core::device::{BackendError, settle};
 use parallax_core::suite;
-use parallax_core::suite::{Access, Caps, Case, DType, Dialect, How, MatrixShape, Role, Source, Stage, Storage, Texts};
+use parallax_core::suite::{
+    Access, Caps, Case, DType, Dialect, KernelSources, MatrixShape, Role, Source, Stage, Storage, VariantKind,
+};
 #[cfg(feature = "cube")]
 use parallax_core::suite::{CudaCaps, Kernel, of_cubecl};
 #[cfg(feature = "cube")]
@@ -225,8 +227,8 @@ fn every_workload_has_kernels_in_both_dialects() {
         assert!(!dialects.is_empty() && !why.is_empty(), "{at}");
         for dialect in dialects {
             let has = |v: &suite::Variant| match v.how {
-                How::Kernel { dialects, .. } => dialects.contains(dialect),
-                How::Select(_) => false,
+                VariantKind::Kernel { dialects, .. } => dialects.contains(dialect),
+                VariantKind::Select(_) => false,
             };
             assert!(form.variants.iter().any(has), "{at} has no variant in {dialect:?}");
         }
@@ -272,7 +274,7 @@ fn every_kernel_text_is_used() {
 }
 
 /// A file and all that it imports.
-fn closure(texts: &Texts, file: &str, word: &str, extension: &str) -> BTreeSet<String> {
+fn closure(texts: &KernelSources, file: &str, word: &str, extension: &str) -> BTreeSet<String> {
     let import =
         |line: &str| line.strip_prefix(word).map(|name| format!("{}{extension}", name.trim_end_matches('"').trim()));
     let parts = texts.with_imports(file, &import).unwrap_or_else(|e| panic!("{e}"));

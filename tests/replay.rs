@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use parallax_core::device::{
     Awaited, BackendError, Batch, Compiled, Launch, MemoryStats, Prepared, Profiler, Sample, Trace, settle,
 };
-use parallax_core::suite::{Case, Dialect, Inputs, Role, Texts};
+use parallax_core::suite::{Case, Dialect, Inputs, KernelSources, Role};
 use parallax_core::units::Nanos;
 use parallax_shaders::text::{Compiler, assemble_all};
 use parallax_shaders::{Options, Wgpu};
@@ -24,7 +24,7 @@ pub struct Replaying {
     memo: Memo,
     /// Adapter, driver, guards and the backend's code.
     backend: Key,
-    texts: Texts,
+    texts: KernelSources,
     compiler: Compiler,
 }
 

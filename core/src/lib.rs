@@ -49,13 +49,13 @@
 //!
 //! - **workload**: an operation with a definition, one file in `core/src/suite/workloads/`; the file stem names it everywhere.
 //! - **form**: one direction of a workload (`fwd`, `bwd`, `fwd+bwd`), whole in itself: shapes, buffers, cost, tolerance of
-//!   each output, reference, variants, a set-up that runs once, what inputs must keep, hard inputs, what it says of NaN ([`suite::Form`]).
+//!   each output, reference, variants, a set-up that runs once, what inputs must keep, hard inputs, what it says of NaN ([`suite::OpSpec`]).
 //! - **shape**: named extents of one problem, in elements.
 //! - **variant**: one way to compute it: a program, which is an ordered list of **stages**.
 //! - **stage**: one piece of work, whole in itself: a kernel launch, a library call, a fill or a copy, with its constants,
 //!   its arguments, its cost, and the label that it has in traces and profiles.
 //! - **text**: a file of kernels, named as `matmul/tiled`; any workload's stages may name any text. What backends compile
-//!   is a text with an element type and constants, and stages that agree in these share it ([`suite::Texts`]).
+//!   is a text with an element type and constants, and stages that agree in these share it ([`suite::KernelSources`]).
 //! - **tensor map**: a buffer as a tensor from which an NVIDIA device's copy engine fetches boxes ([`suite::TensorMap`]).
 //! - **dialect**: what a variant is written in: WGSL, CUDA, a vendor's library, or plain host code.
 //! - **source**: whether a kernel's text is ours, or made of Rust by CubeCL's compilers for the dialect of whoever asks

@@ -8,7 +8,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use parallax_core::device::{BackendError, Compiled, Launching, Ledger, POISON, Rotation, Step as CompileStep, settle};
 use parallax_core::suite::{
     Arg, BufferSpec, Case, DType, Dialect, Epilogue, Inputs, Library, Product, Program, Queues, Region, Role, Scratch,
-    Stage, Work,
+    Stage, StageOp,
 };
 use rayon::prelude::*;
 
@@ -60,29 +60,29 @@ impl Cuda {
         let sets = self.upload(case, program, &ledger, inputs, sets)?;
         let first = self.keep(&specs, &sets[0], &ledger)?;
 
-        let multiplies = |stage: &Stage| matches!(stage.work, Work::Library(Library::Gemm(..)));
+        let multiplies = |stage: &Stage| matches!(stage.work, StageOp::Library(Library::Gemm(..)));
         let workspace = match program.stages.iter().any(multiplies) {
             true => Some(Buffer::new(context, &ledger, "the library's workspace", WORKSPACE)?),
             false => None,
         };
         let works = program.stages.iter().zip(&places).map(|(stage, place)| match (&stage.work, place, &workspace) {
-            (Work::Library(Library::Gemm(product, epilogue)), _, Some(workspace)) => {
+            (StageOp::Library(Library::Gemm(product, epilogue)), _, Some(workspace)) => {
                 let gemm = self.plan_product((*product, *epilogue), case.problem.dtype, &mut compiled)?;
                 Ok(Ready::Gemm(Rc::new(gemm), workspace.pointer()))
             }
-            (Work::Library(call @ (Library::Conv(_) | Library::Attention(_))), ..) => {
+            (StageOp::Library(call @ (Library::Conv(_) | Library::Attention(_))), ..) => {
                 let pointer = |arg| Ok::<_, BackendError>(given(stage, arg, &specs, &sets[0])?.1.pointer());
                 let arguments = stage.args.iter().map(pointer).collect::<Result<Vec<_>, _>>()?;
                 let planned = self.plan_graph(*call, &arguments, case.problem.dtype, &ledger, &mut compiled)?;
                 Ok(Ready::Graph(Rc::new(planned)))
             }
-            (Work::Kernel(kernel), Some(place), _) => Ok(Ready::Kernel(Rc::new(modules[*place].function(kernel)?))),
-            (Work::Fill(word), ..) => Ok(Ready::Fill(*word, None)),
-            (Work::FillRange(part), ..) => Ok(Ready::Fill(part.word, Some([part.from, part.bytes]))),
-            (Work::Copy, ..) => Ok(Ready::Copy(None)),
-            (Work::CopyRange(part), ..) => Ok(Ready::Copy(Some(*part))),
-            (Work::CopyThrough, ..) => Ok(Ready::CopyThrough),
-            (Work::Collective(_), ..) => {
+            (StageOp::Kernel(kernel), Some(place), _) => Ok(Ready::Kernel(Rc::new(modules[*place].function(kernel)?))),
+            (StageOp::Fill(word), ..) => Ok(Ready::Fill(*word, None)),
+            (StageOp::FillRange(part), ..) => Ok(Ready::Fill(part.word, Some([part.from, part.bytes]))),
+            (StageOp::Copy, ..) => Ok(Ready::Copy(None)),
+            (StageOp::CopyRange(part), ..) => Ok(Ready::Copy(Some(*part))),
+            (StageOp::CopyThrough, ..) => Ok(Ready::CopyThrough),
+            (StageOp::Collective(_), ..) => {
                 Err(BackendError::Unsupported(format!("{} needs several devices", stage.label)))
             }
             _ => unreachable!("a text is compiled and a workspace allocated exactly where a stage needs it"),

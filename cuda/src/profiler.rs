@@ -8,7 +8,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use cudarc::driver::sys::CUevent_flags;
 use parallax_core::device::{BackendError, ClockInfo, DeviceInfo, Prepared, Profiler, Transfer};
-use parallax_core::suite::{Case, Inputs, Program, Texts, Tuning};
+use parallax_core::suite::{Case, Inputs, KernelSources, Program, Tuning};
 use parallax_core::units::Nanos;
 
 use crate::compile::{Binary, compile_cached, default_cache};
@@ -30,7 +30,7 @@ pub struct Options {
     /// Folder of compiled kernels; `None` compiles everything anew.
     pub cache: Option<PathBuf>,
     /// Where kernel texts come from.
-    pub texts: Texts,
+    pub texts: KernelSources,
 }
 
 impl Default for Options {

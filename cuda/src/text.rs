@@ -7,7 +7,7 @@
 //! `#when NAME rest` the rest is there where that constant is true: see [`decided`].
 
 use parallax_core::device::{BackendError, Step};
-use parallax_core::suite::{DType, Dialect, Kernel, Program, Source, Texts, Value, decided, translated};
+use parallax_core::suite::{DType, Dialect, Kernel, KernelSources, Program, Source, Value, decided, translated};
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
@@ -30,15 +30,15 @@ impl PartialEq for Text {
 }
 
 /// The texts of the program.
-pub fn embedded() -> Texts {
-    Texts::embedded(FILES)
+pub fn embedded() -> KernelSources {
+    KernelSources::embedded(FILES)
 }
 
 /// The text of a kernel of a case of element type `dtype`.
 ///
 /// # Errors
 /// When there is no kernel file for it, or something that it includes is missing.
-pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, BackendError> {
+pub fn assemble(texts: &KernelSources, kernel: &Kernel, dtype: DType) -> Result<Text, BackendError> {
     if kernel.source != Source::Own {
         let file = format!("{}.cube", kernel.text);
         return match translated(texts, kernel, dtype, Dialect::Cuda) {
@@ -73,7 +73,7 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType) -> Result<Text, Ba
 /// # Errors
 /// As for one.
 pub fn assemble_all(
-    texts: &Texts,
+    texts: &KernelSources,
     program: &Program,
     dtype: DType,
 ) -> Result<(Vec<Text>, Vec<Option<usize>>), BackendError> {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn parts_come_in_order_and_lines_count_from_their_files() {
-        let texts = Texts::embedded(&[
+        let texts = KernelSources::embedded(&[
             ("x/y.cu", "// about\n#include \"lib/a.cuh\"\n#include <cuda.h>\nbody\n#include \"lib/a.cuh\"\nend\n"),
             ("lib/a.cuh", "lib\n"),
         ]);
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_kernel_may_have_another_element_type_than_its_case() {
         let stage = Stage::kernel("y", "x/y", "y");
-        let texts = Texts::embedded(&[("x/y.cu", "body\n")]);
+        let texts = KernelSources::embedded(&[("x/y.cu", "body\n")]);
         let source = |stage: Stage| assemble(&texts, &kernel(stage), DType::F16).expect("there").source;
         assert!(source(stage.clone()).starts_with("#define ELEM_F16 1\n"));
         assert!(source(stage.elem(DType::F32)).starts_with("#define ELEM_F32 1\n"));

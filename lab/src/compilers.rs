@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use parallax_core::suite::{Recipe, Texts, Translated, Translator, Untranslated};
+use parallax_core::suite::{KernelSources, Recipe, Translated, Translator, Untranslated};
 use parallax_core::units::Bytes;
 use wasm_bindgen::prelude::*;
 
@@ -49,7 +49,7 @@ thread_local! {
 }
 
 /// Texts with the compilers beside them where they are asked for and can be had, and what that took.
-pub async fn beside(texts: Texts, asked: bool) -> (Texts, Option<Compilers>) {
+pub async fn beside(texts: KernelSources, asked: bool) -> (KernelSources, Option<Compilers>) {
     if !asked {
         return (texts.untranslated_because(UNASKED.to_owned()), None);
     }

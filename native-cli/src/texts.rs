@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use parallax_core::device::settle;
-use parallax_core::suite::{DType, Dialect, Program, Texts};
+use parallax_core::suite::{DType, Dialect, KernelSources, Program};
 use parallax_shaders::text::Compiler;
 
 use crate::args::Native;
@@ -28,7 +28,7 @@ pub fn folder(options: &Native) -> Option<PathBuf> {
 ///
 /// # Errors
 /// When what was named is no folder of kernels.
-pub fn cuda_texts(options: &Native) -> Result<Texts, NoFolder> {
+pub fn cuda_texts(options: &Native) -> Result<KernelSources, NoFolder> {
     chosen(folder(options), "cuda", translated(parallax_cuda::text::embedded()))
 }
 
@@ -36,7 +36,7 @@ pub fn cuda_texts(options: &Native) -> Result<Texts, NoFolder> {
 ///
 /// # Errors
 /// When what was named is no folder of kernels.
-pub fn wgsl_texts(options: &Native) -> Result<Texts, NoFolder> {
+pub fn wgsl_texts(options: &Native) -> Result<KernelSources, NoFolder> {
     chosen(folder(options), "shaders", translated(parallax_shaders::text::embedded()))
 }
 
@@ -51,7 +51,7 @@ pub fn wgsl_folder(options: &Native) -> Result<Option<PathBuf>, NoFolder> {
 }
 
 /// With CubeCL's compilers, where the program has them.
-fn translated(own: Texts) -> Texts {
+fn translated(own: KernelSources) -> KernelSources {
     #[cfg(feature = "cube")]
     let own = own.translated_by(parallax_cube::translator());
     own
@@ -62,7 +62,7 @@ fn translated(own: Texts) -> Texts {
 #[error("--kernels or {VARIABLE} names {0}, which is no folder that holds a folder `cuda` or `shaders`")]
 pub struct NoFolder(PathBuf);
 
-fn chosen(folder: Option<PathBuf>, dialect: &str, own: Texts) -> Result<Texts, NoFolder> {
+fn chosen(folder: Option<PathBuf>, dialect: &str, own: KernelSources) -> Result<KernelSources, NoFolder> {
     let Some(folder) = folder else { return Ok(own) };
     let root = root(&checked(folder)?, dialect);
     Ok(own.behind(move |file| read(&root, file)))

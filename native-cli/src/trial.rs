@@ -6,7 +6,7 @@ use parallax_core::device::{BackendError, Batch, POISON, Prepared, Profiler};
 use parallax_core::measure::check::{Expected, WORK, check};
 use parallax_core::plan::runs_as_asked;
 use parallax_core::record::Timing;
-use parallax_core::suite::{Case, How, Inputs};
+use parallax_core::suite::{Case, Inputs, VariantKind};
 
 /// Why a case gave no right result.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,9 @@ impl Trial {
     pub fn runs(&self, profiler: &dyn Profiler) -> Result<Case, String> {
         let caps = &profiler.device().caps;
         let case = match self.case.variant_form().map(|variant| &variant.how) {
-            Some(How::Select(select)) => Case { variant: select(&self.case.problem, caps).0, ..self.case.clone() },
+            Some(VariantKind::Select(select)) => {
+                Case { variant: select(&self.case.problem, caps).0, ..self.case.clone() }
+            }
             _ => self.case.clone(),
         };
         // No fallback: another variant's time would say nothing about this one.

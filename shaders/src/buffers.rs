@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use parallax_core::device::{BackendError, Ledger};
 use parallax_core::suite::{
-    Access, Arg, BufferSpec, Case, CopyRange, Inputs, Place, Program, Region, Role, Scratch, Stage, Work,
+    Access, Arg, BufferSpec, Case, CopyRange, Inputs, Place, Program, Region, Role, Scratch, Stage, StageOp,
 };
 use parallax_core::units::Bytes;
 
@@ -147,7 +147,7 @@ impl Buffers {
             Ends { from: buffer(from).clone(), to: buffer(to).clone(), fenced }
         };
         let part = match stage.work {
-            Work::CopyRange(part) => part,
+            StageOp::CopyRange(part) => part,
             _ => CopyRange { from: Bytes(0), to: Bytes(0), bytes: specs[from].bytes(case.problem.dtype) },
         };
         Copied::new(stage, part, self.sets.iter().map(ends).collect(), order.map(Order::before_copies))

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use parallax_core::device::identity::{Identity, pci_address};
 use parallax_core::device::{DeviceInfo, DeviceKind, LOOP_TURNS};
-use parallax_core::suite::{Caps, DType, Dialect, MatrixElement, MatrixScope, MatrixShape, Texts};
+use parallax_core::suite::{Caps, DType, Dialect, KernelSources, MatrixElement, MatrixScope, MatrixShape};
 use parallax_core::units::Bytes;
 
 use crate::checks::Checks;
@@ -31,7 +31,7 @@ pub struct Options {
     /// Memory that the host has for an emulated device, where it is known.
     pub host_memory: Option<Bytes>,
     /// Where kernel texts come from.
-    pub texts: Texts,
+    pub texts: KernelSources,
 }
 
 impl Default for Options {

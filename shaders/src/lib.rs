@@ -11,7 +11,7 @@
 //!   `buffers` allocates and fills, `mapped` is the host's memory among them, `poison` spoils outputs, `launch` encodes
 //!   batches, `copied` what lies between their passes, `order` keeps executions apart and `fence` copies from stamps,
 //!   `trace` looks at one execution, `stack` at who asked for it.
-//! - Kernel texts: below `kernels/`, found through [`Texts`](parallax_core::suite::Texts) by their name, as in
+//! - Kernel texts: below `kernels/`, found through [`KernelSources`](parallax_core::suite::Texts) by their name, as in
 //!   `matmul/tiled`. A line `#import lib/launch` imports another file, and what follows `#when OWN_LENGTHS` on a line is there
 //!   only where that constant is true; [`text`] says how. Bindings are in group 0, numbered as the stage's arguments are.
 //! - The contract: `profiler` and `prepared`, and `transfer` for bytes that only move.

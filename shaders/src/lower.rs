@@ -5,7 +5,7 @@
 //! host maps cannot be bound to a kernel: copies from and to it stay copies ([`crate::copied`]).
 
 use parallax_core::device::BackendError;
-use parallax_core::suite::{Arg, FillRange, Place, Problem, Program, Stage, Work, spread};
+use parallax_core::suite::{Arg, FillRange, Place, Problem, Program, Stage, StageOp, spread};
 use parallax_core::units::Bytes;
 
 /// Threads in a workgroup of a fill or a copy, each of which writes sixteen bytes.
@@ -18,10 +18,12 @@ const THREADS: u32 = 256;
 pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendError> {
     let one = |stage: Stage| {
         let kernel = match stage.work {
-            Work::Kernel(_) => return Ok(stage),
-            Work::Fill(word) => filling(FillRange { word, from: Bytes(0), bytes: Bytes(bytes(problem, &stage.args)) }),
-            Work::FillRange(part) => filling(part),
-            Work::Copy => match places(problem, &stage.args)[..] {
+            StageOp::Kernel(_) => return Ok(stage),
+            StageOp::Fill(word) => {
+                filling(FillRange { word, from: Bytes(0), bytes: Bytes(bytes(problem, &stage.args)) })
+            }
+            StageOp::FillRange(part) => filling(part),
+            StageOp::Copy => match places(problem, &stage.args)[..] {
                 [Place::Device, Place::Device] => Stage::kernel("", "lib/copy", "copy"),
                 [Place::HostPinned, Place::Device] | [Place::Device, Place::HostPinned] => return Ok(stage),
                 _ => {
@@ -30,19 +32,19 @@ pub fn lower(program: Program, problem: &Problem) -> Result<Program, BackendErro
                 }
             },
             // Plans see to it that one end is the host's.
-            Work::CopyRange(_) => match places(problem, &stage.args)[..] {
+            StageOp::CopyRange(_) => match places(problem, &stage.args)[..] {
                 [Place::HostPinned, Place::Device] | [Place::Device, Place::HostPinned] => return Ok(stage),
                 _ => {
                     let why = format!("{} copies a part between memories that this target does not", stage.label);
                     return Err(BackendError::Unsupported(why));
                 }
             },
-            Work::Library(_) | Work::CopyThrough | Work::Collective(_) => {
+            StageOp::Library(_) | StageOp::CopyThrough | StageOp::Collective(_) => {
                 return Err(BackendError::Unsupported(format!("{} is no work for this target", stage.label)));
             }
         };
         let length = match stage.work {
-            Work::FillRange(part) => part.bytes.0,
+            StageOp::FillRange(part) => part.bytes.0,
             _ => bytes(problem, &stage.args),
         };
         let kernel = kernel.threads([THREADS, 1, 1]).grid(spread(length.div_ceil(u64::from(THREADS) * 16)));

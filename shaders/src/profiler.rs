@@ -7,7 +7,7 @@ use parallax_core::device::{
     BackendError, Clock, ClockInfo, DeviceInfo, Launching, Ledger, POISON, Prepared, Profiler, Rotation, Transfer,
     settle,
 };
-use parallax_core::suite::{Case, Dialect, Inputs, Program, Queues, Role, Stage, Texts, Tuning};
+use parallax_core::suite::{Case, Dialect, Inputs, KernelSources, Program, Queues, Role, Stage, Tuning};
 use parallax_core::units::Nanos;
 use web_time::Instant;
 
@@ -35,7 +35,7 @@ pub struct Wgpu {
     device: DeviceInfo,
     checks: Checks,
     compiler: Compiler,
-    texts: Texts,
+    texts: KernelSources,
     poison: Rc<Poison>,
     order: Order,
     fence: Fence,

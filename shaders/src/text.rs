@@ -8,7 +8,7 @@
 //! for the same, the text is for the one that compiles it: see [`Compiler`]. Lines may also ask for `IN_A_BROWSER`.
 
 use parallax_core::device::{BackendError, Step};
-use parallax_core::suite::{DType, Dialect, Kernel, Part, Program, Source, Texts, Value, decided, translated};
+use parallax_core::suite::{DType, Dialect, Kernel, KernelSources, Part, Program, Source, Value, decided, translated};
 use sha2::{Digest, Sha256};
 
 pub use crate::imitate::Imitation;
@@ -83,8 +83,8 @@ pub(crate) fn hash_of(texts: &[Text]) -> String {
 }
 
 /// The texts of the program.
-pub fn embedded() -> Texts {
-    Texts::embedded(FILES)
+pub fn embedded() -> KernelSources {
+    KernelSources::embedded(FILES)
 }
 
 /// The text of a kernel of a case of element type `dtype`.
@@ -92,7 +92,12 @@ pub fn embedded() -> Texts {
 /// # Errors
 /// When there is no file for it, something that it imports is missing, WGSL lacks the element type, or the compiler has no words
 /// for what it does.
-pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler) -> Result<Text, BackendError> {
+pub fn assemble(
+    texts: &KernelSources,
+    kernel: &Kernel,
+    dtype: DType,
+    compiler: Compiler,
+) -> Result<Text, BackendError> {
     let (enable, elem) = match kernel.elem.unwrap_or(dtype) {
         DType::F32 => ("", "f32"),
         DType::F16 => ("enable f16; ", "f16"),
@@ -175,7 +180,7 @@ pub fn assemble(texts: &Texts, kernel: &Kernel, dtype: DType, compiler: Compiler
 /// # Errors
 /// As for one.
 pub fn assemble_all(
-    texts: &Texts,
+    texts: &KernelSources,
     program: &Program,
     dtype: DType,
     compiler: Compiler,
@@ -213,7 +218,7 @@ mod tests {
     fn the_kernel_comes_first_and_every_import_once() {
         let consts: [(&str, Value); 3] = [("S", 7.into()), ("CAUSAL", true.into()), ("EPS", 1e-5.into())];
         let kernel = kernel(Stage::kernel("y", "x/y", "y").consts(&consts));
-        let text = assemble(&Texts::embedded(TEXTS), &kernel, DType::F16, Compiler::HERE).expect("there");
+        let text = assemble(&KernelSources::embedded(TEXTS), &kernel, DType::F16, Compiler::HERE).expect("there");
         let want = "enable f16; // about\n\nthree\n\nfive\nb one\n\n\na three\nconst S: u32 = 7u;\n\
                     const CAUSAL: bool = true;\nconst EPS: f32 = 1e-5f;\nalias elem = f16;\n";
         assert_eq!(text.wgsl, want);
@@ -240,7 +245,8 @@ mod tests {
 
     #[test]
     fn a_kernel_may_have_another_element_type_than_its_case() {
-        let text = |stage: Stage, dtype| assemble(&Texts::embedded(TEXTS), &kernel(stage), dtype, Compiler::HERE);
+        let text =
+            |stage: Stage, dtype| assemble(&KernelSources::embedded(TEXTS), &kernel(stage), dtype, Compiler::HERE);
         let stage = Stage::kernel("y", "x/y", "y");
         assert!(text(stage.clone(), DType::BF16).is_err_and(|e| e.to_string().contains("bf16")));
         assert!(text(stage.elem(DType::F32), DType::BF16).is_ok_and(|t| t.wgsl.ends_with("alias elem = f32;\n")));

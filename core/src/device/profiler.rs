@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ClockInfo, Conditions, DeviceInfo, Launching, Trace};
-use crate::suite::{Case, DType, Dialect, Inputs, Program, Texts, Translated, Tuning, Untranslated, settled};
+use crate::suite::{Case, DType, Dialect, Inputs, KernelSources, Program, Translated, Tuning, Untranslated, settled};
 use crate::units::{Bytes, Nanos};
 
 /// What one call of [`Prepared::measure`] executes, back to back in one submission.
@@ -193,7 +193,7 @@ impl BackendError {
 /// # Errors
 /// When one of them has none, or no text.
 pub fn settle(
-    texts: &Texts,
+    texts: &KernelSources,
     program: Program,
     dtype: DType,
     dialect: Dialect,

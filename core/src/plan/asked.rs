@@ -2,7 +2,7 @@
 
 use crate::plan::{Spec, sweep};
 use crate::suite;
-use crate::suite::{CPU_VARIANT, Caps, Case, CaseError, DType, Dialect, Direction, Form, Preset, Problem, Workload};
+use crate::suite::{CPU_VARIANT, Caps, Case, CaseError, DType, Dialect, Direction, OpSpec, Preset, Problem, Workload};
 
 /// Every case that is asked for, in order; filters are the plan's.
 ///
@@ -20,7 +20,7 @@ fn exactly(spec: &Spec) -> Vec<Case> {
 fn from_preset(spec: &Spec, caps: &Caps) -> Result<Vec<Case>, CaseError> {
     let mut cases = Vec::new();
     for workload in suite::all() {
-        let wanted = |form: &&Form| match spec.direction.is_empty() {
+        let wanted = |form: &&OpSpec| match spec.direction.is_empty() {
             true => !(glances(spec) && form.direction == Direction::Bwd),
             false => spec.direction.contains(&form.direction),
         };
@@ -51,7 +51,7 @@ fn of_problem(
     spec: &Spec,
     caps: &Caps,
     workload: &'static Workload,
-    form: &Form,
+    form: &OpSpec,
     shape: &str,
     dtype: DType,
 ) -> Result<Vec<Case>, CaseError> {

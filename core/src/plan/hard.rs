@@ -1,18 +1,18 @@
 //! A case on hard inputs: on each set that applies, but those that its variant does not promise.
 
 use super::plan::{Actual, Planned, Skip};
-use crate::suite::{Case, Hard};
+use crate::suite::{Case, StressInput};
 
 /// A case per set of hard inputs, and one skip with the reason of every set that is left out.
 pub(super) fn on_hard(case: Case, actual: &Option<Actual>) -> (Vec<Planned>, Option<Skip>) {
     let form = case.problem.form();
     let not_on = form.variant(case.variant).map_or(&[][..], |variant| variant.not_on);
-    let exempt = |hard: &Hard| not_on.iter().find(|not_on| not_on.sets.contains(&hard.name));
+    let exempt = |hard: &StressInput| not_on.iter().find(|not_on| not_on.sets.contains(&hard.name));
     let sets = form.hard.iter().filter(|hard| (hard.applies)(&case.problem));
     let (left_out, sets): (Vec<_>, Vec<_>) = sets.partition(|hard| exempt(hard).is_some());
     let planned = |hard| Planned { case: case.clone(), actual: actual.clone(), hard: Some(hard) };
     let cases = sets.into_iter().map(planned).collect();
-    let reason = |hard: &Hard| exempt(hard).map(|not_on| format!("not on [{}]: {}", hard.name, not_on.reason));
+    let reason = |hard: &StressInput| exempt(hard).map(|not_on| format!("not on [{}]: {}", hard.name, not_on.reason));
     let reasons: Vec<String> = left_out.into_iter().filter_map(reason).collect();
     (cases, (!reasons.is_empty()).then(|| Skip { case, reason: reasons.join("; ") }))
 }

@@ -1,7 +1,7 @@
 //! The limits of a device, held against a program before anything is compiled: what it exceeds, by how much.
 
 use crate::suite::{
-    Arg, BufferSpec, Caps, CudaCaps, CudaLaunch, Dialect, Kernel, Place, Problem, Program, Queues, Stage, Work,
+    Arg, BufferSpec, Caps, CudaCaps, CudaLaunch, Dialect, Kernel, Place, Problem, Program, Queues, Stage, StageOp,
 };
 use crate::units::Bytes;
 
@@ -46,13 +46,13 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
     let label = &stage.label;
     tensors(problem, stage, caps)?;
     match &stage.work {
-        Work::Kernel(kernel) => launchable(label, kernel, stage.args.len() as u32, caps),
-        Work::Library(_) if caps.dialect == Dialect::Cuda => Ok(()),
-        Work::Library(_) => Err(format!("not run: {label} calls the vendor's library, which this target cannot")),
-        Work::CopyThrough if caps.dialect != Dialect::Cuda => {
+        StageOp::Kernel(kernel) => launchable(label, kernel, stage.args.len() as u32, caps),
+        StageOp::Library(_) if caps.dialect == Dialect::Cuda => Ok(()),
+        StageOp::Library(_) => Err(format!("not run: {label} calls the vendor's library, which this target cannot")),
+        StageOp::CopyThrough if caps.dialect != Dialect::Cuda => {
             Err(format!("not run: {label} allocates memory in the order of a queue, which this target cannot"))
         }
-        Work::Copy | Work::CopyThrough => {
+        StageOp::Copy | StageOp::CopyThrough => {
             let buffers = problem.buffers();
             let bytes = |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer).map(|b| b.bytes(problem.dtype));
             match &stage.args[..] {
@@ -60,7 +60,7 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
                 _ => Err(format!("not run: {label} needs two buffers of the same size to copy from and to")),
             }
         }
-        Work::CopyRange(part) => {
+        StageOp::CopyRange(part) => {
             let buffers = problem.buffers();
             let spec = |arg: &Arg| buffers.iter().find(|b| b.name == arg.buffer);
             let ends: Vec<_> = stage.args.iter().filter_map(spec).collect();
@@ -77,8 +77,8 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
                 _ => Err(format!("not run: {label} needs two buffers to copy from and to")),
             }
         }
-        Work::Fill(_) if stage.args.len() == 1 => Ok(()),
-        Work::FillRange(part) if stage.args.len() == 1 => {
+        StageOp::Fill(_) if stage.args.len() == 1 => Ok(()),
+        StageOp::FillRange(part) if stage.args.len() == 1 => {
             let buffers = problem.buffers();
             let length = buffers.iter().find(|b| b.name == stage.args[0].buffer).map(|b| b.bytes(problem.dtype));
             let Some(length) = length.filter(|length| holds(*length, part.from, part.bytes)) else {
@@ -90,10 +90,10 @@ fn carried_out(problem: &Problem, stage: &Stage, caps: &Caps) -> Result<(), Stri
                 false => Err(format!("not run: {label} fills a part that is not of whole vectors of 16 bytes")),
             }
         }
-        Work::Fill(_) | Work::FillRange(_) => {
+        StageOp::Fill(_) | StageOp::FillRange(_) => {
             Err(format!("not run: {label} needs one buffer to fill, it has {}", stage.args.len()))
         }
-        Work::Collective(_) => Err(format!("not run: {label} needs 2 devices or more, the limit is 1")),
+        StageOp::Collective(_) => Err(format!("not run: {label} needs 2 devices or more, the limit is 1")),
     }
 }
 

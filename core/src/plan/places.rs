@@ -1,6 +1,6 @@
 //! Whether a device can touch a program's buffers where they live.
 
-use crate::suite::{Access, BufferSpec, Caps, Dialect, Place, Problem, Stage, Work};
+use crate::suite::{Access, BufferSpec, Caps, Dialect, Place, Problem, Stage, StageOp};
 
 /// Whether the device can touch the buffers of all these stages, a set-up's among them, where they live.
 ///
@@ -48,13 +48,13 @@ fn of_stage(stage: &Stage, touched: &[&BufferSpec], caps: &Caps) -> Result<(), S
         }
     }
     match stage.work {
-        Work::Copy | Work::CopyRange(_) | Work::CopyThrough if touched.iter().all(|b| b.place.is_host()) => {
+        StageOp::Copy | StageOp::CopyRange(_) | StageOp::CopyThrough if touched.iter().all(|b| b.place.is_host()) => {
             Err(format!("not run: {label} copies from host memory to host memory"))
         }
-        Work::Copy | Work::CopyRange(_) | Work::CopyThrough => Ok(()),
+        StageOp::Copy | StageOp::CopyRange(_) | StageOp::CopyThrough => Ok(()),
         // The device reaches pinned memory by itself.
-        Work::Kernel(_) if caps.dialect == Dialect::Cuda && buffer.place == Place::HostPinned => Ok(()),
-        Work::Kernel(_) if caps.dialect == Dialect::Wgsl => {
+        StageOp::Kernel(_) if caps.dialect == Dialect::Cuda && buffer.place == Place::HostPinned => Ok(()),
+        StageOp::Kernel(_) if caps.dialect == Dialect::Wgsl => {
             Err(format!("not run: {label} would bind `{name}`, which the host maps: WebGPU only copies from and to it"))
         }
         _ => Err(format!("not run: {label} cannot reach `{name}`, which lies in host memory")),
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn host_memory_is_used_as_the_target_can() {
         let bound = Stage::kernel("fma", "fma/scalar", "fma_scalar").args([("b", "piece0", Access::Read)]);
-        assert!(matches!(bound.work, Work::Kernel(Kernel { .. })));
+        assert!(matches!(bound.work, StageOp::Kernel(Kernel { .. })));
         let (wgsl, cuda) = (Dialect::Wgsl, Dialect::Cuda);
         for (memory, dialect, stages, said) in [
             ("pinned", wgsl, vec![upload()], None),

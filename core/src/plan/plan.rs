@@ -11,7 +11,9 @@ use crate::plan::limits::{within_limits, within_memory};
 use crate::plan::places::places;
 use crate::plan::settings::{Scope, setting};
 use crate::plan::{InputSet, Spec};
-use crate::suite::{CPU_VARIANT, Caps, Case, CaseError, Dialect, Hard, How, Inputs, Problem, Program, all, nearest};
+use crate::suite::{
+    CPU_VARIANT, Caps, Case, CaseError, Dialect, Inputs, Problem, Program, StressInput, VariantKind, all, nearest,
+};
 use crate::units::Bytes;
 
 /// One planned case.
@@ -22,7 +24,7 @@ pub struct Planned {
     /// What will run instead of the asked-for variant, with the reason.
     pub actual: Option<Actual>,
     /// The hard inputs that it runs on; seeded ones where absent.
-    pub hard: Option<&'static Hard>,
+    pub hard: Option<&'static StressInput>,
 }
 
 /// The variant that really runs.
@@ -177,7 +179,7 @@ impl<'a> Planning<'a> {
             return true;
         }
         match decide(&case, self.spec, self.caps) {
-            Ok(actual) if self.spec.inputs == InputSet::Hard => {
+            Ok(actual) if self.spec.inputs == InputSet::StressInput => {
                 let (cases, skip) = on_hard(case, &actual);
                 self.plan.cases.extend(cases);
                 self.plan.skips.extend(skip);
@@ -251,7 +253,7 @@ fn decide(case: &Case, spec: &Spec, caps: &Caps) -> Result<Option<Actual>, Strin
             _ => Ok(None),
         };
     };
-    if let How::Select(select) = form.how {
+    if let VariantKind::Select(select) = form.how {
         let (variant, reason) = select(&case.problem, caps);
         runnable(&case.problem, variant, caps)?;
         return Ok(Some(Actual { variant, reason }));
@@ -275,7 +277,7 @@ fn runnable(problem: &Problem, variant: &str, caps: &Caps) -> Result<(), String>
         return Err(reason.to_owned());
     }
     let variant_form = form.variant(variant).ok_or_else(|| format!("no variant `{variant}`"))?;
-    let How::Kernel { dialects, available, program } = variant_form.how else {
+    let VariantKind::Kernel { dialects, available, program } = variant_form.how else {
         return Err(format!("`{variant}` selects among variants and cannot be selected itself"));
     };
     if !dialects.contains(&caps.dialect) {

@@ -41,18 +41,18 @@ pub enum InputSet {
     #[default]
     Seeded,
     /// Each of the hard sets that the form has for the problem, one after the other.
-    Hard,
+    StressInput,
 }
 
 impl InputSet {
     /// Both, with their names.
-    pub const ALL: [(&'static str, InputSet); 2] = [("seeded", InputSet::Seeded), ("hard", InputSet::Hard)];
+    pub const ALL: [(&'static str, InputSet); 2] = [("seeded", InputSet::Seeded), ("hard", InputSet::StressInput)];
 
     /// The name used in flags and URL queries.
     pub fn name(self) -> &'static str {
         match self {
             InputSet::Seeded => "seeded",
-            InputSet::Hard => "hard",
+            InputSet::StressInput => "hard",
         }
     }
 

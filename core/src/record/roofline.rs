@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::{DeviceInfo, DeviceKind};
 use crate::plan;
-use crate::suite::{Caps, Cost, Crossing, DType, Dialect};
+use crate::suite::{Caps, Cost, DType, Dialect, HostTransfer};
 use crate::units::{Bytes, Nanos};
 
 /// What a device can do at best, as far as our own probes reach it.
@@ -181,7 +181,7 @@ impl Ceilings {
 
     /// The way over the link that takes longer: its time in nanoseconds, and its bytes per second. The two ways may be
     /// used at the same time. `None` where nothing crosses or nothing is known of the link.
-    fn link_at(&self, crossing: Crossing, cache: plan::Cache) -> Option<(f64, f64)> {
+    fn link_at(&self, crossing: HostTransfer, cache: plan::Cache) -> Option<(f64, f64)> {
         let ways = [(crossing.up, &self.link.up), (crossing.down, &self.link.down)];
         let one = |(bytes, points): (Bytes, &Vec<Bandwidth>)| {
             let rate = best_at(points, bytes, cache).filter(|_| bytes.0 > 0)?;
@@ -216,7 +216,7 @@ pub fn analyse(
     ceilings: &Ceilings,
     caps: &Caps,
     dtype: DType,
-    (cost, crossing): (Cost, Crossing),
+    (cost, crossing): (Cost, HostTransfer),
     (working_set, cache): (Bytes, plan::Cache),
     (median, launches): (Nanos, usize),
 ) -> Option<Analysis> {
@@ -254,7 +254,7 @@ pub fn analyse(
 }
 
 /// Why a time cannot be, if it cannot.
-pub fn impossible(analysis: &Analysis, (cost, crossing): (Cost, Crossing), median: Nanos) -> Option<String> {
+pub fn impossible(analysis: &Analysis, (cost, crossing): (Cost, HostTransfer), median: Nanos) -> Option<String> {
     (median.0 < analysis.floor.0 * (1.0 - MARGIN)).then(|| {
         let rate = |amount: u64, unit| crate::units::scaled(amount as f64 / median.secs(), unit);
         let peak = |rate: Option<f64>, unit| rate.map_or("unknown".to_owned(), |r| crate::units::scaled(r, unit));
@@ -294,7 +294,7 @@ mod tests {
     fn at(flops: u64, bytes: u64, median: f64) -> Analysis {
         let cost = Cost { flops: Flops(flops), read: Bytes(bytes), written: Bytes(0) };
         let set = (Bytes(1 << 28), plan::Cache::Hot);
-        let work = (cost, Crossing::default());
+        let work = (cost, HostTransfer::default());
         analyse(&ceilings(), &caps(), DType::F32, work, set, (Nanos(median), 1)).expect("ceilings")
     }
 
@@ -341,7 +341,7 @@ mod tests {
         let linked = Ceilings { link: Link { up: point(1e10), down: point(2e10), local_up: None }, ..ceilings() };
         let cost = Cost { flops: Flops(100_000_000), read: Bytes(1_000_000), written: Bytes(0) };
         let analysis = |ceilings: &Ceilings, up, down, median| {
-            let work = (cost, Crossing { up: Bytes(up), down: Bytes(down) });
+            let work = (cost, HostTransfer { up: Bytes(up), down: Bytes(down) });
             let set = (Bytes(1 << 28), plan::Cache::Hot);
             let found = analyse(ceilings, &caps(), DType::F32, work, set, (Nanos(median), 1)).expect("ceilings");
             (found.bound, found.floor, found.peak_link, impossible(&found, work, Nanos(median)))
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn faster_than_the_floor_is_impossible_beyond_the_margin() {
         let cost = Cost { flops: Flops(1_000_000_000), read: Bytes(0), written: Bytes(0) };
-        let work = (cost, Crossing::default());
+        let work = (cost, HostTransfer::default());
         let said = |median| impossible(&at(1_000_000_000, 0, median), work, Nanos(median));
         assert_eq!(said(95_000.0), None, "within the margin of error");
         assert!(said(50_000.0).expect("impossible").contains("below the floor of 100 µs"));

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use crate::device::typical;
 use crate::plan::{Spec, plan};
 use crate::report::grouped;
-use crate::suite::{Caps, Case, DType, Direction, Form, Preset, Workload, all};
+use crate::suite::{Caps, Case, DType, Direction, OpSpec, Preset, Workload, all};
 
 /// The targets with a GPU, the language of their kernels, and the capabilities of a device of each.
 fn targets() -> [(&'static str, &'static str, Caps); 3] {
@@ -133,7 +133,7 @@ fn table(workload: &'static Workload, seen: &HashMap<Place, Seen>) -> String {
 /// All of it as Markdown.
 pub fn coverage() -> String {
     let seen = seen();
-    let forms: Vec<&Form> = all().iter().flat_map(|workload| &workload.forms).collect();
+    let forms: Vec<&OpSpec> = all().iter().flat_map(|workload| &workload.forms).collect();
     let variants: usize = forms.iter().map(|form| form.variants.len()).sum();
     let mut out = format!(
         "# What there is\n\n{} workloads, {} of their directions, {variants} variants. Made by `parallax list --coverage`; a test keeps it true.\n\n\

@@ -6,7 +6,7 @@ use super::advice::{Component, stages};
 use crate::plan::Cache;
 use crate::record::roofline::Ceilings;
 use crate::record::{Record, Run};
-use crate::suite::{Caps, Case, Form, Rate, find};
+use crate::suite::{Caps, Case, OpSpec, Rate, find};
 
 /// What a record is held against.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ impl Known {
 
 /// What the speed of a record's workload is told in.
 pub(super) fn rate_of(record: &Record) -> Option<Rate> {
-    let direction = |form: &&Form| form.direction.name() == record.parts.direction;
+    let direction = |form: &&OpSpec| form.direction.name() == record.parts.direction;
     Some(find(&record.parts.workload)?.forms.iter().find(direction)?.rate)
 }
 

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{CaseError, Cost, How, Problem, Program, Rate, Tunable, Variant, all, named, tunable_key};
+use super::{CaseError, Cost, Problem, Program, Rate, Tunable, Variant, VariantKind, all, named, tunable_key};
 use crate::units::Flops;
 
 /// A problem and the way to compute it.
@@ -83,8 +83,8 @@ impl Case {
     /// `None` for the host implementation and for selections, which have none of their own.
     pub fn program(&self, caps: &crate::suite::Caps) -> Option<Program> {
         match self.variant_form()?.how {
-            How::Kernel { program, .. } => Some(program(&self.problem, caps)),
-            How::Select(_) => None,
+            VariantKind::Kernel { program, .. } => Some(program(&self.problem, caps)),
+            VariantKind::Select(_) => None,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! What crosses the link between host and device.
 
-use super::{Access, Problem, Role, Stage, Work};
+use super::{Access, Problem, Role, Stage, StageOp};
 use crate::units::Bytes;
 
 /// The least bytes that must cross the link, each way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Crossing {
+pub struct HostTransfer {
     /// From the host to the device.
     pub up: Bytes,
     /// From the device to the host.
@@ -14,9 +14,9 @@ pub struct Crossing {
 
 impl Problem {
     /// What one execution must bring from the host and take back to it: nothing, where all buffers lie on the device.
-    pub fn crossing(&self) -> Crossing {
+    pub fn crossing(&self) -> HostTransfer {
         let bytes = |wanted: fn(Role) -> bool| self.bytes(|b| b.place.is_host() && wanted(b.role));
-        Crossing {
+        HostTransfer {
             up: bytes(|role| role.fill().is_some()),
             down: bytes(|role| matches!(role, Role::Output { .. } | Role::InOut { .. })),
         }
@@ -25,14 +25,14 @@ impl Problem {
 
 impl Stage {
     /// The same of this stage alone, in a case of this problem.
-    pub fn crossing(&self, problem: &Problem) -> Crossing {
+    pub fn crossing(&self, problem: &Problem) -> HostTransfer {
         let touches = |name: &str, access| self.args.iter().any(|arg| arg.buffer == name && arg.access == access);
         let whole = |access| problem.bytes(|b| b.place.is_host() && touches(b.name, access));
         let bytes = |access| match self.work {
-            Work::CopyRange(part) => whole(access).min(part.bytes),
+            StageOp::CopyRange(part) => whole(access).min(part.bytes),
             _ => whole(access),
         };
-        Crossing { up: bytes(Access::Read), down: bytes(Access::Write) }
+        HostTransfer { up: bytes(Access::Read), down: bytes(Access::Write) }
     }
 }
 
@@ -52,10 +52,10 @@ mod tests {
             ("upload_compute/fwd/n2,k1,c2,pinned/f32/serial", (128, 0), vec![(64, 0), (0, 0), (64, 0), (0, 0)]),
         ] {
             let case: Case = text.parse().expect("valid");
-            let crossing = |(up, down): (u64, u64)| Crossing { up: Bytes(up), down: Bytes(down) };
+            let crossing = |(up, down): (u64, u64)| HostTransfer { up: Bytes(up), down: Bytes(down) };
             assert_eq!(case.problem.crossing(), crossing((up, down)), "{text}");
             let program = case.program(&caps()).expect("stages");
-            let found: Vec<Crossing> = program.stages.iter().map(|stage| stage.crossing(&case.problem)).collect();
+            let found: Vec<HostTransfer> = program.stages.iter().map(|stage| stage.crossing(&case.problem)).collect();
             assert_eq!(found, stages.into_iter().map(crossing).collect::<Vec<_>>(), "{text}");
         }
     }

@@ -1,15 +1,15 @@
 //! Kernels that are written once, in Rust with CubeCL, and become a text in the dialect of whoever asks.
 //!
 //! CubeCL's compilers need a newer Rust than the rest and are no part of this crate: a program that has them hands its
-//! backends a [`Translator`] with their [`super::Texts`], and its devices say so ([`Caps::cube`]). What they make is launched,
+//! backends a [`Translator`] with their [`super::KernelSources`], and its devices say so ([`Caps::cube`]). What they make is launched,
 //! measured and checked like any other text, on the same buffers and by the same clock: CubeCL's own clients and runtimes
 //! have no part in it.
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    CUDA_HALVES, Caps, Chosen, CudaLaunch, DType, Dialect, Kernel, Problem, Program, Rows2d, Stage, Texts, Value,
-    Variant, spread,
+    CUDA_HALVES, Caps, Chosen, CudaLaunch, DType, Dialect, Kernel, KernelSources, Problem, Program, Rows2d, Stage,
+    Value, Variant, spread,
 };
 use crate::units::Nanos;
 
@@ -96,7 +96,12 @@ pub struct Translated {
 ///
 /// # Errors
 /// When nothing here makes such, or it is refused.
-pub fn translated(texts: &Texts, kernel: &Kernel, dtype: DType, dialect: Dialect) -> Result<Translated, Untranslated> {
+pub fn translated(
+    texts: &KernelSources,
+    kernel: &Kernel,
+    dtype: DType,
+    dialect: Dialect,
+) -> Result<Translated, Untranslated> {
     let missing = || Untranslated::Failed(texts.untranslated().unwrap_or(NO_COMPILERS).to_owned());
     texts.translator().ok_or_else(missing)?.translate(&Recipe::of(kernel, dtype, dialect))
 }

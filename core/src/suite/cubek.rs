@@ -8,8 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Caps, CudaCaps, CudaLaunch, DType, Dialect, Problem, Program, Source, Stage, Texts, Untranslated, Variant, Work,
-    cube_available, translated,
+    Caps, CudaCaps, CudaLaunch, DType, Dialect, KernelSources, Problem, Program, Source, Stage, StageOp, Untranslated,
+    Variant, cube_available, translated,
 };
 
 /// The name of the variants that come from there.
@@ -80,14 +80,14 @@ fn device(caps: &Caps) -> [(&'static str, u32); 12] {
 /// # Errors
 /// As for [`translated`].
 pub fn settled(
-    texts: &Texts,
+    texts: &KernelSources,
     mut program: Program,
     dtype: DType,
     dialect: Dialect,
 ) -> Result<(Program, Vec<String>), Untranslated> {
     let mut blueprints = Vec::new();
     for stage in &mut program.stages {
-        let Work::Kernel(kernel) = &mut stage.work else { continue };
+        let StageOp::Kernel(kernel) = &mut stage.work else { continue };
         if kernel.source != Source::CubeK {
             continue;
         }
@@ -132,7 +132,7 @@ mod tests {
 
     fn settle(rows: u32, dialect: Dialect) -> Result<(Program, Vec<String>), Untranslated> {
         let stage = Stage::cubek("rows", &Caps { dialect, cuda: Some(HOPPER), ..caps() }).consts(&[("ROWS", rows)]);
-        let texts = Texts::embedded(&[]).translated_by(Arc::new(Rows));
+        let texts = KernelSources::embedded(&[]).translated_by(Arc::new(Rows));
         settled(&texts, Program { stages: vec![Stage::fill("zeros", "out", 0), stage] }, DType::F32, dialect)
     }
 

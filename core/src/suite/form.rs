@@ -4,13 +4,13 @@
 //! they cost at least, what the right answer is, how far off is still right, and in which ways it can be computed.
 
 use super::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Hard, HostFn, Precondition, Problem, Program, RowsFn, Tunable,
+    BufferSpec, Caps, Cost, Dialect, Direction, HostFn, Precondition, Problem, Program, RowsFn, StressInput, Tunable,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One direction of a workload, whole in itself.
-pub struct Form {
+pub struct OpSpec {
     /// Which function of the operation is computed.
     pub direction: Direction,
     /// What its speed is told in.
@@ -44,7 +44,7 @@ pub struct Form {
     /// What the contents of inputs must keep.
     pub preconditions: Vec<Precondition>,
     /// Hard inputs beside the seeded ones.
-    pub hard: Vec<Hard>,
+    pub hard: Vec<StressInput>,
     /// What it says of NaN among its inputs.
     pub nan: OfNan,
     /// The only dialects in which it exists, with the reason; every dialect where absent.
@@ -145,13 +145,13 @@ pub struct Variant {
     pub about: &'static str,
     /// What it leaves open; empty for most.
     pub tunables: &'static [Tunable],
-    /// How many times fewer operations it may get by with than [`Form::cost`] counts by the field's rule: what a time of its is held
+    /// How many times fewer operations it may get by with than [`OpSpec::cost`] counts by the field's rule: what a time of its is held
     /// against is by so much lower.
     pub fewer: fn(&Problem) -> f64,
     /// Hard inputs that it does not promise to be right on; empty for most.
     pub not_on: &'static [NotOn],
     /// How it is carried out.
-    pub how: How,
+    pub how: VariantKind,
 }
 
 /// Hard inputs that a variant is not run on.
@@ -164,7 +164,7 @@ pub struct NotOn {
 }
 
 /// How a variant is carried out.
-pub enum How {
+pub enum VariantKind {
     /// Launches of kernels from the workload's kernel files.
     Kernel {
         /// Dialects in which it exists.
@@ -182,7 +182,7 @@ impl Variant {
     /// Kernels in WGSL and in CUDA, for every problem; size limits are checked by the plan.
     pub fn kernel(name: &'static str, about: &'static str, program: fn(&Problem, &Caps) -> Program) -> Variant {
         let dialects = &[Dialect::Wgsl, Dialect::Cuda];
-        let how = How::Kernel { dialects, available: |_, _| Ok(()), program };
+        let how = VariantKind::Kernel { dialects, available: |_, _| Ok(()), program };
         Variant { name, about, tunables: &[], fewer: |_| 1.0, not_on: &[], how }
     }
 
@@ -192,12 +192,12 @@ impl Variant {
         about: &'static str,
         select: fn(&Problem, &Caps) -> (&'static str, String),
     ) -> Variant {
-        Variant { name, about, tunables: &[], fewer: |_| 1.0, not_on: &[], how: How::Select(select) }
+        Variant { name, about, tunables: &[], fewer: |_| 1.0, not_on: &[], how: VariantKind::Select(select) }
     }
 
     /// In these dialects alone; a choice has none of its own.
     pub fn only_in(mut self, only: &'static [Dialect]) -> Variant {
-        if let How::Kernel { dialects, .. } = &mut self.how {
+        if let VariantKind::Kernel { dialects, .. } = &mut self.how {
             *dialects = only;
         }
         self
@@ -205,7 +205,7 @@ impl Variant {
 
     /// Not for every problem and device; a choice says so by what it chooses.
     pub fn available(mut self, when: fn(&Problem, &Caps) -> Result<(), String>) -> Variant {
-        if let How::Kernel { available, .. } = &mut self.how {
+        if let VariantKind::Kernel { available, .. } = &mut self.how {
             *available = when;
         }
         self
@@ -227,7 +227,7 @@ impl Variant {
     }
 }
 
-impl Form {
+impl OpSpec {
     /// The shapes of a preset.
     pub fn preset(&self, preset: Preset) -> &[&'static str] {
         match preset {

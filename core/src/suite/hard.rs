@@ -5,7 +5,7 @@ use std::fmt;
 use super::{DType, Draw, Fill, Problem, Shape, Tolerance};
 
 /// Inputs that are hard on a kernel: zeros, equal values, the ends of the number range, skewed indices.
-pub struct Hard {
+pub struct StressInput {
     /// Its name in tables.
     pub name: &'static str,
     /// What is in it, and what that must give.
@@ -18,7 +18,7 @@ pub struct Hard {
     pub tolerance: fn(&Problem, usize) -> Tolerance,
 }
 
-impl fmt::Debug for Hard {
+impl fmt::Debug for StressInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
@@ -45,8 +45,8 @@ pub fn one(_: &Shape, _: Draw) -> f64 {
 }
 
 /// For backward forms: nothing comes in.
-pub fn no_gradient(tolerance: fn(&Problem, usize) -> Tolerance) -> Hard {
-    Hard {
+pub fn no_gradient(tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
+    StressInput {
         name: "zeros",
         about: "no gradient: every result is zero",
         applies: any,
@@ -56,8 +56,8 @@ pub fn no_gradient(tolerance: fn(&Problem, usize) -> Tolerance) -> Hard {
 }
 
 /// For backward forms behind ReLU: it let nothing through.
-pub fn closed(applies: fn(&Problem) -> bool, tolerance: fn(&Problem, usize) -> Tolerance) -> Hard {
-    Hard {
+pub fn closed(applies: fn(&Problem) -> bool, tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
+    StressInput {
         name: "closed",
         about: "ReLU let nothing through: every result is zero",
         applies,
@@ -83,8 +83,8 @@ pub fn nan_of_first(_: &Shape, draw: Draw) -> f64 {
 }
 
 /// The set of a convolution whose bias has NaN in its first channel.
-pub fn nan_bias(tolerance: fn(&Problem, usize) -> Tolerance) -> Hard {
-    Hard {
+pub fn nan_bias(tolerance: fn(&Problem, usize) -> Tolerance) -> StressInput {
+    StressInput {
         name: "nan",
         about: "NaN as what is added to the first channel, which ReLU lets through",
         applies: |p| p.shape.has("bias"),

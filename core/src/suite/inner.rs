@@ -1,21 +1,21 @@
 //! Forms as parts of larger ones: a transformer's layer runs the stages of `attention` and of `layernorm`, on its own buffers.
 
-use super::{BufferSpec, Caps, DType, Direction, How, Problem, Stage, find};
+use super::{BufferSpec, Caps, DType, Direction, Problem, Stage, VariantKind, find};
 
 /// A problem of another workload inside a larger one, of the same element type.
-pub struct Inner {
+pub struct SubOp {
     problem: Problem,
 }
 
-impl Inner {
+impl SubOp {
     /// The problem of a workload at a shape.
     ///
     /// # Panics
     /// Where there is no such problem: a mistake in the larger workload, which refuses such shapes itself.
-    pub fn new(workload: &str, direction: Direction, shape: &str, dtype: DType) -> Inner {
+    pub fn new(workload: &str, direction: Direction, shape: &str, dtype: DType) -> SubOp {
         let found = find(workload).unwrap_or_else(|| panic!("no workload `{workload}`"));
         let problem = Problem::new(found, direction, shape, dtype);
-        Inner { problem: problem.unwrap_or_else(|why| panic!("{workload}/{}/{shape}: {why}", direction.name())) }
+        SubOp { problem: problem.unwrap_or_else(|why| panic!("{workload}/{}/{shape}: {why}", direction.name())) }
     }
 
     /// The problem itself: what a larger reference asks the smaller one's own functions about.
@@ -31,7 +31,9 @@ impl Inner {
     /// # Panics
     /// Where it has no such variant of kernels.
     pub fn available(&self, variant: &str, caps: &Caps) -> Result<(), String> {
-        let Some(How::Kernel { dialects, available, .. }) = self.problem.form().variant(variant).map(|v| &v.how) else {
+        let Some(VariantKind::Kernel { dialects, available, .. }) =
+            self.problem.form().variant(variant).map(|v| &v.how)
+        else {
             panic!("{} has no variant `{variant}` of kernels", self.problem)
         };
         match dialects.contains(&caps.dialect) {
@@ -55,7 +57,7 @@ impl Inner {
     /// # Panics
     /// Where it has no such variant.
     pub fn stages(&self, variant: &str, caps: &Caps, buffers: &[(&'static str, &'static str)]) -> Vec<Stage> {
-        let Some(How::Kernel { program, .. }) = self.problem.form().variant(variant).map(|v| &v.how) else {
+        let Some(VariantKind::Kernel { program, .. }) = self.problem.form().variant(variant).map(|v| &v.how) else {
             panic!("{} has no variant `{variant}` of kernels", self.problem)
         };
         let stages = program(&self.problem, caps).stages;
@@ -87,7 +89,7 @@ mod tests {
 
     #[test]
     fn stages_of_another_workload_run_on_buffers_of_the_larger_one() {
-        let inner = Inner::new("attention", Direction::Fwd, "b1,h2,s5,d8", DType::F32);
+        let inner = SubOp::new("attention", Direction::Fwd, "b1,h2,s5,d8", DType::F32);
         let stages = inner.stages("manual", &caps(), &[("q", "mine"), ("out", "scores"), ("scores", "out")]);
         let buffers = |stage: &Stage| stage.args.iter().map(|arg| (arg.parameter, arg.buffer)).collect::<Vec<_>>();
         assert_eq!(buffers(&stages[0]), [("scores", "out"), ("q", "mine"), ("k", "k")]);
@@ -98,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_best_variant_is_the_first_that_the_device_has() {
-        let inner = Inner::new("attention", Direction::Fwd, "b1,h2,s5,d300", DType::F32);
+        let inner = SubOp::new("attention", Direction::Fwd, "b1,h2,s5,d300", DType::F32);
         assert!(inner.available("flash", &caps()).is_err_and(|why| why.contains("head_dim 300")));
         assert_eq!(inner.best(&["flash_mma", "flash", "manual"], &caps()), "manual");
     }

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use crate::suite::parallel::*;
 use half::{bf16, f16};
 
-use super::{BufferSpec, DType, Draw, Fill, Hard, HostBuffer, Problem, Shape, Storage, Tolerance, splitmix64};
+use super::{BufferSpec, DType, Draw, Fill, HostBuffer, Problem, Shape, Storage, StressInput, Tolerance, splitmix64};
 
 /// The random stream of one buffer: depends on the seed and on the buffer's name, not on its position.
 fn stream(seed: u64, name: &str) -> u64 {
@@ -26,7 +26,7 @@ pub struct Inputs {
     /// One entry per buffer of the problem; `None` for outputs and scratch.
     sources: Vec<Option<Input>>,
     /// The hard set that they are, where they are one.
-    hard: Option<&'static Hard>,
+    hard: Option<&'static StressInput>,
 }
 
 #[derive(Clone)]
@@ -96,7 +96,7 @@ impl Inputs {
     }
 
     /// With what a hard set fills.
-    pub(super) fn harder(mut self, problem: &Problem, hard: &'static Hard) -> Inputs {
+    pub(super) fn harder(mut self, problem: &Problem, hard: &'static StressInput) -> Inputs {
         for (name, with) in (hard.fills)(problem) {
             let of_that_name = |input: &&mut Input| input.spec.name == name;
             let input =

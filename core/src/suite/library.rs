@@ -213,7 +213,7 @@ pub(crate) fn turned(conv: &Conv, to_library: bool, dtype: DType, caps: &Caps, b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::{Access, Arg, Case, Work};
+    use crate::suite::{Access, Arg, Case, StageOp};
     use crate::testing::mock::caps;
 
     fn call(pass: ConvPass) -> Convolution {
@@ -264,7 +264,9 @@ mod tests {
             let there = turned(&conv, true, DType::F32, &caps(), ["w", "kernels"]);
             let back = turned(&conv, false, DType::F32, &caps(), ["kernels", "w"]);
             let told = |stage: &Stage, wanted: &str| match &stage.work {
-                Work::Kernel(kernel) => kernel.consts.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value),
+                StageOp::Kernel(kernel) => {
+                    kernel.consts.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value)
+                }
                 _ => None,
             };
             assert_eq!(told(&there, "N1"), told(&back, "N2"), "{shape}");

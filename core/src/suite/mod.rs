@@ -55,7 +55,7 @@ pub use draw::*;
 pub use dtype::*;
 pub use family::Family;
 pub use form::*;
-pub use hard::Hard;
+pub use hard::StressInput;
 pub use history::*;
 pub use inner::*;
 pub use inputs::*;

@@ -46,7 +46,7 @@ impl Program {
     /// Device memory that the calls into the vendor's library may take beside the buffers, one after the other.
     pub fn workspace(&self) -> Bytes {
         let most = |stage: &Stage| match stage.work {
-            Work::Library(library) => library.most_workspace(),
+            StageOp::Library(library) => library.most_workspace(),
             _ => Bytes(0),
         };
         self.stages.iter().map(most).max().unwrap_or(Bytes(0))
@@ -95,7 +95,7 @@ pub struct Stage {
     /// The component of a larger whole that it belongs to, where profiles sum up by such.
     pub component: Option<&'static str>,
     /// What is done.
-    pub work: Work,
+    pub work: StageOp,
     /// What it is done to. The order is the binding number in WGSL and the parameter's place in CUDA.
     pub args: Vec<Arg>,
     /// Operations and least bytes of this stage alone.
@@ -142,7 +142,7 @@ impl From<(&'static str, &'static str, Access)> for Arg {
 
 /// What a stage does.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Work {
+pub enum StageOp {
     /// Launches a kernel of ours.
     Kernel(Kernel),
     /// Calls the vendor's library on the arguments, in order.
@@ -266,7 +266,7 @@ pub enum Collective {
 }
 
 impl Stage {
-    fn new(label: impl Into<Cow<'static, str>>, work: Work) -> Stage {
+    fn new(label: impl Into<Cow<'static, str>>, work: StageOp) -> Stage {
         let (args, cost, after) = (Vec::new(), Cost::default(), Vec::new());
         Stage { label: label.into(), component: None, work, args, cost, queue: 0, after }
     }
@@ -276,48 +276,48 @@ impl Stage {
         let (consts, cuda) = (Vec::new(), CudaLaunch::default());
         let (source, workgroup, grid) = (Source::Own, [1; 3], [1; 3]);
         let kernel = Kernel { source, text, entry, elem: None, consts, workgroup, grid, shared_bytes: 0, cuda };
-        Stage::new(label, Work::Kernel(kernel))
+        Stage::new(label, StageOp::Kernel(kernel))
     }
 
     /// A call into the vendor's library.
     pub fn library(label: impl Into<Cow<'static, str>>, library: Library) -> Stage {
-        Stage::new(label, Work::Library(library))
+        Stage::new(label, StageOp::Library(library))
     }
 
     /// A buffer filled with a word of 32 bits.
     pub fn fill(label: impl Into<Cow<'static, str>>, buffer: &'static str, word: u32) -> Stage {
-        Stage::new(label, Work::Fill(word)).args([(buffer, Access::Write)])
+        Stage::new(label, StageOp::Fill(word)).args([(buffer, Access::Write)])
     }
 
     /// A part of a buffer filled with a word.
     pub fn fill_range(label: impl Into<Cow<'static, str>>, buffer: &'static str, part: FillRange) -> Stage {
-        Stage::new(label, Work::FillRange(part)).args([(buffer, Access::Write)])
+        Stage::new(label, StageOp::FillRange(part)).args([(buffer, Access::Write)])
     }
 
     /// One buffer copied to another of the same length.
     pub fn copy(label: impl Into<Cow<'static, str>>, from: &'static str, to: &'static str) -> Stage {
-        Stage::new(label, Work::Copy).args([(from, Access::Read), (to, Access::Write)])
+        Stage::new(label, StageOp::Copy).args([(from, Access::Read), (to, Access::Write)])
     }
 
     /// A part of one buffer copied to a part of another, from the host to the device or back.
     pub fn copy_range(label: impl Into<Cow<'static, str>>, [from, to]: [&'static str; 2], part: CopyRange) -> Stage {
-        Stage::new(label, Work::CopyRange(part)).args([(from, Access::Read), (to, Access::Write)])
+        Stage::new(label, StageOp::CopyRange(part)).args([(from, Access::Read), (to, Access::Write)])
     }
 
     /// One buffer copied to another of the same length, through memory that is allocated each time.
     pub fn copy_through(label: impl Into<Cow<'static, str>>, from: &'static str, to: &'static str) -> Stage {
-        Stage { work: Work::CopyThrough, ..Stage::copy(label, from, to) }
+        Stage { work: StageOp::CopyThrough, ..Stage::copy(label, from, to) }
     }
 
     /// An exchange between devices.
     pub fn collective(label: impl Into<Cow<'static, str>>, collective: Collective) -> Stage {
-        Stage::new(label, Work::Collective(collective))
+        Stage::new(label, StageOp::Collective(collective))
     }
 
     /// The kernel that it launches, if it launches one.
     pub fn kernel_launch(&self) -> Option<&Kernel> {
         match &self.work {
-            Work::Kernel(kernel) => Some(kernel),
+            StageOp::Kernel(kernel) => Some(kernel),
             _ => None,
         }
     }
@@ -325,13 +325,13 @@ impl Stage {
     /// The entry point, or what the work is called where it has none.
     pub fn entry(&self) -> &'static str {
         match self.work {
-            Work::Kernel(Kernel { entry, .. }) => entry,
-            Work::Library(library) => library.name(),
-            Work::Fill(_) | Work::FillRange(_) => "fill",
-            Work::Copy | Work::CopyRange(_) | Work::CopyThrough => "copy",
-            Work::Collective(Collective::AllReduce) => "all_reduce",
-            Work::Collective(Collective::AllGather) => "all_gather",
-            Work::Collective(Collective::ReduceScatter) => "reduce_scatter",
+            StageOp::Kernel(Kernel { entry, .. }) => entry,
+            StageOp::Library(library) => library.name(),
+            StageOp::Fill(_) | StageOp::FillRange(_) => "fill",
+            StageOp::Copy | StageOp::CopyRange(_) | StageOp::CopyThrough => "copy",
+            StageOp::Collective(Collective::AllReduce) => "all_reduce",
+            StageOp::Collective(Collective::AllGather) => "all_gather",
+            StageOp::Collective(Collective::ReduceScatter) => "reduce_scatter",
         }
     }
 
@@ -409,7 +409,7 @@ impl Stage {
 
     pub(super) fn change(mut self, change: impl FnOnce(&mut Kernel)) -> Stage {
         match &mut self.work {
-            Work::Kernel(kernel) => change(kernel),
+            StageOp::Kernel(kernel) => change(kernel),
             _ => panic!("`{}` launches no kernel, so it has no launch to describe", self.label),
         }
         self

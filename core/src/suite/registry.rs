@@ -1,6 +1,6 @@
 //! Every workload, found by the build script.
 
-use super::{CPU_VARIANT, Case, DType, Dialect, Finds, How, Problem, Scale, Workload, of_cubecl};
+use super::{CPU_VARIANT, Case, DType, Dialect, Finds, Problem, Scale, VariantKind, Workload, of_cubecl};
 
 /// A workload file's function that fills in the form.
 type Make = fn() -> Workload;
@@ -33,7 +33,7 @@ pub fn probes(finds: Finds, scale: Scale, dtype: DType, dialect: Dialect) -> Vec
             let problem = Problem::new(workload, workload.forms[0].direction, &shape, dtype)
                 .unwrap_or_else(|e| panic!("the probe {}/{shape}: {e}", workload.name));
             let variants = &workload.forms[0].variants;
-            let of_its_own = variants.iter().filter(|v| matches!(v.how, How::Kernel { .. })).map(|v| v.name);
+            let of_its_own = variants.iter().filter(|v| matches!(v.how, VariantKind::Kernel { .. })).map(|v| v.name);
             // A ceiling must not depend on whether a program has CubeCL's compilers.
             let of_its_own = of_its_own.filter(|v| !of_cubecl(v));
             let variants: Vec<&'static str> = match dialect {

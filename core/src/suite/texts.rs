@@ -9,7 +9,7 @@ use super::{Consts, Translator, Value};
 /// Kernel texts by file name, as in `matmul/tiled.cu`: those of the program, and in front of them, where somebody asks
 /// for it, another place that is looked at every time.
 #[derive(Clone)]
-pub struct Texts {
+pub struct KernelSources {
     embedded: &'static [(&'static str, &'static str)],
     before: Option<Lookup>,
     translator: Option<Arc<dyn Translator>>,
@@ -45,31 +45,34 @@ pub enum TextError {
     },
 }
 
-impl fmt::Debug for Texts {
+impl fmt::Debug for KernelSources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} texts{}", self.embedded.len(), if self.before.is_some() { " behind another place" } else { "" })
     }
 }
 
-impl Texts {
+impl KernelSources {
     /// The texts of the program and no others.
-    pub fn embedded(embedded: &'static [(&'static str, &'static str)]) -> Texts {
-        Texts { embedded, before: None, translator: None, untranslated: None }
+    pub fn embedded(embedded: &'static [(&'static str, &'static str)]) -> KernelSources {
+        KernelSources { embedded, before: None, translator: None, untranslated: None }
     }
 
     /// The same behind another place. `lookup` is asked each time that a text is put together, so that an edit shows.
-    pub fn behind(self, lookup: impl Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'static) -> Texts {
-        Texts { before: Some(Arc::new(lookup)), ..self }
+    pub fn behind(
+        self,
+        lookup: impl Fn(&str) -> Result<Option<String>, String> + Send + Sync + 'static,
+    ) -> KernelSources {
+        KernelSources { before: Some(Arc::new(lookup)), ..self }
     }
 
     /// The same with what makes texts of kernels that are written in Rust.
-    pub fn translated_by(self, translator: Arc<dyn Translator>) -> Texts {
-        Texts { translator: Some(translator), ..self }
+    pub fn translated_by(self, translator: Arc<dyn Translator>) -> KernelSources {
+        KernelSources { translator: Some(translator), ..self }
     }
 
     /// The same with why nothing does.
-    pub fn untranslated_because(self, why: String) -> Texts {
-        Texts { untranslated: Some(why), ..self }
+    pub fn untranslated_because(self, why: String) -> KernelSources {
+        KernelSources { untranslated: Some(why), ..self }
     }
 
     /// Why nothing makes texts of kernels that are written in Rust, where there is more to say than that.
@@ -189,14 +192,14 @@ mod tests {
         line.strip_prefix('+').map(str::to_owned)
     }
 
-    fn parts(texts: &Texts, file: &str) -> Result<Vec<(String, usize, String)>, TextError> {
+    fn parts(texts: &KernelSources, file: &str) -> Result<Vec<(String, usize, String)>, TextError> {
         let parts = texts.with_imports(file, &import)?;
         Ok(parts.into_iter().filter(|p| !p.text.is_empty()).map(|p| (p.file, p.first_line, p.text)).collect())
     }
 
     #[test]
     fn each_text_is_imported_once_and_keeps_its_line_numbers() {
-        let texts = Texts::embedded(TEXTS);
+        let texts = KernelSources::embedded(TEXTS);
         let want = [("a", 1, "one\n"), ("c", 1, "of c\n"), ("b", 2, "of b\n"), ("a", 4, "four\n")];
         let want = want.map(|(file, line, text)| (file.to_owned(), line, text.to_owned()));
         assert_eq!(parts(&texts, "a").expect("a circle ends"), want);
@@ -205,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named_with_who_asked() {
-        let texts = Texts::embedded(TEXTS);
+        let texts = KernelSources::embedded(TEXTS);
         assert_eq!(parts(&texts, "x"), Err(TextError::Missing("x".to_owned())));
         let error = parts(&texts, "d").expect_err("no such import").to_string();
         assert_eq!(error, "d, line 1: there is no nothing to import");
@@ -222,7 +225,7 @@ mod tests {
 
     #[test]
     fn another_place_comes_first_and_its_failures_are_told() {
-        let texts = Texts::embedded(TEXTS).behind(|file| match file {
+        let texts = KernelSources::embedded(TEXTS).behind(|file| match file {
             "b" => Ok(Some("new\n".to_owned())),
             "e" => Err("a folder".to_owned()),
             _ => Ok(None),

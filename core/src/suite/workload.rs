@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::{
-    Axis, BufferSpec, CaseError, Cost, DType, Direction, Form, Hard, Inputs, Probe, Scaling, Shape, form, named, times,
+    Axis, BufferSpec, CaseError, Cost, DType, Direction, Inputs, OpSpec, Probe, Scaling, Shape, StressInput, form,
+    named, times,
 };
 use crate::units::Bytes;
 
@@ -70,7 +71,7 @@ impl Problem {
     ///
     /// # Panics
     /// When the workload has no such direction, which [`Problem::new`] refuses.
-    pub fn form(&self) -> &'static Form {
+    pub fn form(&self) -> &'static OpSpec {
         self.workload.form(self.direction).expect("a problem is of a direction that its workload has")
     }
 
@@ -90,7 +91,7 @@ impl Problem {
     }
 
     /// Its inputs from a seed, with those of a hard set in their place.
-    pub fn hard_inputs(&self, seed: u64, hard: &'static Hard) -> Inputs {
+    pub fn hard_inputs(&self, seed: u64, hard: &'static StressInput) -> Inputs {
         self.inputs(seed).harder(self, hard)
     }
 
@@ -131,12 +132,12 @@ pub struct Workload {
     /// Rejects shapes for which the operation is undefined, with the reason.
     pub validate: fn(&Shape) -> Result<(), String>,
     /// Its directions, each a form of its own.
-    pub forms: Vec<Form>,
+    pub forms: Vec<OpSpec>,
 }
 
 impl Workload {
     /// The form of a direction, if the operation has it.
-    pub fn form(&self, direction: Direction) -> Option<&Form> {
+    pub fn form(&self, direction: Direction) -> Option<&OpSpec> {
         self.forms.iter().find(|f| f.direction == direction)
     }
 

@@ -6,14 +6,14 @@ use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
 use parallax_core::plan::{Plan, Planned, Spec};
 use parallax_core::record::{Event, Items, LOADING, Outcome, Record, TRANSFER};
 use parallax_core::suite::{
-    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Form, Hard, Inputs, OfNan, Preset, Problem,
-    Rate, Reference, RowsFn, Stage, Tolerance, Workload, all,
+    Axis, BufferSpec, CPU_VARIANT, Case, Cost, DType, Direction, Elem, Inputs, OfNan, OpSpec, Preset, Problem, Rate,
+    Reference, RowsFn, Stage, StressInput, Tolerance, Workload, all,
 };
 use parallax_core::testing::mock::{Fault, Mock, World, caps};
 
 /// `x += g`, with twice `g` made by the set-up, `out = 2g + x`, and the number of each element, counted down from the top.
-fn form() -> Form {
-    Form {
+fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::FwdBwd,
         rate: Rate::Bytes,
         headline: None,
@@ -63,7 +63,7 @@ fn form() -> Form {
     }
 }
 
-fn workload(form: Form) -> &'static Workload {
+fn workload(form: OpSpec) -> &'static Workload {
     Box::leak(Box::new(Workload {
         name: "synthetic",
         probes: &[],
@@ -230,8 +230,9 @@ fn a_form_that_keeps_nan_has_hard_inputs_with_nan_which_its_reference_keeps() {
         let all: Vec<Problem> = form.awkward.iter().map(of).collect();
         let is_small = |problem: &&Problem| problem.buffers().iter().all(|spec| spec.len <= SMALL);
         let (small, every) = (all.iter().filter(is_small).collect::<Vec<_>>(), all.iter().collect());
-        let with_nan = |problems: &[&Problem]| -> Vec<&'static Hard> {
-            let has = |hard: &'static Hard, p: &Problem| (hard.applies)(p) && has_nan(p, &p.hard_inputs(1, hard));
+        let with_nan = |problems: &[&Problem]| -> Vec<&'static StressInput> {
+            let has =
+                |hard: &'static StressInput, p: &Problem| (hard.applies)(p) && has_nan(p, &p.hard_inputs(1, hard));
             form.hard.iter().filter(|hard| problems.iter().any(|p| has(hard, p))).collect()
         };
         let sets = with_nan(&small);

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parallax_core::device::{Batch, Launching, Prepared, Profiler};
 use parallax_core::suite::{
-    Access, Arg, Case, CudaLaunch, DType, Inputs, Program, Role, Stage, Storage, Swizzle, TensorMap, Texts, Value, load,
+    Access, Arg, Case, CudaLaunch, DType, Inputs, KernelSources, Program, Role, Stage, Storage, Swizzle, TensorMap,
+    Value, load,
 };
 use parallax_cuda::text::{assemble_all, embedded};
 use parallax_cuda::{Arch, Cuda, Options, compile_text, open};
@@ -25,7 +26,7 @@ const FILES: [(&str, &str); 6] = [
 ];
 
 /// The program's texts and those of these tests.
-fn texts() -> Texts {
+fn texts() -> KernelSources {
     let own = |file: &str| FILES.iter().find(|(name, _)| *name == file).map(|(_, text)| (*text).to_owned());
     embedded().behind(move |file| Ok(own(file)))
 }

@@ -4,7 +4,7 @@ use parallax_core::device::{Batch, POISON, Profiler};
 use parallax_core::measure::check::check_once;
 use parallax_core::record::CheckResult;
 use parallax_core::suite::{
-    Axis, BufferSpec, Caps, Case, Cost, DType, Dialect, Direction, Elem, Form, OfNan, Problem, Program, Rate,
+    Axis, BufferSpec, Caps, Case, Cost, DType, Dialect, Direction, Elem, OfNan, OpSpec, Problem, Program, Rate,
     Reference, RowsFn, Stage, Tolerance, Variant, Workload,
 };
 use parallax_shaders::{Options, open};
@@ -12,11 +12,11 @@ use pollster::block_on;
 
 /// The set-up keeps `g` in `kept`; an execution puts what `x` was into `out`, and then `kept` into `x`. All are copies, so
 /// an execution that finds what the one before it left gives `g` for `out`.
-fn form(setup: fn(&Problem, &Caps) -> Program) -> Form {
+fn form(setup: fn(&Problem, &Caps) -> Program) -> OpSpec {
     let program = |_: &Problem, _: &Caps| Program {
         stages: vec![Stage::copy("what it was", "x", "out"), Stage::copy("what was kept", "kept", "x")],
     };
-    Form {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: None,
@@ -64,7 +64,7 @@ fn nothing(_: &Problem, _: &Caps) -> Program {
     Stage::copy("forget", "g", "out").into()
 }
 
-fn results(form: Form, dtype: DType, sets: u32) -> Vec<CheckResult> {
+fn results(form: OpSpec, dtype: DType, sets: u32) -> Vec<CheckResult> {
     let workload = Workload {
         name: "synthetic",
         probes: &[],

@@ -12,9 +12,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
-    Problem, Program, Rate, Reference, Role, RowsFn, Stage, Tolerance, Variant, Workload, by_pieces, indexable, normal,
-    width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset,
+    Problem, Program, Rate, Reference, Role, RowsFn, Stage, StressInput, Tolerance, Variant, Workload, by_pieces,
+    indexable, normal, width,
 };
 
 const PARAM: usize = 0;
@@ -41,8 +41,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn form() -> Form {
-    Form {
+fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("n4194304"),
@@ -135,15 +135,15 @@ fn tolerance(p: &Problem, output: usize, largest: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     let usual = |p: &Problem, output: usize| tolerance(p, output, 3.47);
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance: usual };
+    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: usual };
     vec![
         set("zeros", "no gradient yet: a step of zero over ε, and the decay", |_| {
             vec![("grad", zero), ("m", zero), ("v", zero)]
         }),
         set("equal", "all one", |_| vec![("param", one), ("grad", one), ("m", one), ("v", one)]),
-        Hard {
+        StressInput {
             tolerance: |p, output| tolerance(p, output, largest(p)),
             ..set(
                 "huge",
@@ -157,7 +157,7 @@ fn hard_sets() -> Vec<Hard> {
                 },
             )
         },
-        Hard {
+        StressInput {
             applies: wide,
             ..set(
                 "tiny",

@@ -7,7 +7,7 @@
 
 use super::conv2d::{self, Shapes, backward};
 use crate::suite::conv::Conv;
-use crate::suite::{Axis, DType, Form, Preset, Workload};
+use crate::suite::{Axis, DType, OpSpec, Preset, Workload};
 
 /// The form.
 pub fn workload() -> Workload {
@@ -43,7 +43,7 @@ pub fn workload() -> Workload {
 }
 
 /// Without what knows squares alone.
-fn forward(shapes: Shapes) -> Form {
+fn forward(shapes: Shapes) -> OpSpec {
     let mut form = conv2d::forward::form(shapes);
     form.variants.retain(|variant| variant.name != "winograd");
     form

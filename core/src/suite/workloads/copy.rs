@@ -7,9 +7,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
-    Preset, Probe, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
-    indexable, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, HostBuffer, HostFn, Inputs, OfNan, OpSpec,
+    Preset, Probe, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Stage, StressInput, Tolerance,
+    Variant, Workload, indexable, spread,
 };
 use crate::units::{Bytes, Flops};
 
@@ -28,7 +28,7 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("n", "elements")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: Some("n16777216"),
@@ -93,8 +93,8 @@ pub(super) fn cost(p: &Problem) -> Cost {
     Cost { flops: Flops(0), read: bytes, written: bytes }
 }
 
-pub(super) fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance: exact };
+pub(super) fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: exact };
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)]),
         set("subnormal", "numbers too small to be normal: moved like any other, not flushed", |p| {

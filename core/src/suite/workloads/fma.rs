@@ -15,8 +15,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, smallest_normal, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Probe,
-    Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Finds, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Probe,
+    Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, spread,
 };
 use crate::units::{Bytes, Flops};
 
@@ -54,7 +54,7 @@ pub fn workload() -> Workload {
             n if n > MOST => Err(format!("kernels count threads in 32 bits: at most {MOST} of them")),
             _ => Ok(()),
         },
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Flops,
             headline: None,
@@ -133,23 +133,23 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "zero times zero plus zero, over and over",
             applies: any,
             fills: |_| vec![("a", zero), ("b", zero)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "a = 1/4 and b = 1/2 everywhere: all accumulators rise alike",
             applies: any,
             fills: |_| vec![("a", |_, _| 0.25), ("b", |_, _| 0.5)],
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "terms near the end of the range: accumulators stay below twice that, their sum within f32",
             applies: any,
@@ -159,7 +159,7 @@ fn hard_sets() -> Vec<Hard> {
             },
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "subnormal",
             about: "terms too small to be normal: the sum is small, or zero where the device flushes them",
             applies: any,

@@ -10,9 +10,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, scattered_nan, smallest_normal, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, OfNan, Preset,
-    Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable,
-    width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, HostBuffer, HostFn, OfNan, OpSpec, Preset,
+    Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload,
+    by_pieces, indexable, width,
 };
 use std::f64::consts::{FRAC_2_SQRT_PI, PI, SQRT_2};
 
@@ -34,8 +34,8 @@ pub fn workload() -> Workload {
 
 const AWKWARD: &[&str] = &["n1,tanh", "n3,erf", "n1009,tanh", "n2050,erf", "n4100,tanh", "n4104,erf", "n65544,tanh"];
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("n4194304,tanh"),
@@ -72,8 +72,8 @@ fn forward() -> Form {
     }
 }
 
-fn backward() -> Form {
-    Form {
+fn backward() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         buffers: |p| {
             let input = |name| BufferSpec::input(name, Elem::Real, &[p["n"]], wide);
@@ -138,8 +138,8 @@ fn slope_tolerance(p: &Problem, output: usize) -> Tolerance {
 }
 
 /// Inputs on which powers and exponentials overflow, or nothing is left of them.
-fn hard_sets(tolerance: fn(&Problem, usize) -> Tolerance) -> Vec<Hard> {
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance };
+fn hard_sets(tolerance: fn(&Problem, usize) -> Tolerance) -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
     vec![
         set("zeros", "all zero: a result of zero, and a slope of a half", |_| vec![("x", zero)]),
         set("equal", "all one", |_| vec![("x", one)]),

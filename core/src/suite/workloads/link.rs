@@ -6,7 +6,7 @@
 
 use super::copy;
 use crate::suite::{
-    Axis, BufferSpec, DType, Direction, Finds, Form, HostFn, OfNan, Place, Probe, Problem, Program, Rate, Reference,
+    Axis, BufferSpec, DType, Direction, Finds, HostFn, OfNan, OpSpec, Place, Probe, Problem, Program, Rate, Reference,
     RowsFn, Stage, Variant, Workload,
 };
 
@@ -26,7 +26,7 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("n", "elements"), Axis::word("way", "which way they go", &["upload", "download"])] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |_| Ok(()),
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: None,

@@ -15,8 +15,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs,
-    MOST_PARTS, OfNan, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Stage, Tolerance, Variant,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan,
+    OpSpec, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Stage, StressInput, Tolerance, Variant,
     Workload, by_pieces, indexable, pieces_in_parts, sum_of_parts, width,
 };
 
@@ -53,8 +53,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("n4194304"),
@@ -87,8 +87,8 @@ fn forward() -> Form {
     }
 }
 
-fn backward() -> Form {
-    Form {
+fn backward() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         buffers: |p| {
             let [pred, targets] = given(p);
@@ -186,8 +186,8 @@ fn huge(p: &Problem) -> Fill {
     }
 }
 
-fn hard_sets(usual: fn(&Problem, usize) -> Tolerance, of_huge: fn(&Problem, usize) -> Tolerance) -> Vec<Hard> {
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance: usual };
+fn hard_sets(usual: fn(&Problem, usize) -> Tolerance, of_huge: fn(&Problem, usize) -> Tolerance) -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: usual };
     vec![
         set("zeros", "all zero: no error, and no slope", |_| vec![("pred", zero), ("targets", zero)]),
         set("equal", "all one: no error, and no slope", |_| vec![("pred", one), ("targets", one)]),
@@ -200,7 +200,7 @@ fn hard_sets(usual: fn(&Problem, usize) -> Tolerance, of_huge: fn(&Problem, usiz
         set("nan", "NaN among predictions: so are the loss and their slopes", |_| {
             vec![("pred", |shape, draw| if draw.index == shape["n"] / 2 { f64::NAN } else { draw.normal() })]
         }),
-        Hard {
+        StressInput {
             tolerance: of_huge,
             ..set(
                 "huge",

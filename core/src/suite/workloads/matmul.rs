@@ -5,9 +5,9 @@
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::{
-    Allowed, Axis, BufferSpec, CPU_VARIANT, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds, Form,
-    Hard, HostBuffer, HostFn, Inputs, MatrixTiles, OfNan, Preset, Probe, Problem, Product, Program, Rate, Reference,
-    RowsFn, Shape, Stage, Tiles, Tolerance, Tunable, Variant, Workload, dense, normal, spread, width,
+    Allowed, Axis, BufferSpec, CPU_VARIANT, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Finds,
+    HostBuffer, HostFn, Inputs, MatrixTiles, OfNan, OpSpec, Preset, Probe, Problem, Product, Program, Rate, Reference,
+    RowsFn, Shape, Stage, StressInput, Tiles, Tolerance, Tunable, Variant, Workload, dense, normal, spread, width,
 };
 use crate::units::{Bytes, Flops};
 
@@ -36,7 +36,7 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("m", "rows"), Axis::extent("n", "columns"), Axis::extent("k", "depth")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |_| Ok(()),
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Flops,
             headline: Some("m1024,n1024,k1024"),
@@ -145,23 +145,23 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "nan",
             about: "rows of A with NaN: so are those of the result",
             applies: any,
             fills: |_| vec![("a", |shape, draw| nan_in_rows(draw, shape["k"]))],
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "zeros",
             about: "zero times anything finite is zero",
             applies: any,
             fills: |_| vec![("a", zero)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: the depth",
             applies: any,
@@ -172,21 +172,21 @@ fn hard_sets() -> Vec<Hard> {
                 reason: "the sum of ones is exact in f32, and rounded once to the element type",
             },
         },
-        Hard {
+        StressInput {
             name: "saturating",
             about: "±1000 times ±1000: sums that f16 cannot hold, so it has no such set",
             applies: wide,
             fills: |_| vec![("a", plus_minus), ("b", plus_minus)],
             tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e6, ..tolerance(p, 0) },
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "products of up to 1e36, whose sums stay within f32; f16 has no such numbers",
             applies: |p| wide(p) && p["k"] <= 256,
             fills: |_| vec![("a", |_, draw| 1e18 * draw.uniform()), ("b", |_, draw| 1e18 * draw.uniform())],
             tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e36, ..tolerance(p, 0) },
         },
-        Hard {
+        StressInput {
             name: "subnormal",
             about: "one factor too small to be normal: the sum is small, or zero where the device flushes them",
             applies: any,

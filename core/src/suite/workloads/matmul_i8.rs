@@ -10,9 +10,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, smallest_normal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn,
-    Inputs, MatrixShape, OfNan, Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Tunable,
-    Variant, Workload, indexable, spread,
+    Allowed, Axis, BufferSpec, Caps, CudaLaunch, DType, Dialect, Direction, Draw, Elem, HostBuffer, HostFn, Inputs,
+    MatrixShape, OfNan, OpSpec, Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, StressInput,
+    Tolerance, Tunable, Variant, Workload, indexable, spread,
 };
 
 const A: usize = 0;
@@ -34,7 +34,7 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("m", "rows"), Axis::extent("n", "columns"), Axis::extent("k", "depth")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate,
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Ops,
             headline: Some("m1024,n1024,k1024"),
@@ -155,10 +155,10 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, applies, fills| Hard { name, about, applies, fills, tolerance };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, applies, fills| StressInput { name, about, applies, fills, tolerance };
     vec![
-        Hard {
+        StressInput {
             tolerance: |p, _| Tolerance { abs: smallest_normal(p), rel: 0.0, reason: "sums of zeros are zero" },
             ..set("zeros", "zero times anything is zero", any, |_| vec![("a", zero)])
         },

@@ -14,9 +14,9 @@ use super::linear::stages::{By, Stages};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn,
-    Inner, Inputs, OfNan, Place, Precondition, Preset, Problem, Product, Program, Rate, Reference, Rows, RowsFn,
-    Scaling, Shape, Sides, Stage, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan,
+    OpSpec, Place, Precondition, Preset, Problem, Product, Program, Rate, Reference, Rows, RowsFn, Scaling, Shape,
+    Sides, Stage, StressInput, SubOp, Tolerance, Variant, Workload, indexable, normal,
 };
 use crate::units::Bytes;
 
@@ -49,7 +49,7 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32],
         validate,
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: Some("r65536,g1024,d64,f128"),
@@ -211,23 +211,23 @@ fn tolerance(p: &Problem, rows: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "weights and biases of zero: GELU of zero everywhere",
             applies: any,
             fills: |_| vec![("weight", zero), ("bias", zero)],
             tolerance: |p, _| tolerance(p, usual_rows(p)),
         },
-        Hard {
+        StressInput {
             name: "same index",
             about: "every row of a batch in one column of one group: all atomics meet in one word",
             applies: any,
             fills: |_| vec![("id", zero), ("group", zero)],
             tolerance: |p, _| tolerance(p, batch_rows(p) as f64),
         },
-        Hard {
+        StressInput {
             name: "last group",
             about: "every row in the last group, with a weight of one: the others have biases alone",
             applies: any,
@@ -300,7 +300,7 @@ fn uploads(p: &Problem, batch: u64, room: [&'static str; 3]) -> impl Iterator<It
 fn computed(p: &Problem, caps: &Caps, batch: u64, [id, group, weight]: [&'static str; 3]) -> Vec<Stage> {
     let shape = format!("r{},g{},d{},unsorted", batch_rows(p), p["g"], p["d"]);
     let names = [("id", id), ("group", group), ("weight", weight), ("out", "features")];
-    let mut stages = Inner::new("hash_embedding", Direction::Fwd, &shape, p.dtype).stages("basic", caps, &names);
+    let mut stages = SubOp::new("hash_embedding", Direction::Fwd, &shape, p.dtype).stages("basic", caps, &names);
     let made = Stages { dtype: p.dtype, caps, by: By::Tiles };
     stages.extend(made.with_gelu(layer(p), ["features", "w", OUTPUTS[batch as usize]], "bias", None));
     stages.into_iter().map(|stage| stage.renamed(|name| format!("{name} {batch}"))).collect()
@@ -334,7 +334,7 @@ fn program(p: &Problem, caps: &Caps, overlapped: bool) -> Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::{Case, Queues, Work};
+    use crate::suite::{Case, Queues, StageOp};
     use crate::testing::mock::caps;
 
     fn stages(variant: &str) -> Vec<Stage> {
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(Queues::of(&overlapped).map(|queues| queues.queues), Ok(2));
         assert_eq!(Queues::of(&stages("serial")).map(|queues| queues.queues), Ok(1));
         // A kernel waits for its own batch alone, and the first two batches for nothing.
-        let copies = |stage: &&Stage| matches!(stage.work, Work::CopyRange(_));
+        let copies = |stage: &&Stage| matches!(stage.work, StageOp::CopyRange(_));
         let waits: Vec<usize> = overlapped.iter().filter(copies).map(|stage| stage.after.len()).collect();
         assert_eq!(waits, [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]);
     }
@@ -358,7 +358,7 @@ mod tests {
     fn every_row_is_uploaded_once() {
         let mut ends = [0; 3];
         for stage in stages("serial") {
-            let Work::CopyRange(range) = stage.work else { continue };
+            let StageOp::CopyRange(range) = stage.work else { continue };
             let column = COLUMNS.iter().position(|name| *name == stage.args[0].buffer).expect("a column");
             assert_eq!((range.from, range.to), (Bytes(ends[column]), Bytes(0)));
             ends[column] += range.bytes.0;

@@ -7,9 +7,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
-    Preset, Probe, Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
-    indexable, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Finds, HostBuffer, HostFn, Inputs, OfNan, OpSpec,
+    Preset, Probe, Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, StressInput, Tolerance, Variant,
+    Workload, indexable, spread,
 };
 use crate::units::{Bytes, Flops};
 
@@ -27,7 +27,7 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("n", "elements")] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: None,
@@ -95,17 +95,23 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard { name: "zeros", about: "sums of zeros", applies: any, fills: |_| vec![("x", zero)], tolerance: exact },
-        Hard {
+        StressInput {
+            name: "zeros",
+            about: "sums of zeros",
+            applies: any,
+            fills: |_| vec![("x", zero)],
+            tolerance: exact,
+        },
+        StressInput {
             name: "equal",
             about: "all one: the length of the chunk, exactly",
             applies: any,
             fills: |_| vec![("x", one)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "60 000 in f16 and 1e34 otherwise: sums of a chunk stay within f32",
             applies: any,
@@ -118,7 +124,7 @@ fn hard_sets() -> Vec<Hard> {
                 ..tolerance(p, 0)
             },
         },
-        Hard {
+        StressInput {
             name: "subnormal",
             about: "numbers too small to be normal: a small sum, or zero where the device flushes them",
             applies: any,
@@ -129,7 +135,7 @@ fn hard_sets() -> Vec<Hard> {
                 reason: "each term may be taken for zero, and so may the sum",
             },
         },
-        Hard {
+        StressInput {
             name: "not finite",
             about: "an infinity in every second chunk and NaN in the others: so are their sums",
             applies: any,

@@ -10,9 +10,9 @@ use crate::suite::dense::maximum;
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan,
-    Preset, Problem, Program, Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, Workload, indexable, normal,
-    parts_of, pieces_in_parts, spread, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec,
+    Preset, Problem, Program, Rate, Reference, Rows, RowsFn, Stage, StressInput, Tolerance, Variant, Workload,
+    indexable, normal, parts_of, pieces_in_parts, spread, width,
 };
 
 const X: usize = 0;
@@ -26,7 +26,7 @@ pub fn workload() -> Workload {
         axes: const { &[Axis::extent("n", "elements"), Axis::word("op", "what is made of them", &["sum", "max"])] },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: Some("n16777216,sum"),
@@ -131,8 +131,8 @@ fn of_one_sign(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, fills, tolerance| Hard { name, about, applies: any, fills, tolerance };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)], exact),
         set("equal", "all one: their number, exactly as far as f32 counts, or one", |_| vec![("x", one)], of_one_sign),

@@ -10,8 +10,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
-    Problem, Program, Rate, Reference, RowsFn, Shape, Tolerance, Variant, Workload, by_pieces, indexable, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Shape, StressInput, Tolerance, Variant, Workload, by_pieces, indexable,
+    width,
 };
 
 const X: usize = 0;
@@ -42,8 +43,8 @@ pub fn workload() -> Workload {
 }
 
 /// Both directions: they differ in the sign of the angle, and in what the tensors are called.
-fn form(direction: Direction) -> Form {
-    Form {
+fn form(direction: Direction) -> OpSpec {
+    OpSpec {
         direction,
         rate: Rate::Bytes,
         headline: Some("b1,h16,s2048,d64"),
@@ -159,30 +160,30 @@ fn tolerance(p: &Problem, largest: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "all zero: nothing turns into something",
             applies: any,
             fills: |p| vec![(names(p)[0], zero)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: what turns is the diagonal",
             applies: any,
             fills: |p| vec![(names(p)[0], one)],
             tolerance: |p, _| tolerance(p, 1.0),
         },
-        Hard {
+        StressInput {
             name: "no angle",
             about: "cosines of one and sines of zero: elements arrive as they were",
             applies: any,
             fills: |_| vec![("cosines", one), ("sines", zero)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "up to 4e4 in f16 and 1e30 otherwise: √2 times that is a number still",
             applies: any,

@@ -10,9 +10,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS,
-    OfNan, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Stage, Tolerance, Variant, Workload,
-    indexable, normal, parts_of, spread, text_for, width,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan,
+    OpSpec, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Stage, StressInput, Tolerance, Variant,
+    Workload, indexable, normal, parts_of, spread, text_for, width,
 };
 
 const X: usize = 0;
@@ -31,7 +31,7 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"]),
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: Some("n8388608,inclusive"),
@@ -134,8 +134,8 @@ fn rising(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, applies, fills, tolerance| Hard { name, about, applies, fills, tolerance };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, applies, fills, tolerance| StressInput { name, about, applies, fills, tolerance };
     vec![
         set("zeros", "all zero", any, |_| vec![("x", zero)], |p, _| sums_of_zeros(p)),
         set(

@@ -12,9 +12,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Form, Hard, Inputs,
-    MOST_PARTS, OfNan, Precondition, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Sort,
-    Sorted, Stage, Tolerance, Tunable, Variant, Workload, indexable, parts_of, spread,
+    Allowed, Axis, BufferSpec, Caps, Cost, CudaLaunch, DType, Dialect, Direction, Draw, Elem, Inputs, MOST_PARTS,
+    OfNan, OpSpec, Precondition, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Sort, Sorted,
+    Stage, StressInput, Tolerance, Tunable, Variant, Workload, indexable, parts_of, spread,
 };
 
 const KEYS: usize = 0;
@@ -32,7 +32,7 @@ pub fn workload() -> Workload {
             ..=32 => indexable(shape["n"]),
             _ => Err("a key has at most 32 bits".to_owned()),
         },
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: Some("n1048576"),
@@ -142,11 +142,11 @@ fn tolerance(_p: &Problem, _output: usize) -> Tolerance {
     Tolerance { abs: 0.5, rel: 0.0, reason: "integers are moved: the bound is less than their smallest difference" }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     fn largest(shape: &Shape, _: Draw) -> f64 {
         ((1u64 << shape["bits"]) - 1) as f64
     }
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
     vec![
         set("zeros", "keys all zero: nothing moves", |_| vec![("keys", zero)]),
         set("equal", "keys all the largest: nothing moves", |_| vec![("keys", largest)]),

@@ -10,7 +10,7 @@
 
 use super::copy;
 use crate::suite::{
-    Access, Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Elem, Form, HostFn, OfNan, Place,
+    Access, Axis, BufferSpec, Caps, CopyRange, Cost, DType, Dialect, Direction, Elem, HostFn, OfNan, OpSpec, Place,
     Preset, Problem, Program, Rate, Reference, Role, RowsFn, Stage, Variant, Workload, indexable, normal, spread,
 };
 use crate::units::Bytes;
@@ -34,7 +34,7 @@ pub fn workload() -> Workload {
             k if k > MOST_BUFFERS => Err(format!("each may be a stage of its own: at most {MOST_BUFFERS} buffers")),
             k => indexable(shape["n"] * k),
         },
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: Some("n65536,k16,up,pinned"),
@@ -281,7 +281,7 @@ fn reached(p: &Problem, _caps: &Caps) -> Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::{Case, Work};
+    use crate::suite::{Case, StageOp};
     use crate::testing::mock::caps;
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
         let stages = case.program(&caps()).expect("copies").stages;
         let mut end = 0;
         for stage in &stages {
-            let Work::CopyRange(part) = stage.work else { panic!("{stage:?}") };
+            let StageOp::CopyRange(part) = stage.work else { panic!("{stage:?}") };
             assert_eq!((part.from, part.to), (Bytes(end), Bytes(end)));
             end += part.bytes.0;
         }

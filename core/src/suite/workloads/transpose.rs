@@ -7,7 +7,7 @@ use super::copy::{hard_sets, tolerance};
 use crate::suite::Access::{Read, Write};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, HostFn, Inputs, OfNan, Preset,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset,
     Problem, Program, Rate, Reference, RowsFn, Stage, Variant, Workload, indexable, normal, spread,
 };
 
@@ -25,7 +25,7 @@ pub fn workload() -> Workload {
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         // The product of extents is below 2^58, so it can be taken.
         validate: |shape| indexable(shape["b"] * shape["r"] * shape["c"]),
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: Some("r2048"),

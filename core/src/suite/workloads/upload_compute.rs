@@ -13,8 +13,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Place,
-    Preset, Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, spread,
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Place,
+    Preset, Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload,
+    spread,
 };
 
 const A: usize = 0;
@@ -46,7 +47,7 @@ pub fn workload() -> Workload {
             (_, c) if c > PIECES.len() as u64 => Err(format!("at most {} pieces", PIECES.len())),
             _ => Ok(()),
         },
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: Some("n32768,k512,pinned"),
@@ -84,7 +85,7 @@ pub fn workload() -> Workload {
             ],
             fallback: &["overlapped", "serial"],
             preconditions: Vec::new(),
-            hard: vec![Hard {
+            hard: vec![StressInput {
                 name: "zeros",
                 about: "zero times zero plus zero, over and over",
                 applies: any,

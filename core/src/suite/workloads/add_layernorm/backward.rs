@@ -7,8 +7,8 @@ use super::layernorm::{self, HardPart, Spread, backward};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{one, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, OfNan, Problem, Program, Rate, Reference, RowsFn, Tolerance,
-    Variant, normal,
+    BufferSpec, Caps, Cost, Direction, Elem, OfNan, OpSpec, Problem, Program, Rate, Reference, RowsFn, StressInput,
+    Tolerance, Variant, normal,
 };
 
 const SUM: usize = 0;
@@ -17,8 +17,8 @@ const DOUT: usize = 2;
 const DSUM: usize = 3;
 
 /// The form.
-pub fn form() -> Form {
-    Form {
+pub fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Bytes,
         headline: Some("r4096,c1024"),
@@ -83,7 +83,7 @@ fn tolerance(p: &Problem, output: usize, spread: Spread) -> Tolerance {
     }
 }
 
-fn hard() -> Vec<Hard> {
+fn hard() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
         |p, output| tolerance(p, output, layernorm::hard_spreads(p)[SET])
     }

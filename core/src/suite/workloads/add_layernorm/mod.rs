@@ -10,8 +10,9 @@ use crate::suite::Access::{self, Read, Write};
 use crate::suite::hard::{one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Problem,
-    Program, Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, Workload, by_pieces, normal, round_to, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program,
+    Rate, Reference, Rows, RowsFn, Stage, StressInput, Tolerance, Variant, Workload, by_pieces, normal, round_to,
+    width,
 };
 
 mod backward;
@@ -43,8 +44,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("r4096,c1024"),
@@ -137,7 +138,7 @@ fn tolerance(p: &Problem, output: usize, spread: Spread) -> Tolerance {
     }
 }
 
-fn hard() -> Vec<Hard> {
+fn hard() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
         |p, output| {
             let of_x = layernorm::hard_spreads(p)[SET];

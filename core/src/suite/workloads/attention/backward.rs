@@ -19,8 +19,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::dense::maximum;
 use crate::suite::hard::{any, nan_of_first, one, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
-    Problem, Program, Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, dense, spread,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset, Problem,
+    Program, Rate, Reference, Rows, RowsFn, Stage, StressInput, Tolerance, Variant, dense, spread,
 };
 
 mod coopmat;
@@ -40,8 +40,8 @@ const DQ: usize = 2;
 const DK: usize = 3;
 
 /// The form.
-pub fn form() -> Form {
-    let mut form = Form {
+pub fn form() -> OpSpec {
+    let mut form = OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some("b1,h8,s512,d64"),
@@ -126,23 +126,23 @@ pub fn form() -> Form {
 }
 
 /// The gradients of what is constant: a reference that divides zero by zero, or a kernel that does, shows here.
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "all zero: every key has the same weight, and every gradient is zero",
             applies: any,
             fills: |_| INPUTS.map(|name| (name, zero as Fill)).to_vec(),
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: dV adds weights, and what reaches the scores cancels",
             applies: any,
             fills: |_| INPUTS.map(|name| (name, one as Fill)).to_vec(),
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "nan",
             about: "NaN in the very first query: so are its gradient and those of all keys and values of its head",
             applies: |p| !p.shape.has("causal") && !p.shape.has("padded") && !p.shape.has("biased"),

@@ -3,7 +3,7 @@
 use super::masks::length;
 use super::tolerance;
 use crate::suite::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, zero};
-use crate::suite::{DType, Draw, Hard, Problem, Shape, Tolerance};
+use crate::suite::{DType, Draw, Problem, Shape, StressInput, Tolerance};
 
 /// The largest value of the set `huge`. Sums of it over all keys stay within f32, in which they are kept.
 pub fn huge(p: &Problem) -> f64 {
@@ -24,16 +24,16 @@ fn rising(shape: &Shape, draw: Draw) -> f64 {
     60.0 * (draw.index / d % t) as f64 / (t as f64 * (d as f64).sqrt())
 }
 
-pub(super) fn sets() -> Vec<Hard> {
+pub(super) fn sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "all zero: equal weights, and a result of zero",
             applies: any,
             fills: |_| vec![("q", zero), ("k", zero), ("v", zero)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: equal weights, whose sum is one",
             applies: any,
@@ -44,7 +44,7 @@ pub(super) fn sets() -> Vec<Hard> {
                 reason: "each of t weights is rounded in f32, so is each sum of them, and the result once more",
             },
         },
-        Hard {
+        StressInput {
             name: "saturating",
             about: "scores of ±1000: keys of the lesser sign weigh nothing, those of the greater all the same",
             applies: any,
@@ -55,7 +55,7 @@ pub(super) fn sets() -> Vec<Hard> {
                 Tolerance { abs: tolerance(p, 0).abs + mask, ..tolerance(p, 0) }
             },
         },
-        Hard {
+        StressInput {
             name: "rising",
             about: "scores that rise by 60 from the first key to the last: what was the highest so far never stays it",
             applies: any,
@@ -70,7 +70,7 @@ pub(super) fn sets() -> Vec<Hard> {
                 }
             },
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "values of up to 60 000 in f16 and 1e30 otherwise: sums over keys stay within f32, the result is finite",
             applies: any,
@@ -80,7 +80,7 @@ pub(super) fn sets() -> Vec<Hard> {
             },
             tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * huge(p) / 3.47, ..tolerance(p, 0) },
         },
-        Hard {
+        StressInput {
             name: "subnormal",
             about: "values too small to be normal: the result is such a number, or zero where the device flushes them",
             applies: any,
@@ -91,14 +91,14 @@ pub(super) fn sets() -> Vec<Hard> {
                 reason: "a device may take what is below the smallest normal number for zero, before and after the sum",
             },
         },
-        Hard {
+        StressInput {
             name: "masked",
             about: "more queries than keys under a causal mask: rows that see no key are zero",
             applies: |p| p.shape.has("causal") && p["s"] > p["t"],
             fills: |_| Vec::new(),
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "lowest",
             about: "two thirds of the mask, and all of every fifth row, at the lowest finite number: it hides keys as −∞ does, \
                     but in a row of nothing else all keys weigh the same",
@@ -111,14 +111,14 @@ pub(super) fn sets() -> Vec<Hard> {
     .into_iter()
     .chain(unseen_keys(tolerance))
     .chain([
-        Hard {
+        StressInput {
             name: "nan",
             about: "NaN in every third query: so are their results, but for those that see no key",
             applies: any,
             fills: |_| vec![("q", |shape, draw| nan_in_rows(draw, shape["d"]))],
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "nan value",
             about: "NaN in the first value of each head: so is the first column of results",
             applies: |p| !p.shape.has("causal"),
@@ -142,23 +142,23 @@ fn nan_beyond(shape: &Shape, draw: Draw) -> f64 {
 }
 
 /// Sets with keys that no query sees, of either form.
-pub(super) fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [Hard; 3] {
+pub(super) fn unseen_keys(tolerance: fn(&Problem, usize) -> Tolerance) -> [StressInput; 3] {
     [
-        Hard {
+        StressInput {
             name: "unread",
             about: "NaN in all keys and values beyond the lengths: they are never read into a sum",
             applies: |p| p.shape.has("padded"),
             fills: |_| vec![("k", nan_beyond), ("v", nan_beyond)],
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "empty",
             about: "batch items of no keys and of one, by turns: zero, and the value of the one",
             applies: |p| p.shape.has("padded"),
             fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "hidden",
             about: "two thirds of the mask, and all of every fifth row, at −∞: those rows are zero",
             applies: |p| p.shape.has("biased"),

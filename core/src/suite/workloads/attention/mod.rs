@@ -21,8 +21,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::dense::maximum;
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, Form, HostBuffer, HostFn, Inputs, OfNan, Preset,
-    Problem, Program, Rate, Reference, RowsFn, Stage, Tolerance, Variant, Work, Workload, cube_available, dense,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Stage, StageOp, Tolerance, Variant, Workload, cube_available, dense,
     normal, spread,
 };
 
@@ -72,8 +72,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    let mut form = Form {
+fn forward() -> OpSpec {
+    let mut form = OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some("b1,h8,s512,d64"),
@@ -311,7 +311,7 @@ pub(in crate::suite) fn keeping_lse(mut stages: Vec<Stage>) -> Vec<Stage> {
         |stage: &&mut Stage| ["attention_softmax", "attention_flash", "attention_flash_mma"].contains(&stage.entry());
     let stage = stages.iter_mut().find(asked).expect("a variant that goes over whole rows");
     let at = stage.args.len() as u32;
-    let Work::Kernel(kernel) = &mut stage.work else { unreachable!("asked by its entry point") };
+    let StageOp::Kernel(kernel) = &mut stage.work else { unreachable!("asked by its entry point") };
     kernel.consts.retain(|(name, _)| *name != KEEPS_LSE);
     kernel.consts.extend([(KEEPS_LSE, true.into()), ("LSE_AT", at.into())]);
     stage.args.push(("lse", Write).into());

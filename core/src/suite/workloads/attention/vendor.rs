@@ -3,7 +3,7 @@
 use super::{backward, cost, masks};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Access, Attention, AttentionPass, Choice, Cost, Library, NotOn, Problem, Program, Stage, Variant, Work, by_cudnn,
+    Access, Attention, AttentionPass, Choice, Cost, Library, NotOn, Problem, Program, Stage, StageOp, Variant, by_cudnn,
 };
 
 const FORWARD: &[(&str, Access)] = &[("q", Read), ("k", Read), ("v", Read), ("out", Write)];
@@ -80,7 +80,7 @@ fn call(p: &Problem, wanted: Attention, args: &[(&'static str, Access)], cost: C
 /// Whether a stage is a forward call, which then leaves the log-sum-exp of every row of scores in the buffer `lse`.
 pub(super) fn keeps_lse(stage: &mut Stage) -> bool {
     match &mut stage.work {
-        Work::Library(Library::Attention(Attention { pass: AttentionPass::Forward { lse }, .. })) => {
+        StageOp::Library(Library::Attention(Attention { pass: AttentionPass::Forward { lse }, .. })) => {
             *lse = true;
             stage.args.push(("lse", Write).into());
             true

@@ -16,9 +16,9 @@ use super::linear::stages::{By, Stages, Then};
 use crate::suite::dense::{Real, add_to_rows, product_of};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inner, Inputs,
-    OfNan, Preset, Problem, Product, Program, Rate, Rearrange, Reference, Rows, RowsFn, Shape, Stage, Tolerance,
-    Variant, Workload, indexable,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec,
+    Preset, Problem, Product, Program, Rate, Rearrange, Reference, Rows, RowsFn, Shape, Stage, StressInput, SubOp,
+    Tolerance, Variant, Workload, indexable,
 };
 
 pub(super) mod heads;
@@ -62,8 +62,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some("b1,h8,s512,d64"),
@@ -211,23 +211,23 @@ pub(in crate::suite) fn mixed_error(p: &Problem, scale: f64, projected: f64) -> 
     projected + scale * (score.min(1.0) + p.dtype.unit_roundoff() + 2.0 * f32u * s.sqrt())
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "no inputs: every row is what the biases of values make",
             applies: any,
             fills: |_| vec![("x", zero)],
             tolerance: |p, output| tolerance(p, output, 1.0),
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all rows alike: every key has the same weight",
             applies: any,
             fills: |_| vec![("x", one)],
             tolerance: |p, output| tolerance(p, output, 1.0),
         },
-        Hard {
+        StressInput {
             name: "large",
             about: "inputs eight times as large: rows whose weights are close to one and nothing",
             applies: any,
@@ -293,10 +293,10 @@ fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
 }
 
 /// The attention inside.
-pub(in crate::suite) fn attention(p: &Problem, direction: Direction) -> Inner {
+pub(in crate::suite) fn attention(p: &Problem, direction: Direction) -> SubOp {
     let causal = if p.shape.has("causal") { ",causal" } else { "" };
     let shape = format!("b{},h{},s{},d{}{causal}", p["b"], p["h"], p["s"], p["d"]);
-    Inner::new("attention", direction, &shape, p.dtype)
+    SubOp::new("attention", direction, &shape, p.dtype)
 }
 
 pub(in crate::suite) const PROJECTED: [&str; 3] = ["q", "k", "v"];

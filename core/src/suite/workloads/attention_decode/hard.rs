@@ -3,7 +3,7 @@
 use super::super::attention::{huge, saturated};
 use super::{append, length, of_result, pages_of_one, result, tolerance};
 use crate::suite::hard::{any, exact, nan_in_rows, one, smallest_normal, subnormal, zero};
-use crate::suite::{DType, Draw, Fill, Hard, Problem, Shape, Tolerance};
+use crate::suite::{DType, Draw, Fill, Problem, Shape, StressInput, Tolerance};
 
 /// What fills the caches also fills what is appended to them.
 fn filled(p: &Problem, mut fills: Vec<(&'static str, Fill)>) -> Vec<(&'static str, Fill)> {
@@ -25,16 +25,16 @@ fn nan_beyond(shape: &Shape, draw: Draw) -> f64 {
     if token % each < length(shape, token / each) { draw.normal() } else { f64::NAN }
 }
 
-pub(super) fn sets() -> Vec<Hard> {
+pub(super) fn sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "all zero: equal weights, and a result of zero",
             applies: any,
             fills: |p| filled(p, vec![("q", zero), ("k", zero), ("v", zero)]),
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: equal weights, whose sum is one",
             applies: any,
@@ -48,14 +48,14 @@ pub(super) fn sets() -> Vec<Hard> {
                 of_result(p, output, summed)
             },
         },
-        Hard {
+        StressInput {
             name: "saturating",
             about: "scores of ±1000: tokens of the lesser sign weigh nothing, those of the greater all the same",
             applies: any,
             fills: |p| filled(p, vec![("q", |s, d| saturated(s, d, false)), ("k", |s, d| saturated(s, d, true))]),
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "values of up to 60 000 in f16 and 1e30 otherwise: sums over tokens stay within f32, the result is finite",
             applies: any,
@@ -71,7 +71,7 @@ pub(super) fn sets() -> Vec<Hard> {
                 of_result(p, output, Tolerance { abs: mixed.abs * huge(p) / 3.47, ..mixed })
             },
         },
-        Hard {
+        StressInput {
             name: "subnormal",
             about: "values too small to be normal: the result is such a number, or zero where the device flushes them",
             applies: any,
@@ -82,28 +82,28 @@ pub(super) fn sets() -> Vec<Hard> {
                 reason: "a device may take what is below the smallest normal number for zero, before and after the sum",
             },
         },
-        Hard {
+        StressInput {
             name: "empty",
             about: "sequences of no tokens and of one, by turns: zero, and the value of the one, which may be the new one",
             applies: any,
             fills: |_| vec![("lengths", |_, draw| (draw.index % 2) as f64)],
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "nan",
             about: "NaN in every third query: so are their results",
             applies: any,
             fills: |_| vec![("q", |shape, draw| nan_in_rows(draw, shape["d"]))],
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "unread",
             about: "NaN in the caches beyond the lengths: it is never read into a sum",
             applies: |p| p.shape.has("contiguous"),
             fills: |_| vec![("k", nan_beyond), ("v", nan_beyond)],
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "shared page",
             about: "every entry of the table names the last page, as where sequences begin alike",
             applies: |p| !p.shape.has("contiguous") && !append::asked(p),

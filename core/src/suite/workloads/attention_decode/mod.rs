@@ -25,7 +25,7 @@ use crate::suite::dense::{maximum, total};
 use crate::suite::hard::exact;
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostBuffer, HostFn, Inputs, OfNan,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec,
     Precondition, Preset, Problem, Program, Rate, Reference, Rows, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
     normal, spread,
 };
@@ -69,7 +69,7 @@ pub fn workload() -> Workload {
             (h, kv) if h.is_multiple_of(kv) => Ok(()),
             (h, kv) => Err(format!("{h} heads cannot share {kv} heads of keys and values evenly")),
         },
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: Some("b8,h8,kv2,t1024,d64"),

@@ -17,8 +17,8 @@ use crate::suite::dense::{gated, total};
 use crate::suite::hard::{closed, exact, no_gradient, one, wide};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Choice, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Problem,
-    Product, Program, Rate, Reference, RowsFn, Tolerance, Variant, by_cudnn, normal,
+    BufferSpec, Caps, Choice, Cost, Dialect, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem,
+    Product, Program, Rate, Reference, RowsFn, StressInput, Tolerance, Variant, by_cudnn, normal,
 };
 
 const X: usize = 0;
@@ -32,8 +32,8 @@ const DX: usize = 0;
 const DW: usize = 1;
 
 /// The form, for shapes of either number of dimensions.
-pub(in super::super) fn form(shapes: Shapes) -> Form {
-    let mut form = Form {
+pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
+    let mut form = OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some(shapes.headline),
@@ -136,10 +136,10 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: the number of terms inside",
             // Kernels' gradients count positions, of which f16 cannot hold many.

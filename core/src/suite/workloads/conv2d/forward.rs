@@ -9,8 +9,8 @@ use crate::suite::dense::{self, Real};
 use crate::suite::hard::{any, exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Choice, ConvPass, Convolution, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn,
-    Inputs, OfNan, Problem, Product, Program, Rate, Reference, RowsFn, Tolerance, Variant, by_cudnn, normal,
+    BufferSpec, Caps, Choice, ConvPass, Convolution, Cost, Dialect, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan,
+    OpSpec, Problem, Product, Program, Rate, Reference, RowsFn, StressInput, Tolerance, Variant, by_cudnn, normal,
 };
 
 const X: usize = 0;
@@ -18,8 +18,8 @@ const W: usize = 1;
 const BIAS: usize = 2;
 
 /// The form, for shapes of either number of dimensions.
-pub(in super::super) fn form(shapes: Shapes) -> Form {
-    let mut form = Form {
+pub(in super::super) fn form(shapes: Shapes) -> OpSpec {
+    let mut form = OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some(shapes.headline),
@@ -135,17 +135,17 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
         nan_bias(tolerance),
-        Hard {
+        StressInput {
             name: "zeros",
             about: "images of zeros give the bias, or zeros",
             applies: any,
             fills: |_| vec![("x", zero)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: the number of terms inside the image",
             applies: any,
@@ -159,14 +159,14 @@ fn hard_sets() -> Vec<Hard> {
                 reason: "the sum of ones is exact in f32, and rounded once to the element type",
             },
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "products of up to 1e36, whose sums stay within f32; f16 has no such numbers",
             applies: |p| wide(p) && Conv::of(&p.shape).terms() <= 256,
             fills: |_| vec![("x", |_, draw| 1e18 * draw.uniform()), ("w", |_, draw| 1e18 * draw.uniform())],
             tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e36, ..tolerance(p, 0) },
         },
-        Hard {
+        StressInput {
             name: "subnormal",
             about: "pixels too small to be normal: their sum is small, or zero where the device flushes them",
             applies: any,

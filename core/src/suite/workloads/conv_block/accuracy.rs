@@ -5,7 +5,7 @@ use super::backward::{DBETA, DGAMMA, DW, DX};
 use super::inference;
 use crate::suite::conv::Conv;
 use crate::suite::hard::{any, closed, exact, nan_of_first, no_gradient, one, smallest_normal, zero};
-use crate::suite::{DType, Hard, Problem, Tolerance};
+use crate::suite::{DType, Problem, StressInput, Tolerance};
 
 /// Which of its numbers an output holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,16 +76,16 @@ pub(super) fn tolerance(p: &Problem, output: usize) -> Tolerance {
 /// A number that all values of a channel share and that f32 holds, a thousand times their deviation.
 const FAR: f64 = 1024.0;
 
-pub(super) fn hard_sets() -> Vec<Hard> {
+pub(super) fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "nan",
             about: "NaN as the first channel's β, which ReLU lets through",
             applies: any,
             fills: |_| vec![("beta", |shape, draw| 0.5 * nan_of_first(shape, draw))],
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "zeros",
             about: "images of zeros: every value is its channel's bias, the variance zero, and the result β above zero",
             applies: |p| !inference(p),
@@ -104,7 +104,7 @@ pub(super) fn hard_sets() -> Vec<Hard> {
                 }
             },
         },
-        Hard {
+        StressInput {
             name: "closed",
             about: "β so far below zero that nothing comes through ReLU",
             applies: any,
@@ -114,7 +114,7 @@ pub(super) fn hard_sets() -> Vec<Hard> {
                 Holds::Mean | Holds::Variance => tolerance(p, output),
             },
         },
-        Hard {
+        StressInput {
             name: "offset",
             about: "means a thousand times the deviation: the mean of squares minus the square of the mean would lose it",
             applies: |p| p.dtype == DType::F32 && !inference(p),
@@ -162,11 +162,11 @@ pub(super) fn backward_tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-pub(super) fn backward_hard_sets() -> Vec<Hard> {
+pub(super) fn backward_hard_sets() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
         closed(any, exact),
-        Hard {
+        StressInput {
             name: "equal",
             about: "the same gradient everywhere, which normalisation takes away but for what chance left in the values",
             // Their sum is their number, of which f16 cannot hold many.

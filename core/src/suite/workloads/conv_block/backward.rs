@@ -16,7 +16,7 @@ use super::stages::{self, Block};
 use super::{accuracy, bias, factor, gradients, inference, running_variance};
 use crate::suite::conv::Conv;
 use crate::suite::{
-    BufferSpec, Cost, Dialect, Direction, Elem, Form, HostFn, OfNan, Problem, Product, Rate, Reference, RowsFn,
+    BufferSpec, Cost, Dialect, Direction, Elem, HostFn, OfNan, OpSpec, Problem, Product, Rate, Reference, RowsFn,
     Variant, normal,
 };
 
@@ -35,8 +35,8 @@ pub(super) const DW: usize = 1;
 pub(super) const DGAMMA: usize = 2;
 pub(super) const DBETA: usize = 3;
 
-pub(super) fn form() -> Form {
-    Form {
+pub(super) fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some("n8,c64,h56,k3,p1,nchw"),

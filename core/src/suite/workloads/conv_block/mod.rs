@@ -13,8 +13,8 @@
 
 use crate::suite::conv::Conv;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, HostFn, Inner, MOST_PARTS, OfNan, Preset,
-    Problem, Product, Rate, Reference, RowsFn, Shape, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, HostFn, MOST_PARTS, OfNan, OpSpec, Preset, Problem,
+    Product, Rate, Reference, RowsFn, Shape, SubOp, Variant, Workload, indexable, normal,
 };
 
 mod accuracy;
@@ -69,8 +69,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some("n8,c64,h56,k3,p1,nchw"),
@@ -182,9 +182,9 @@ fn running_variance(_: &Shape, draw: Draw) -> f64 {
 }
 
 /// Scaling of columns, whose statistics are those of images with channels last.
-fn scaler(p: &Problem) -> Inner {
+fn scaler(p: &Problem) -> SubOp {
     let conv = Conv::of(&p.shape);
-    Inner::new("standard_scaler", Direction::Fwd, &format!("n{},f{}", conv.pixels()[1], conv.channels[1]), p.dtype)
+    SubOp::new("standard_scaler", Direction::Fwd, &format!("n{},f{}", conv.pixels()[1], conv.channels[1]), p.dtype)
 }
 
 fn buffers(p: &Problem) -> Vec<BufferSpec> {

@@ -10,8 +10,8 @@ use super::{
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, OfNan, Problem, Program, Rate, Reference, RowsFn,
-    Stage, Tolerance, Variant, by_pieces, width,
+    BufferSpec, Caps, Cost, Direction, Elem, Inputs, OfNan, OpSpec, Problem, Program, Rate, Reference, RowsFn, Stage,
+    StressInput, Tolerance, Variant, by_pieces, width,
 };
 
 const LOGITS: usize = 0;
@@ -21,8 +21,8 @@ const DLOSS: usize = 2;
 const DLOGITS: usize = 2;
 
 /// The form.
-pub fn form() -> Form {
-    Form {
+pub fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Bytes,
         headline: Some("r4096,c1024"),
@@ -105,23 +105,23 @@ fn tolerance(p: &Problem, output: usize, largest: f64, weight: f64) -> Tolerance
 }
 
 /// Rows with equal weights, and rows in which few elements have all the weight.
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     let even = |p: &Problem, output: usize| tolerance(p, output, 1.0, 1.0 / p["c"] as f64);
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance: even };
+    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: even };
     vec![
         set("zeros", "all zero: weights are equal", |_| vec![("logits", zero)]),
         set("equal", "all one: weights are equal", |_| vec![("logits", one)]),
-        Hard {
+        StressInput {
             tolerance: |p, output| tolerance(p, output, 3.47, largest(p)),
             ..set("last", "every target is the last class", |_| vec![("targets", |shape, _| (shape["c"] - 1) as f64)])
         },
-        Hard {
+        StressInput {
             tolerance: |p, output| tolerance(p, output, 6e4, 1.0),
             ..set("huge", "logits up to 6e4 of either sign: few weights are not zero", |_| {
                 vec![("logits", |_, draw| 6e4 * (2.0 * draw.uniform() - 1.0))]
             })
         },
-        Hard {
+        StressInput {
             tolerance: |p, output| tolerance(p, output, 3.47, largest(p)),
             ..set("not finite", NOT_FINITE, not_finite)
         },

@@ -10,9 +10,9 @@ use crate::suite::dense::{maximum, total};
 use crate::suite::hard::{any, not_finite_rows, one, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
-    Precondition, Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance,
-    Variant, Workload, indexable, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec,
+    Precondition, Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, StressInput,
+    Tolerance, Variant, Workload, indexable, spread,
 };
 
 mod backward;
@@ -40,8 +40,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("r4096,c1024"),
@@ -154,13 +154,14 @@ fn not_finite(_: &Problem) -> Vec<(&'static str, Fill)> {
     ]
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance: |p, _| tolerance(p, 3.47) };
+fn hard_sets() -> Vec<StressInput> {
+    let set =
+        |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: |p, _| tolerance(p, 3.47) };
     vec![
         set("zeros", "all zero: the loss is the logarithm of c", |_| vec![("logits", zero)]),
         set("equal", "all one: the loss is the logarithm of c", |_| vec![("logits", one)]),
         set("last", "every target is the last class", |_| vec![("targets", |shape, _| (shape["c"] - 1) as f64)]),
-        Hard {
+        StressInput {
             tolerance: |p, _| tolerance(p, huge(p).1),
             ..set(
                 "huge",

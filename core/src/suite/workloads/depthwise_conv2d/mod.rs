@@ -18,9 +18,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
-    Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Tunable, Variant, Workload, countable,
-    normal, spread, width,
+    Allowed, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Shape, Stage, StressInput, Tolerance, Tunable, Variant, Workload,
+    countable, normal, spread, width,
 };
 use crate::units::{Bytes, Flops};
 
@@ -53,8 +53,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    let mut form = Form {
+fn forward() -> OpSpec {
+    let mut form = OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("n8,c8,h128,k3,p1,nchw"),
@@ -207,16 +207,16 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "an image of zeros gives zeros",
             applies: any,
             fills: |_| vec![("x", zero)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: the number of taps inside the image",
             applies: any,
@@ -227,7 +227,7 @@ fn hard_sets() -> Vec<Hard> {
                 reason: "the sum of ones is exact in f32, and rounded once to the element type",
             },
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "products of 1e36, whose sums stay within f32; f16 has no such numbers",
             applies: |p| wide(p) && p["k"] * p["kw"] <= 100,
@@ -241,7 +241,7 @@ fn hard_sets() -> Vec<Hard> {
                 }
             },
         },
-        Hard {
+        StressInput {
             name: "subnormal",
             about: "pixels too small to be normal: the result is small, or zero where the device flushes them",
             applies: any,

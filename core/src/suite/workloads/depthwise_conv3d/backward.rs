@@ -17,8 +17,8 @@ use crate::suite::dense::gated;
 use crate::suite::hard::{any, exact, no_gradient, one, smallest_normal};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset, Problem, Program,
-    Rate, Reference, RowsFn, Stage, Tolerance, Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
+    BufferSpec, Caps, Cost, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset, Problem, Program, Rate,
+    Reference, RowsFn, Stage, StressInput, Tolerance, Tunable, Variant, by_pieces, normal, spread, sum_of_parts, width,
 };
 
 const X: usize = 0;
@@ -33,8 +33,8 @@ pub(in crate::suite) fn form(
     shapes: fn(Preset) -> &'static [&'static str],
     awkward: &'static [&'static str],
     tunables: &'static [Tunable],
-) -> Form {
-    let mut form = Form {
+) -> OpSpec {
+    let mut form = OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Bytes,
         headline: Some(headline),
@@ -150,10 +150,10 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
         no_gradient(exact),
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: counts of the taps that fall on an element, and of the elements under a tap",
             applies: any,

@@ -14,8 +14,8 @@ use crate::suite::dense;
 use crate::suite::hard::{any, exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Arg, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
-    Problem, Program, Rate, Reference, RowsFn, Stage, Tolerance, Variant, Workload, normal, spread,
+    Arg, Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Stage, StressInput, Tolerance, Variant, Workload, normal, spread,
 };
 use marching::Finish;
 use volume::Volume;
@@ -59,8 +59,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    let mut form = Form {
+fn forward() -> OpSpec {
+    let mut form = OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("n1,c16,d32,h64,k3,p1,ncdhw"),
@@ -173,17 +173,17 @@ fn tolerance(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
         nan_bias(tolerance),
-        Hard {
+        StressInput {
             name: "zeros",
             about: "an image of zeros gives the bias, or zeros",
             applies: any,
             fills: |_| vec![("x", zero)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: the number of taps inside the image, and the bias",
             applies: |p| !p.shape.has("bias"),
@@ -194,7 +194,7 @@ fn hard_sets() -> Vec<Hard> {
                 reason: "the sum of ones is exact in f32, and rounded once to the element type",
             },
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "products of 1e36, whose sums stay within f32; f16 has no such numbers",
             applies: |p| wide(p) && Volume::of(&p.shape).taps() <= 100,
@@ -208,7 +208,7 @@ fn hard_sets() -> Vec<Hard> {
                 }
             },
         },
-        Hard {
+        StressInput {
             name: "subnormal",
             about: "an image too small to be normal: the result is small, or zero where the device flushes such numbers",
             applies: |p| !p.shape.has("bias"),

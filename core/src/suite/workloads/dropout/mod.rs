@@ -13,9 +13,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
-    Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, Tolerance, Variant, Workload, by_pieces, indexable,
-    width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset,
+    Problem, Program, Rate, Reference, Role, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload,
+    by_pieces, indexable, width,
 };
 
 mod philox;
@@ -54,8 +54,8 @@ pub(in crate::suite) fn below_one(shape: &Shape) -> Result<(), String> {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("n4194304"),
@@ -95,8 +95,8 @@ fn forward() -> Form {
     }
 }
 
-fn backward() -> Form {
-    Form {
+fn backward() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         buffers: |p| {
             let [x, seed] = drawn_from(p);
@@ -194,7 +194,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     let small = |p: &Problem, output: usize| match (p.direction, output) {
         (Direction::Bwd, MASK) => tolerance(p, output),
         _ => Tolerance {
@@ -203,11 +203,11 @@ fn hard_sets() -> Vec<Hard> {
             ..tolerance(p, output)
         },
     };
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
     vec![
         set("zeros", "all zero, and a key of zero", |p| vec![(dropped_from(p), zero), ("seed", zero)]),
         set("equal", "all one: a result is zero or the factor", |p| vec![(dropped_from(p), one)]),
-        Hard {
+        StressInput {
             applies: |p| p.shape.decimal("p") <= 0.9,
             ..set(
                 "huge",
@@ -218,7 +218,7 @@ fn hard_sets() -> Vec<Hard> {
                 },
             )
         },
-        Hard {
+        StressInput {
             tolerance: small,
             ..set(
                 "subnormal",

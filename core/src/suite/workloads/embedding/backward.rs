@@ -7,15 +7,15 @@ use super::{INDEX, forward, row_bytes};
 use crate::suite::hard::{any, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Precondition, Problem,
-    Program, Reference, Rows, RowsFn, Tolerance, Variant, normal,
+    BufferSpec, Caps, Cost, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Precondition, Problem, Program,
+    Reference, Rows, RowsFn, StressInput, Tolerance, Variant, normal,
 };
 use std::sync::OnceLock;
 
 const DOUT: usize = 1;
 
-pub(super) fn form() -> Form {
-    Form {
+pub(super) fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         huge: &[],
         awkward: &[
@@ -87,8 +87,8 @@ fn crowded(p: &Problem, _output: usize) -> Tolerance {
     summed(p, p["n"] as f64, 3.47)
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, applies, fills, tolerance| Hard { name, about, applies, fills, tolerance };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, applies, fills, tolerance| StressInput { name, about, applies, fills, tolerance };
     vec![
         set("zeros", "gradients of zero", any, |_| vec![("dout", zero)], |p, _| sums_of_zeros(p)),
         set(

@@ -10,8 +10,9 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, Form, Hard, HostBuffer, HostFn, OfNan, Precondition,
-    Preset, Problem, Program, Rate, Reference, RowsFn, Stage, Variant, Workload, by_pieces, indexable, normal, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Elem, Fill, HostBuffer, HostFn, OfNan, OpSpec, Precondition,
+    Preset, Problem, Program, Rate, Reference, RowsFn, Stage, StressInput, Variant, Workload, by_pieces, indexable,
+    normal, width,
 };
 
 mod backward;
@@ -41,8 +42,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("n65536,v100000,d128"),
@@ -121,8 +122,8 @@ fn row_bytes(p: &Problem) -> u64 {
     p["d"] * Elem::Real.storage(p.dtype).bytes()
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance: moved };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: moved };
     vec![
         set("zeros", "a table of zeros", |_| vec![("table", zero)]),
         set("one row", "every item takes the last row", |_| vec![("index", LAST)]),

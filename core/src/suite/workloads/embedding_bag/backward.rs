@@ -9,8 +9,8 @@ use super::{
 };
 use crate::suite::hard::{any, scattered_nan, sums_of_zeros, wide, zero};
 use crate::suite::{
-    BufferSpec, Cost, Direction, Elem, Fill, Form, Hard, HostFn, Inputs, OfNan, Problem, Reference, Role, Rows, RowsFn,
-    Tolerance, Variant, normal,
+    BufferSpec, Cost, Direction, Elem, Fill, HostFn, Inputs, OfNan, OpSpec, Problem, Reference, Role, Rows, RowsFn,
+    StressInput, Tolerance, Variant, normal,
 };
 use std::sync::OnceLock;
 
@@ -20,8 +20,8 @@ const WEIGHT: usize = 4;
 /// The checked buffers: the table's gradient, and after it the factors' gradient or the winners.
 const DTABLE: usize = 0;
 
-pub(super) fn form() -> Form {
-    Form {
+pub(super) fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         buffers,
         cost,
@@ -116,8 +116,8 @@ fn crowded(p: &Problem, output: usize) -> Tolerance {
     gradient(p, output, table)
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, applies, fills, tolerance| Hard { name, about, applies, fills, tolerance };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, applies, fills, tolerance| StressInput { name, about, applies, fills, tolerance };
     vec![
         set(
             "zeros",

@@ -17,8 +17,8 @@ use crate::suite::Access::Read;
 use crate::suite::dense::maximum;
 use crate::suite::hard::{any, scattered_nan, sums_of_zeros, wide, zero};
 use crate::suite::{
-    Access, Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Form, Hard, HostFn, Inputs, OfNan, Precondition,
-    Preset, Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
+    Access, Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, HostFn, Inputs, OfNan, OpSpec, Precondition, Preset,
+    Problem, Rate, Reference, Rows, RowsFn, Shape, StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 
 mod backward;
@@ -71,8 +71,8 @@ const AWKWARD: &[&str] = &[
     "b11,l12,v19,d132,sum",
 ];
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("b8192,l20,v100000,d64,sum"),
@@ -210,8 +210,8 @@ fn of_bags(p: &Problem, output: usize, items: f64) -> Tolerance {
     if p.shape.has("max") { moved(p, output) } else { summed(p, items, most(p)) }
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, applies, fills, tolerance| Hard { name, about, applies, fills, tolerance };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, applies, fills, tolerance| StressInput { name, about, applies, fills, tolerance };
     vec![
         set("zeros", "a table of zeros", any, |_| vec![("table", zero)], |p, _| sums_of_zeros(p)),
         set("nan", "NaN in the table: so are bags that hold it", any, |_| vec![("table", scattered_nan)], tolerance),

@@ -7,15 +7,15 @@ use super::{INDEX, forward, items, row_bytes, stages};
 use crate::suite::hard::{any, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Problem, Reference, Rows, RowsFn,
-    Tolerance, Variant, normal,
+    BufferSpec, Cost, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Reference, Rows, RowsFn,
+    StressInput, Tolerance, Variant, normal,
 };
 use std::sync::OnceLock;
 
 const DOUT: usize = 1;
 
-pub(super) fn form() -> Form {
-    Form {
+pub(super) fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         buffers,
         cost: |p| Cost::new(items(p) * p["d"], items(p) * (4 + row_bytes(p)), p["t"] * p["v"] * row_bytes(p)),
@@ -63,8 +63,8 @@ fn crowded(p: &Problem, _output: usize) -> Tolerance {
     summed(p, p["n"] as f64, 3.47)
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, applies, fills, tolerance| Hard { name, about, applies, fills, tolerance };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, applies, fills, tolerance| StressInput { name, about, applies, fills, tolerance };
     vec![
         set("zeros", "gradients of zero", any, |_| vec![("dout", zero)], |p, _| sums_of_zeros(p)),
         set("one row", "every sample took the last row of each table", any, |_| vec![("index", LAST)], crowded),

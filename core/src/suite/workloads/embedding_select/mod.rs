@@ -11,8 +11,8 @@ use super::embedding::indices::{CHOICE, ENDS, LAST, chosen, different, moved};
 use crate::suite::hard::{any, subnormal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, OfNan, Precondition, Preset,
-    Problem, Rate, Reference, RowsFn, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Direction, Elem, HostBuffer, HostFn, OfNan, OpSpec, Precondition, Preset, Problem,
+    Rate, Reference, RowsFn, StressInput, Variant, Workload, indexable, normal,
 };
 
 mod backward;
@@ -55,8 +55,8 @@ const AWKWARD: &[&str] = &[
     "n13,t2,v33,d130",
 ];
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("n8192,t8,v5000,d32"),
@@ -141,8 +141,8 @@ fn taken_bytes(p: &Problem) -> u64 {
     p["t"] * different(p, p["n"]) * row_bytes(p)
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance: moved };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance: moved };
     vec![
         set("zeros", "tables of zeros", |_| vec![("tables", zero)]),
         set("one row", "every sample takes the last row of each table", |_| vec![("index", LAST)]),

@@ -13,14 +13,14 @@ use super::{
 use crate::suite::dense::Real;
 use crate::suite::hard::{any, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset, Problem,
-    Program, Rate, Reference, Role, Rows, RowsFn, Tolerance, Variant, numbered,
+    BufferSpec, Caps, Cost, Dialect, Direction, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset, Problem, Program,
+    Rate, Reference, Role, Rows, RowsFn, StressInput, Tolerance, Variant, numbered,
 };
 use crate::units::Bytes;
 
 /// The form.
-pub(super) fn form() -> Form {
-    Form {
+pub(super) fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::FwdBwd,
         rate: Rate::Flops,
         headline: Some("l2,b1,s64,h8,d64,f1024"),
@@ -139,8 +139,8 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
-    vec![Hard {
+fn hard_sets() -> Vec<StressInput> {
+    vec![StressInput {
         name: "zeros",
         about: "no gradient: the result is as usual, and every gradient is zero",
         applies: any,

@@ -17,8 +17,8 @@ use super::attention_block::{items, row_beside, width};
 use super::encoder_layer::{BQ, LEARNED, WQ, layer_of, parameters};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Form, Hard, HostBuffer, HostFn, Inner, Inputs,
-    MOST_NUMBERED, OfNan, Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Stage, Tolerance,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, HostBuffer, HostFn, Inputs, MOST_NUMBERED, OfNan, OpSpec,
+    Preset, Problem, Program, Rate, Reference, Role, Rows, RowsFn, Shape, Stage, StressInput, SubOp, Tolerance,
     Variant, Workload, numbered,
 };
 
@@ -58,8 +58,8 @@ const MOST_LAYERS: u64 = MOST_NUMBERED / 2;
 /// Shapes that step over the edges of tiles, heads and rows of every part; one of more items than differ.
 const AWKWARD: &[&str] = &["l1,b1,s1,h1,d1,f1", "l2,b3,s5,h2,d3,f7", "l3,b3,s34,h2,d36,f136", "l2,b2,s65,h1,f132"];
 
-fn form() -> Form {
-    Form {
+fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some("l4,b1,s64,h8,d64,f1024"),
@@ -112,18 +112,18 @@ fn shapes(preset: Preset) -> &'static [&'static str] {
 }
 
 /// One of its layers, in the same direction.
-fn layer(p: &Problem) -> Inner {
+fn layer(p: &Problem) -> SubOp {
     layer_in(p, p.direction)
 }
 
 /// One of its layers in the forward pass, which both directions begin with.
-fn forward_layer(p: &Problem) -> Inner {
+fn forward_layer(p: &Problem) -> SubOp {
     layer_in(p, Direction::Fwd)
 }
 
-fn layer_in(p: &Problem, direction: Direction) -> Inner {
+fn layer_in(p: &Problem, direction: Direction) -> SubOp {
     let shape = format!("b{},s{},h{},d{},f{}", p["b"], p["s"], p["h"], p["d"], p["f"]);
-    Inner::new("encoder_layer", direction, &shape, p.dtype)
+    SubOp::new("encoder_layer", direction, &shape, p.dtype)
 }
 
 /// What a layer calls `x` and `out`, and what all layers have of their own, in the buffers of layer `at`.
@@ -179,23 +179,23 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "no inputs: the first norm divides by the root of ε, and all rows are alike in every layer",
             applies: any,
             fills: |_| vec![("x", zero)],
             tolerance: |p, output| tolerance(p, output, 1.0),
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all elements alike, which the first norm makes zeros of",
             applies: any,
             fills: |_| vec![("x", one)],
             tolerance: |p, output| tolerance(p, output, 1.0),
         },
-        Hard {
+        StressInput {
             name: "large",
             about: "a residual stream 64 times as large, beside which all that layers add is small",
             applies: any,

@@ -18,15 +18,15 @@ use super::{
 };
 use crate::suite::hard::{any, smallest_normal, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Cost, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan,
-    Preset, Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant,
+    BufferSpec, Cost, Dialect, Direction, Draw, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Preset,
+    Problem, Rate, Reference, Rows, RowsFn, Shape, StressInput, Tolerance, Variant,
 };
 
 pub(super) const DOUT: usize = 1 + LEARNED.len();
 
 /// The form.
-pub fn form() -> Form {
-    Form {
+pub fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some("b1,s64,h8,d64,f2048"),
@@ -234,9 +234,9 @@ pub(super) fn tolerance(p: &Problem, output: usize, dout: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "no gradient: every gradient is zero",
             applies: any,
@@ -246,7 +246,7 @@ fn hard_sets() -> Vec<Hard> {
                 _ => sums_of_zeros(p),
             },
         },
-        Hard {
+        StressInput {
             name: "small",
             about: "gradients a thousand times smaller, as at the end of a training",
             applies: any,

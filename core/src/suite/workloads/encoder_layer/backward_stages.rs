@@ -8,7 +8,7 @@ use super::super::{add_layernorm, gelu};
 use super::dropout::{self, DROPPED, dropping};
 use super::forward::{MLP, flash_of, fusable, normed, products, remembering};
 use super::kept;
-use crate::suite::{Caps, Direction, Inner, Problem, Product, Program, Rearrange, Stage, Stored};
+use crate::suite::{Caps, Direction, Problem, Product, Program, Rearrange, Stage, Stored, SubOp};
 
 /// What the profile sums up by.
 const ATTENTION: &str = "attention";
@@ -49,8 +49,8 @@ pub(super) fn available(p: &Problem, caps: &Caps, by: By) -> Result<(), String> 
     sum_and_norm(p).available("fused", caps)
 }
 
-fn sum_and_norm(p: &Problem) -> Inner {
-    Inner::new("add_layernorm", Direction::Bwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
+fn sum_and_norm(p: &Problem) -> SubOp {
+    SubOp::new("add_layernorm", Direction::Bwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
 }
 
 /// Gradients of the rows before a norm and what was added to them since, and of the norm's factors and offsets.

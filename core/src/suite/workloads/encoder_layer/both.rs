@@ -11,13 +11,13 @@ use super::forward::{self, MLP, fusable, remembering};
 use super::{BQ, BQKV, WQ, WQKV, cost as cost_of_forward, inputs, kept, side_by_side_buffers};
 use crate::suite::hard::{any, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Problem, Program,
-    Rate, Reference, Rows, RowsFn, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program,
+    Rate, Reference, Rows, RowsFn, StressInput, Tolerance, Variant,
 };
 
 /// The form.
-pub fn form() -> Form {
-    Form {
+pub fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::FwdBwd,
         rate: Rate::Flops,
         headline: Some("b1,s64,h8,d64,f1024"),
@@ -102,8 +102,8 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard() -> Vec<Hard> {
-    vec![Hard {
+fn hard() -> Vec<StressInput> {
+    vec![StressInput {
         name: "zeros",
         about: "no gradient: the result is as usual, and every gradient is zero",
         applies: any,

@@ -4,7 +4,7 @@
 use super::super::attention_block::{row_count, width};
 use super::super::dropout::{keeps, key, key_in};
 use crate::suite::dense::{Real, narrow};
-use crate::suite::{Access, BufferSpec, Caps, Direction, Elem, HostBuffer, Inner, Inputs, Problem, Stage};
+use crate::suite::{Access, BufferSpec, Caps, Direction, Elem, HostBuffer, Inputs, Problem, Stage, SubOp};
 
 /// The keys of the two.
 const KEYS: [&str; 2] = ["seed1", "seed2"];
@@ -55,7 +55,7 @@ pub(super) fn dropping(
     for stage in stages.iter_mut().filter(|stage| reads(stage)) {
         *stage = stage.clone().on_buffers(&[(from, to)]);
     }
-    let inner = Inner::new("dropout", Direction::Fwd, &format!("n{},p{}", row_count(p) * width(p), share(p)), p.dtype);
+    let inner = SubOp::new("dropout", Direction::Fwd, &format!("n{},p{}", row_count(p) * width(p), share(p)), p.dtype);
     let dropout = inner.stages("regenerated", caps, &[("x", from), ("seed", KEYS[which]), ("out", to)]);
     let called = |stage: Stage| Stage { component, ..stage.called(format!("dropout_{}", which + 1)) };
     stages.splice(first..first, dropout.into_iter().map(called));

@@ -8,7 +8,7 @@ use super::super::linear::stages::{By, Then};
 use super::super::{add_layernorm, gelu};
 use super::dropout::{self, DROPPED, dropping};
 use super::kept;
-use crate::suite::{Access, BufferSpec, Caps, Direction, Elem, Inner, Problem, Product, Program, Stage};
+use crate::suite::{Access, BufferSpec, Caps, Direction, Elem, Problem, Product, Program, Stage, SubOp};
 
 /// What the profile sums up by.
 pub(super) const NORM1: &str = "first norm";
@@ -46,8 +46,8 @@ pub(super) fn scratch(p: &Problem) -> Vec<BufferSpec> {
 }
 
 /// A norm of all rows.
-pub(super) fn norm(p: &Problem) -> Inner {
-    Inner::new("layernorm", Direction::Fwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
+pub(super) fn norm(p: &Problem) -> SubOp {
+    SubOp::new("layernorm", Direction::Fwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
 }
 
 /// The stages of a norm from one buffer to another, by parameters of this number.
@@ -116,8 +116,8 @@ pub(super) fn fusable(p: &Problem, caps: &Caps, by: By) -> Result<(), String> {
     if by == By::Mma { Product::mma_available(p.dtype, caps) } else { Ok(()) }
 }
 
-fn sum_and_norm(p: &Problem) -> Inner {
-    Inner::new("add_layernorm", Direction::Fwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
+fn sum_and_norm(p: &Problem) -> SubOp {
+    SubOp::new("add_layernorm", Direction::Fwd, &format!("r{},c{}", row_count(p), width(p)), p.dtype)
 }
 
 /// What follows queries, keys and values in `q`, `k` and `v`: up to the result, with attention made by these stages.

@@ -24,8 +24,8 @@ use super::layernorm;
 use super::linear::stages::By;
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
-    Preset, Problem, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset,
+    Problem, Rate, Reference, Rows, RowsFn, Shape, StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 
 mod backward;
@@ -93,8 +93,8 @@ const AWKWARD: &[&str] = &[
     "b2,s65,h1,f132",
 ];
 
-fn form() -> Form {
-    Form {
+fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some("b1,s64,h8,d64,f2048"),
@@ -272,23 +272,23 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "no inputs and no offsets: norms divide by the root of ε, and biases are all there is",
             applies: any,
             fills: |_| vec![("x", zero), ("beta1", zero), ("bv", zero), ("bo", zero)],
             tolerance: |p, output| tolerance(p, output, 1.0),
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all rows alike: every key has the same weight",
             applies: any,
             fills: |_| vec![("x", |shape: &Shape, draw: Draw| normal(shape, draw.repeating(shape["h"] * shape["d"])))],
             tolerance: |p, output| tolerance(p, output, 1.0),
         },
-        Hard {
+        StressInput {
             name: "large",
             about: "a residual stream 64 times as large, beside which the layer's parts are small",
             applies: any,

@@ -10,9 +10,9 @@ use self::stages::{MOST_COLUMNS, MOST_LANES, MOST_WORDS, OWNER_ROWS, SHARED_ROWS
 use crate::suite::hard::{any, exact, one, smallest_normal, subnormal, zero, zipf};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
-    Precondition, Preset, Problem, Rate, Reference, Rows, RowsFn, Scaling, Shape, Sides, Tolerance, Variant, Workload,
-    cube_available, normal,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec,
+    Precondition, Preset, Problem, Rate, Reference, Rows, RowsFn, Scaling, Shape, Sides, StressInput, Tolerance,
+    Variant, Workload, cube_available, normal,
 };
 use crate::units::{Bytes, Flops};
 use std::sync::OnceLock;
@@ -39,7 +39,7 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32],
         validate: |_| Ok(()),
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: Some("r100000,g8333,d64,sorted"),
@@ -233,30 +233,30 @@ fn crowded(p: &Problem, _output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "weights of zero, all in one element",
             applies: any,
             fills: |_| vec![("id", zero), ("group", zero), ("weight", zero)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "ids, groups and weights all one or the last there is: one element counts the rows, exactly",
             applies: any,
             fills: |_| vec![("id", one), ("group", |p, _| (p["g"] - 1) as f64), ("weight", one)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "same index",
             about: "every row in one column of one group: all atomics meet in one word",
             applies: any,
             fills: |_| vec![("id", zero), ("group", zero)],
             tolerance: crowded,
         },
-        Hard {
+        StressInput {
             name: "zipf",
             about: "groups and ids by Zipf's law with exponent 1.05: a few are met by most rows",
             applies: any,
@@ -268,14 +268,14 @@ fn hard_sets() -> Vec<Hard> {
             },
             tolerance: crowded,
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "weights of up to 1e33: sums of all rows stay within f32",
             applies: |p| p["r"] <= 100_000,
             fills: |_| vec![("weight", |_, draw| 1e33 * draw.uniform())],
             tolerance: |p, _| Tolerance { abs: tolerance(p, 0).abs * 1e33, ..tolerance(p, 0) },
         },
-        Hard {
+        StressInput {
             name: "subnormal",
             about: "weights too small to be normal: a small sum, or zero where the device flushes them",
             applies: any,

@@ -12,8 +12,8 @@ use super::{plain, sizes, statistics, statistics_stage};
 use crate::suite::Access::{self, Read, Write};
 use crate::suite::hard::{one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, MOST_PARTS, OfNan, Preset, Problem, Program, Rate,
-    Reference, RowShare, Rows, RowsFn, Stage, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Direction, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Preset, Problem, Program, Rate,
+    Reference, RowShare, Rows, RowsFn, Stage, StressInput, Tolerance, Variant,
 };
 
 const X: usize = 0;
@@ -21,8 +21,8 @@ const GAMMA: usize = 1;
 const DOUT: usize = 2;
 
 /// The form.
-pub fn form() -> Form {
-    Form {
+pub fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Bytes,
         headline: Some("r4096,c1024"),
@@ -135,7 +135,7 @@ pub(in crate::suite) fn tolerance(p: &Problem, output: usize, spread: Spread) ->
     }
 }
 
-fn hard() -> Vec<Hard> {
+fn hard() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
         |p, output| tolerance(p, output, hard_spreads(p)[SET])
     }

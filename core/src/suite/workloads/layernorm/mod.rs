@@ -9,9 +9,9 @@ use crate::suite::dense::total;
 use crate::suite::hard::{any, nan_in_rows, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
-    Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
-    indexable, normal, spread, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec,
+    Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, StressInput, Tolerance, Variant,
+    Workload, indexable, normal, spread, width,
 };
 
 pub(super) mod backward;
@@ -47,8 +47,8 @@ pub(super) fn validate(shape: &Shape) -> Result<(), String> {
     indexable(shape["r"] * shape["c"])
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("r4096,c1024"),
@@ -204,9 +204,10 @@ pub(super) fn hard_spreads(p: &Problem) -> [Spread; 4] {
 pub(super) type HardPart = (fn(&Problem) -> Vec<(&'static str, Fill)>, fn(&Problem, usize) -> Tolerance);
 
 /// What is hard on rows, for every form that normalises them.
-pub(super) fn hard_sets(parts: [HardPart; 4]) -> Vec<Hard> {
+pub(super) fn hard_sets(parts: [HardPart; 4]) -> Vec<StressInput> {
     let [zeros, equal, offset, huge] = parts;
-    let set = |name, about, applies, (fills, tolerance): HardPart| Hard { name, about, applies, fills, tolerance };
+    let set =
+        |name, about, applies, (fills, tolerance): HardPart| StressInput { name, about, applies, fills, tolerance };
     vec![
         set("zeros", "all zero: no deviation", any, zeros),
         set("equal", "all one: no deviation, but for the rounding of the mean", any, equal),
@@ -215,7 +216,7 @@ pub(super) fn hard_sets(parts: [HardPart; 4]) -> Vec<Hard> {
     ]
 }
 
-fn hard() -> Vec<Hard> {
+fn hard() -> Vec<StressInput> {
     fn of<const SET: usize>() -> fn(&Problem, usize) -> Tolerance {
         |p, output| tolerance(p, output, hard_spreads(p)[SET], p.dtype.unit_roundoff())
     }
@@ -225,7 +226,7 @@ fn hard() -> Vec<Hard> {
         (|_| vec![("x", offset)], of::<2>()),
         (|p| vec![("x", huge(p))], of::<3>()),
     ]);
-    sets.push(Hard {
+    sets.push(StressInput {
         name: "nan",
         about: "rows with NaN, which are NaN",
         applies: any,

@@ -14,8 +14,8 @@ use super::{AWKWARD, W, X, biased, normal, product, sizes, stages, w_at, w_dims,
 use crate::suite::hard::{any, no_gradient, one, smallest_normal};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset, Problem,
-    Product, Program, Rate, Reference, Role, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset, Problem,
+    Product, Program, Rate, Reference, Role, Rows, RowsFn, Stage, Stored, StressInput, Tolerance, Variant, dense,
 };
 
 const DOUT: usize = 2;
@@ -24,8 +24,8 @@ const BIAS: usize = 3;
 const KEPT: usize = 4;
 
 /// The form.
-pub fn form() -> Form {
-    Form {
+pub fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some("m512,n1024,k1024,nt,gelu"),
@@ -149,13 +149,13 @@ fn scaled(p: &Problem, output: usize, [x, w, dout]: [f64; 3]) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
         no_gradient(|p, output| match checked(p, output) {
             PRE => tolerance(p, PRE),
             gradient => scaled(p, gradient, [1.0, 1.0, 0.0]),
         }),
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: sums that are counts, but for GELU's slope",
             applies: any,

@@ -14,8 +14,8 @@ use super::gelu::gelu_tanh;
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, Form, Hard, HostBuffer, HostFn,
-    Inputs, OfNan, Preset, Problem, Product, Program, Rate, Reference, RowsFn, Shape, Stored, Tolerance, Variant,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Epilogue, HostBuffer, HostFn, Inputs, OfNan,
+    OpSpec, Preset, Problem, Product, Program, Rate, Reference, RowsFn, Shape, Stored, StressInput, Tolerance, Variant,
     Workload, dense, indexable, normal,
 };
 
@@ -80,8 +80,8 @@ const AWKWARD: &[&str] = &[
     "m1416,n1288,k8,tn,gelu",
 ];
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some("m512,n1024,k1024,nt,gelu"),
@@ -222,23 +222,23 @@ fn tolerance(p: &Problem, _output: usize, sizes: Sizes) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "all zero: half-way down GELU's slope",
             applies: any,
             fills: |_| vec![("x", zero), ("bias", zero)],
             tolerance: |p, output| tolerance(p, output, Sizes { largest: 0.0, error: 0.0 }),
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: the depth and one",
             applies: any,
             fills: |_| vec![("x", one), ("w", one), ("bias", one)],
             tolerance: |p, output| tolerance(p, output, Sizes { largest: p["k"] as f64 + 1.0, error: 0.0 }),
         },
-        Hard {
+        StressInput {
             name: "far",
             about: "sums far out on either side, where GELU is its argument or nothing",
             applies: any,

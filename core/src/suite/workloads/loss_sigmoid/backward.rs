@@ -12,8 +12,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::smallest_normal;
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, HostBuffer, HostFn, Inputs, OfNan, Problem, Product, Program, Rate,
-    Reference, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense, sum_of_parts,
+    BufferSpec, Caps, Cost, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Product, Program,
+    Rate, Reference, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense, sum_of_parts,
 };
 use std::sync::OnceLock;
 
@@ -25,8 +25,8 @@ const DY: usize = 1;
 const DTEMPERATURE: usize = 2;
 
 /// The form.
-pub fn form() -> Form {
-    Form {
+pub fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some("n1024,d512"),

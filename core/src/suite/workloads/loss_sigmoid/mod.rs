@@ -8,8 +8,8 @@ use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, MOST_PARTS,
-    OfNan, Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Variant, Workload, dense,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, HostBuffer, HostFn, MOST_PARTS, OfNan, OpSpec,
+    Preset, Problem, Program, Rate, Reference, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, dense,
     indexable, parts_of, pieces_in_parts, spread, sum_of_parts,
 };
 
@@ -39,8 +39,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some("n1024,d512"),
@@ -163,8 +163,8 @@ fn of_large(p: &Problem, largest: f64) -> Tolerance {
 const LARGE: f64 = 16.0;
 
 /// With tolerances for usual elements, for those of at most one, and for large ones.
-fn hard_sets([usual, ones, large]: [fn(&Problem, usize) -> Tolerance; 3]) -> Vec<Hard> {
-    let set = |name, about, fills, tolerance| Hard { name, about, applies: any, fills, tolerance };
+fn hard_sets([usual, ones, large]: [fn(&Problem, usize) -> Tolerance; 3]) -> Vec<StressInput> {
+    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
     vec![
         set("zeros", "all zero: every logit is the bias", |_| vec![("x", zero), ("y", zero)], usual),
         set("equal", "all one: every logit is the same, and large", |_| vec![("x", one), ("y", one)], ones),

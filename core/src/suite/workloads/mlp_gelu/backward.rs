@@ -17,8 +17,8 @@ use super::{
 use crate::suite::hard::{any, no_gradient, smallest_normal, sums_of_zeros};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset, Problem,
-    Product, Program, Rate, Reference, Rows, RowsFn, Stage, Stored, Tolerance, Variant, dense,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset, Problem,
+    Product, Program, Rate, Reference, Rows, RowsFn, Stage, Stored, StressInput, Tolerance, Variant, dense,
 };
 
 const DOUT: usize = 4;
@@ -26,8 +26,8 @@ const DOUT: usize = 4;
 const KEPT: usize = 5;
 
 /// The form.
-pub fn form() -> Form {
-    Form {
+pub fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some("m64,c768,f3072"),
@@ -151,13 +151,13 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
         no_gradient(|p, output| match checked(p, output) {
             PRE => tolerance(p, output, 1.0),
             _ => sums_of_zeros(p),
         }),
-        Hard {
+        StressInput {
             name: "far",
             about: "sums far out on either side, where GELU's slope is one or nothing",
             applies: any,

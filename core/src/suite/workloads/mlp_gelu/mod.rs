@@ -14,9 +14,9 @@ use super::linear::stages::{By, Stages, Then};
 use crate::suite::hard::{any, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
-    Preset, Problem, Product, Program, Rate, Reference, Rows, RowsFn, Shape, Tolerance, Variant, Workload, dense,
-    indexable, normal,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec,
+    Preset, Problem, Product, Program, Rate, Reference, Rows, RowsFn, Shape, StressInput, Tolerance, Variant, Workload,
+    dense, indexable, normal,
 };
 
 mod backward;
@@ -55,8 +55,8 @@ pub fn workload() -> Workload {
 
 const AWKWARD: &[&str] = &["m1,c1,f1", "m5,c3,f7,kept", "m67,c65,f131", "m66,c72,f136,kept", "m131,c40,f200"];
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some("m64,c768,f3072"),
@@ -203,16 +203,16 @@ fn tolerance(p: &Problem, output: usize, scale: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "all zero: half-way down GELU's slope",
             applies: any,
             fills: |_| vec![("x", zero), ("b1", zero)],
             tolerance: |p, output| tolerance(p, output, 1.0),
         },
-        Hard {
+        StressInput {
             name: "far",
             about: "sums far out on either side, where GELU is its argument or nothing",
             applies: any,

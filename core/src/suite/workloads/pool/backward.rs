@@ -9,13 +9,13 @@ use super::{
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, exact, one, scattered_nan, smallest_normal, subnormal, sums_of_zeros, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, OfNan, Problem, Program, Rate, Reference, RowsFn,
-    Stage, Tolerance, Variant, normal, spread,
+    BufferSpec, Caps, Cost, Direction, Elem, Inputs, OfNan, OpSpec, Problem, Program, Rate, Reference, RowsFn, Stage,
+    StressInput, Tolerance, Variant, normal, spread,
 };
 
 /// The form.
-pub(super) fn form() -> Form {
-    Form {
+pub(super) fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Bytes,
         headline: Some("n8,c64,h112,k3,s2,p1,nchw,max"),
@@ -95,7 +95,7 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     fn small(p: &Problem, output: usize) -> Tolerance {
         if is_place(p, output) {
             return tolerance(p, output);
@@ -107,7 +107,7 @@ fn hard_sets() -> Vec<Hard> {
             ..tolerance(p, output)
         }
     }
-    let set = |name, about, fills, tolerance| Hard { name, about, applies: any, fills, tolerance };
+    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
     vec![
         set(
             "zeros",
@@ -121,7 +121,7 @@ fn hard_sets() -> Vec<Hard> {
             |_| vec![("dout", one)],
             tolerance,
         ),
-        Hard {
+        StressInput {
             applies: largest,
             ..set(
                 "equal",
@@ -130,7 +130,7 @@ fn hard_sets() -> Vec<Hard> {
                 tolerance,
             )
         },
-        Hard {
+        StressInput {
             applies: largest,
             ..set(
                 "not finite",

@@ -16,9 +16,9 @@ use crate::suite::dense::{maximum, total};
 use crate::suite::hard::{any, exact, one, scattered_nan, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
-    Problem, Program, Rate, Reference, RowsFn, Shape, Stage, Tolerance, Variant, Workload, countable, indexable,
-    normal, spread, text_for, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset,
+    Problem, Program, Rate, Reference, RowsFn, Shape, Stage, StressInput, Tolerance, Variant, Workload, countable,
+    indexable, normal, spread, text_for, width,
 };
 
 const X: usize = 0;
@@ -66,8 +66,8 @@ const AWKWARD: &[&str] = &[
     "n2,c16,h10,w17,k4,kw2,s2,p1,nhwc,max",
 ];
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("n8,c64,h112,k3,s2,p1,nchw,max"),
@@ -209,8 +209,8 @@ fn not_finite(shape: &Shape, draw: Draw) -> f64 {
     if draw.index % 7 == 5 { f64::NEG_INFINITY } else { scattered_nan(shape, draw) }
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, fills, tolerance| Hard { name, about, applies: any, fills, tolerance };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, fills, tolerance| StressInput { name, about, applies: any, fills, tolerance };
     vec![
         set("zeros", "all zero", |_| vec![("x", zero)], exact),
         set(
@@ -226,7 +226,7 @@ fn hard_sets() -> Vec<Hard> {
             |_| vec![("x", |_, draw| -1.0 - draw.uniform())],
             tolerance,
         ),
-        Hard {
+        StressInput {
             applies: |p| wide(p) && most_pixels(p) <= 1000,
             ..set(
                 "huge",

@@ -13,15 +13,15 @@ use super::{error, plain, rstd};
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, MOST_PARTS, OfNan, Problem, Program, Rate, Reference,
-    Rows, RowsFn, Tolerance, Variant, normal,
+    BufferSpec, Caps, Cost, Direction, Elem, Inputs, MOST_PARTS, OfNan, OpSpec, Problem, Program, Rate, Reference,
+    Rows, RowsFn, StressInput, Tolerance, Variant, normal,
 };
 
 const DOUT: usize = 2;
 
 /// The form.
-pub fn form() -> Form {
-    Form {
+pub fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Bytes,
         headline: Some("r4096,c1024"),
@@ -112,23 +112,23 @@ fn tolerance(p: &Problem, output: usize, rstd: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "all zero: dx is dout·γ/√ε, and dγ zero",
             applies: any,
             fills: |_| vec![("x", zero)],
             tolerance: |p, output| tolerance(p, output, 1000.0),
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: what reaches x is the deviation of the gradient",
             applies: any,
             fills: |_| vec![("x", one)],
             tolerance: |p, output| tolerance(p, output, 1.0),
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "up to 6e4 in f16 and 1e15 otherwise: gradients are that much smaller",
             applies: any,

@@ -10,8 +10,8 @@ use crate::suite::dense::total;
 use crate::suite::hard::{any, nan_in_rows, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    BufferSpec, Caps, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Problem, Program,
-    Rate, Reference, RowsFn, Stage, Tolerance, Variant, Workload, normal, spread,
+    BufferSpec, Caps, Cost, DType, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Rate,
+    Reference, RowsFn, Stage, StressInput, Tolerance, Variant, Workload, normal, spread,
 };
 
 mod backward;
@@ -32,8 +32,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("r4096,c1024"),
@@ -102,8 +102,8 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
     vec![
         set("zeros", "all zero: a result of zero", |_| vec![("x", zero)]),
         set("nan", "rows with NaN, which are NaN", |_| vec![("x", |shape, draw| nan_in_rows(draw, shape["c"]))]),

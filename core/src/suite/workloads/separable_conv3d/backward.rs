@@ -16,8 +16,8 @@ use super::middle::{self, kept};
 use super::{AWKWARD, POINTWISE, W, X, pointwise, shapes, stages};
 use crate::suite::hard::{closed, exact, no_gradient, one, smallest_normal, wide};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inner, Inputs, OfNan, Problem, Program,
-    Rate, Reference, Rows, RowsFn, Stage, Tolerance, Variant, normal,
+    BufferSpec, Caps, Cost, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Problem, Program, Rate,
+    Reference, Rows, RowsFn, Stage, StressInput, SubOp, Tolerance, Variant, normal,
 };
 
 const DOUT: usize = 3;
@@ -25,8 +25,8 @@ const DOUT: usize = 3;
 const OUT: usize = 4;
 
 /// The form.
-pub(super) fn form() -> Form {
-    Form {
+pub(super) fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some("n1,c16,m32,d32,h64,p1,ncdhw"),
@@ -68,21 +68,21 @@ pub(super) fn form() -> Form {
 }
 
 /// The second step by itself.
-fn pointwise_part(p: &Problem) -> Inner {
+fn pointwise_part(p: &Problem) -> SubOp {
     let (v, [c, m]) = (Volume::of(&p.shape), pointwise(p).channels);
     let ([d, h, w], layout) = (v.out, layout(&v));
     let words: String =
         ["bias", "relu"].iter().filter(|word| p.shape.has(word)).map(|word| format!(",{word}")).collect();
-    Inner::new("conv3d", Direction::Bwd, &format!("n{},c{c},m{m},d{d},h{h},w{w},k1,{layout}{words}", v.n), p.dtype)
+    SubOp::new("conv3d", Direction::Bwd, &format!("n{},c{c},m{m},d{d},h{h},w{w},k1,{layout}{words}", v.n), p.dtype)
 }
 
 /// The first step by itself.
-fn depthwise_part(p: &Problem) -> Inner {
+fn depthwise_part(p: &Problem) -> SubOp {
     let (v, s) = (Volume::of(&p.shape), &p.shape);
     let ([d, h, w], [kd, k, kw]) = (v.image, v.kernel);
     let steps = format!("s{},p{},l{}", s["s"], s["p"], s["l"]);
     let shape = format!("n{},c{},d{d},h{h},w{w},k{k},kd{kd},kw{kw},{steps},{}", v.n, v.c, layout(&v));
-    Inner::new("depthwise_conv3d", Direction::Bwd, &shape, p.dtype)
+    SubOp::new("depthwise_conv3d", Direction::Bwd, &shape, p.dtype)
 }
 
 fn layout(v: &Volume) -> &'static str {
@@ -168,11 +168,11 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
         no_gradient(of_nothing),
         closed(|p| p.shape.has("relu"), of_nothing),
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: counts of taps, channels and positions, and products of these",
             applies: |p| {
@@ -272,7 +272,7 @@ fn rows<'a>(p: &'a Problem, inputs: &'a Inputs) -> Rows<'a> {
 /// By the host's code of both steps.
 fn host(p: &Problem, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]) {
     let (first, second) = (depthwise_part(p), pointwise_part(p));
-    let run = |part: &Inner, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]| {
+    let run = |part: &SubOp, inputs: &[HostBuffer], outputs: &mut [Vec<f32>]| {
         part.problem().form().host.expect("it has code of its own").run(part.problem(), inputs, outputs);
     };
     let relu = usize::from(p.shape.has("relu"));

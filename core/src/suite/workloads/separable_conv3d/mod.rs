@@ -19,8 +19,8 @@ use crate::suite::dense;
 use crate::suite::hard::{any, exact, nan_bias, one, smallest_normal, subnormal, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Dialect, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, OfNan, Preset,
-    Problem, Product, Rate, Reference, RowsFn, Shape, Tolerance, Variant, Workload, indexable, normal,
+    Axis, BufferSpec, Cost, DType, Dialect, Direction, Elem, HostBuffer, HostFn, Inputs, OfNan, OpSpec, Preset,
+    Problem, Product, Rate, Reference, RowsFn, Shape, StressInput, Tolerance, Variant, Workload, indexable, normal,
 };
 use middle::kept;
 
@@ -68,8 +68,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some("n1,c16,m32,d32,h64,p1,ncdhw"),
@@ -242,17 +242,17 @@ fn tolerance(p: &Problem, output: usize) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
         nan_bias(tolerance),
-        Hard {
+        StressInput {
             name: "zeros",
             about: "an image of zeros gives the bias, or zeros",
             applies: any,
             fills: |_| vec![("x", zero)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: the number of taps inside the image, as often as there are channels, and the bias",
             applies: |p| wide(p) || terms(p) < 60_000,
@@ -266,7 +266,7 @@ fn hard_sets() -> Vec<Hard> {
                 reason: "sums of ones are exact in f32; both results are rounded to the element type",
             },
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "products of up to 1e34, whose sums stay within f32; f16 has no such numbers",
             applies: |p| wide(p) && terms(p) <= 4096,
@@ -277,7 +277,7 @@ fn hard_sets() -> Vec<Hard> {
                 Tolerance { abs: usual.abs * 1e34 * taps.sqrt(), ..usual }
             },
         },
-        Hard {
+        StressInput {
             name: "subnormal",
             about: "an image too small to be normal: the result is small, or zero where the device flushes such numbers",
             applies: any,

@@ -6,8 +6,8 @@ use super::{NOT_FINITE, by_rows, huge_x, kept, masked_x, matrix, matrix_of, norm
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Direction, Elem, Form, Hard, Inputs, OfNan, Preset, Problem, Program, Rate, Reference,
-    RowsFn, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Direction, Elem, Inputs, OfNan, OpSpec, Preset, Problem, Program, Rate, Reference, RowsFn,
+    StressInput, Tolerance, Variant,
 };
 
 const DOUT: usize = 1;
@@ -16,8 +16,8 @@ const DOUT: usize = 1;
 const Y: usize = 0;
 
 /// The form.
-pub fn form() -> Form {
-    Form {
+pub fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Bytes,
         headline: Some("r4096,c1024"),
@@ -96,39 +96,39 @@ fn tolerance(p: &Problem, output: usize, largest: f64) -> Tolerance {
 }
 
 /// Rows with equal weights, and rows in which one element has all the weight.
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     let even = |p: &Problem, output: usize| tolerance(p, output, 1.0 / p["c"] as f64);
     let uneven = |p: &Problem, output: usize| tolerance(p, output, 1.0);
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "all zero: weights are equal, and the gradient is zero",
             applies: any,
             fills: |_| vec![("x", zero), ("dout", zero)],
             tolerance: even,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: what reaches x cancels",
             applies: any,
             fills: |_| vec![("x", one), ("dout", one)],
             tolerance: even,
         },
-        Hard {
+        StressInput {
             name: "masked",
             about: "two thirds of the elements, and all of every fifth row, at the number that masks hold",
             applies: any,
             fills: |p| vec![("x", masked_x(p))],
             tolerance: uneven,
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "x up to 6e4 in f16 and 1e30 otherwise: one weight is one, and the gradient zero",
             applies: any,
             fills: |p| vec![("x", huge_x(p))],
             tolerance: uneven,
         },
-        Hard {
+        StressInput {
             name: "not finite",
             about: NOT_FINITE,
             applies: any,

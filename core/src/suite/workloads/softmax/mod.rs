@@ -8,9 +8,9 @@ use crate::suite::dense::{maximum, total};
 use crate::suite::hard::{any, not_finite_rows, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
-    Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance, Variant, Workload,
-    indexable, normal, spread, width,
+    Axis, BufferSpec, Caps, Cost, DType, Direction, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec,
+    Preset, Problem, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, StressInput, Tolerance, Variant,
+    Workload, indexable, normal, spread, width,
 };
 
 pub(super) mod backward;
@@ -30,8 +30,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Bytes,
         headline: Some("r4096,c1024"),
@@ -134,8 +134,8 @@ fn not_finite_x(shape: &Shape, draw: Draw) -> f64 {
     not_finite_rows(draw, shape["c"])
 }
 
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, fills| Hard { name, about, applies: any, fills, tolerance };
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput { name, about, applies: any, fills, tolerance };
     vec![
         set("zeros", "all zero: every weight is 1/c", |_| vec![("x", zero)]),
         set("equal", "all one: every weight is 1/c", |_| vec![("x", one)]),

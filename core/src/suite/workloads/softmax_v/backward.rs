@@ -11,8 +11,8 @@ use super::{V, masked_x, matrix, normal, rows, sizes, softmax, weight_error, wei
 use crate::suite::Access::{Read, Write};
 use crate::suite::hard::{any, one, smallest_normal, zero};
 use crate::suite::{
-    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Form, Hard, Inputs, OfNan, Preset, Problem, Product, Program,
-    Rate, Reference, Rows, RowsFn, Stored, Tolerance, Variant,
+    BufferSpec, Caps, Cost, Dialect, Direction, Elem, Inputs, OfNan, OpSpec, Preset, Problem, Product, Program, Rate,
+    Reference, Rows, RowsFn, Stored, StressInput, Tolerance, Variant,
 };
 
 const DOUT: usize = 2;
@@ -22,8 +22,8 @@ const WEIGHTS: usize = 0;
 const DX: usize = 1;
 
 /// The form.
-pub fn form() -> Form {
-    Form {
+pub fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::Bwd,
         rate: Rate::Flops,
         headline: Some("b8,s512,t512,d64"),
@@ -128,8 +128,8 @@ fn tolerance(p: &Problem, output: usize, mass: f64) -> Tolerance {
 }
 
 /// Rows with equal weights, and rows of which a third has all the weight.
-fn hard_sets() -> Vec<Hard> {
-    let set = |name, about, fills| Hard {
+fn hard_sets() -> Vec<StressInput> {
+    let set = |name, about, fills| StressInput {
         name,
         about,
         applies: any,

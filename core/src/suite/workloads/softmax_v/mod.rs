@@ -14,9 +14,9 @@ use crate::suite::dense::{maximum, total};
 use crate::suite::hard::{any, exact, not_finite_rows, one, smallest_normal, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs,
-    OfNan, Preset, Problem, Product, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, Tolerance,
-    Variant, Workload, indexable, normal, spread,
+    Axis, BufferSpec, Caps, Cost, DType, Dialect, Direction, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan,
+    OpSpec, Preset, Problem, Product, Program, Rate, Reference, RowShare, Rows2d, RowsFn, Shape, Stage, StressInput,
+    Tolerance, Variant, Workload, indexable, normal, spread,
 };
 
 mod backward;
@@ -47,8 +47,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn forward() -> Form {
-    Form {
+fn forward() -> OpSpec {
+    OpSpec {
         direction: Direction::Fwd,
         rate: Rate::Flops,
         headline: Some("b8,s512,t512,d64"),
@@ -162,16 +162,16 @@ fn masked_x(p: &Problem) -> Fill {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "all zero: equal weights, and a result of zero",
             applies: any,
             fills: |_| vec![("x", zero), ("v", zero)],
             tolerance: exact,
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: equal weights, whose sum is one",
             applies: any,
@@ -182,14 +182,14 @@ fn hard_sets() -> Vec<Hard> {
                 reason: "all weights are rounded alike to the element type, each sum of them in f32, and the result once more",
             },
         },
-        Hard {
+        StressInput {
             name: "masked",
             about: "two thirds of x, and all of every fifth row, at the number that masks hold",
             applies: any,
             fills: |p| vec![("x", masked_x(p))],
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "x up to 6e4 in f16 and 1e30 otherwise, of either sign: the result is the row of v whose x is the largest",
             applies: any,
@@ -199,7 +199,7 @@ fn hard_sets() -> Vec<Hard> {
             },
             tolerance,
         },
-        Hard {
+        StressInput {
             name: "not finite",
             about: "rows of x with NaN, whose results are NaN; and rows whose first half is -inf, which weighs nothing",
             applies: any,

@@ -11,8 +11,9 @@
 use crate::suite::hard::{any, one, sums_of_zeros, wide, zero};
 use crate::suite::parallel::*;
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Elem, Form, Hard, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, Place,
-    Preset, Problem, Rate, Reference, Rows, RowsFn, Scaling, Sides, Tolerance, Variant, Workload, indexable,
+    Axis, BufferSpec, Cost, DType, Direction, Elem, HostBuffer, HostFn, Inputs, MOST_PARTS, OfNan, OpSpec, Place,
+    Preset, Problem, Rate, Reference, Rows, RowsFn, Scaling, Sides, StressInput, Tolerance, Variant, Workload,
+    indexable,
 };
 
 mod stages;
@@ -37,7 +38,7 @@ pub fn workload() -> Workload {
         },
         dtypes: &[DType::F32, DType::F16, DType::BF16],
         validate: |shape| indexable(shape["n"] * shape["f"]),
-        forms: vec![Form {
+        forms: vec![OpSpec {
             direction: Direction::Fwd,
             rate: Rate::Bytes,
             headline: Some("n65536,f64"),
@@ -150,16 +151,16 @@ fn tolerance(p: &Problem, output: usize, size: f64, spread: f64) -> Tolerance {
     }
 }
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "all zero: so is everything",
             applies: any,
             fills: |_| vec![("x", zero)],
             tolerance: |p, _| sums_of_zeros(p),
         },
-        Hard {
+        StressInput {
             name: "equal",
             about: "all one: a variance of zero, or of what the mean is off by, and a result of zero",
             applies: any,
@@ -171,14 +172,14 @@ fn hard_sets() -> Vec<Hard> {
                 _ => tolerance(p, output, 1.0, 0.003),
             },
         },
-        Hard {
+        StressInput {
             name: "offset",
             about: "means a thousand times the deviation: the mean of squares minus the square of the mean would lose it",
             applies: |p| p.dtype == DType::F32,
             fills: |_| vec![("x", |_, draw| 1000.0 + draw.normal())],
             tolerance: |p, output| tolerance(p, output, 1000.0, 1.0),
         },
-        Hard {
+        StressInput {
             name: "huge",
             about: "up to 6e4 in f16 and 1e15 otherwise: sums of squares stay within f32",
             applies: any,

@@ -21,8 +21,8 @@ use super::hash_embedding::{any_id, rising};
 use super::linear::stages::most_parts;
 use crate::suite::hard::{any, zero, zipf};
 use crate::suite::{
-    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, Form, Hard, HostBuffer, HostFn, Inputs, OfNan,
-    Precondition, Preset, Problem, Rate, Reference, Rows, RowsFn, Shape, Variant, Workload, indexable,
+    Axis, BufferSpec, Cost, DType, Direction, Draw, Elem, Fill, HostBuffer, HostFn, Inputs, OfNan, OpSpec,
+    Precondition, Preset, Problem, Rate, Reference, Rows, RowsFn, Shape, StressInput, Variant, Workload, indexable,
 };
 
 mod model;
@@ -57,8 +57,8 @@ pub fn workload() -> Workload {
     }
 }
 
-fn form() -> Form {
-    Form {
+fn form() -> OpSpec {
+    OpSpec {
         direction: Direction::FwdBwd,
         rate: Rate::Flops,
         headline: Some("n4096,e8,v1000,d64,f256"),
@@ -236,30 +236,30 @@ fn multiplied(p: &Problem) -> u64 {
 /// The checked buffers, in buffer order: what is learned, and then these.
 const PRED: usize = 3 * NAMES.len();
 
-fn hard_sets() -> Vec<Hard> {
+fn hard_sets() -> Vec<StressInput> {
     vec![
-        Hard {
+        StressInput {
             name: "zeros",
             about: "no features, no predictions and targets of zero: no error and no slope, and steps along the averages alone",
             applies: any,
             fills: |_| ["weight", "table", "w2", "b2", "targets"].map(|name| (name, zero as Fill)).into(),
             tolerance: tolerance::of_zeros,
         },
-        Hard {
+        StressInput {
             name: "one category",
             about: "every sample in the last row of the table: all gradients meet in it, and all others have none",
             applies: any,
             fills: |_| vec![("category", |shape, _| (shape["v"] - 1) as f64)],
             tolerance: tolerance::crowded,
         },
-        Hard {
+        StressInput {
             name: "zipf",
             about: "categories by Zipf's law with exponent 1.05: a few rows of the table are taken by most samples",
             applies: any,
             fills: |_| vec![("category", |shape, draw| zipf(shape["v"], draw.uniform()) as f64)],
             tolerance: tolerance::crowded,
         },
-        Hard {
+        StressInput {
             name: "scaled",
             about: "a loss scaled by 1024: the newest square is nearly all of its average",
             applies: any,

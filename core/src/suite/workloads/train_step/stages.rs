@@ -6,7 +6,7 @@ use super::super::linear::stages::{By, Stages, Then, parts_of_rows};
 use super::{HEADS, NAMES, features, lengths};
 use crate::suite::Access::{Read, Write};
 use crate::suite::{
-    Caps, Cost, Direction, Inner, Problem, Product, Program, Sort, Sorted, Stage, Stored, by_pieces, spread, width,
+    Caps, Cost, Direction, Problem, Product, Program, Sort, Sorted, Stage, Stored, SubOp, by_pieces, spread, width,
 };
 
 /// What the profile sums up by.
@@ -23,19 +23,19 @@ struct Parts {
 }
 
 /// The loss of both heads.
-pub(super) fn loss(p: &Problem, direction: Direction) -> Inner {
-    Inner::new("loss_smape", direction, &format!("n{}", HEADS * p["n"]), p.dtype)
+pub(super) fn loss(p: &Problem, direction: Direction) -> SubOp {
+    SubOp::new("loss_smape", direction, &format!("n{}", HEADS * p["n"]), p.dtype)
 }
 
 /// The step of each parameter.
-pub(super) fn optimisers(p: &Problem) -> [Inner; 5] {
-    lengths(p).map(|length| Inner::new("adamw", Direction::Fwd, &format!("n{length},t{}", p["t"]), p.dtype))
+pub(super) fn optimisers(p: &Problem) -> [SubOp; 5] {
+    lengths(p).map(|length| SubOp::new("adamw", Direction::Fwd, &format!("n{length},t{}", p["t"]), p.dtype))
 }
 
 /// Features summed where they belong.
 fn hashed(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
     let shape = format!("r{},g{},d{},sorted", features(p), p["n"], p["d"]);
-    Inner::new("hash_embedding", Direction::Fwd, &shape, p.dtype).stages(variant, caps, &[("out", "hashed")])
+    SubOp::new("hash_embedding", Direction::Fwd, &shape, p.dtype).stages(variant, caps, &[("out", "hashed")])
 }
 
 /// The row of each sample's category, added to what it has.
@@ -151,7 +151,7 @@ fn gradients(p: &Problem, caps: &Caps, fused: bool) -> Vec<Stage> {
 
 /// A step of every parameter.
 fn optimised(p: &Problem, caps: &Caps, variant: &str) -> Vec<Stage> {
-    let of = |(names, inner): (super::Names, Inner)| {
+    let of = |(names, inner): (super::Names, SubOp)| {
         let buffers = [("param", names.param), ("grad", names.gradient), ("m", names.m), ("v", names.v)];
         let called = move |stage: Stage| stage.renamed(|label| format!("{label}_{}", names.param));
         inner.stages(variant, caps, &buffers).into_iter().map(called).collect::<Vec<_>>()
