@@ -63,7 +63,7 @@
 //!   **recipe** ([`suite::Recipe`]): a page sends it to the compilers, which are a program of their own there.
 //! - **target**: what runs it: `browser`, `wgpu`, `cuda`, `cpu`, and `wasm`: the code of `cpu`, compiled for the page.
 //! - **reach**: how far into the hardware a browser let a page: `stock` as any visitor, `developer` with exact timestamps, `unsafe`
-//!   with what it only tries out ([`device::Reach`]). Figures of two reaches are never one figure.
+//!   with what it only tries out ([`device::BrowserMode`]). Figures of two reaches are never one figure.
 //! - **case**: workload / direction / shape / dtype / variant, with one canonical string ([`suite::Case`]).
 //! - **probe**: a case that is measured before the others to find a ceiling of the device.
 //! - **turn**: one short and one long batch of a case; a **round** gives every case of a group one turn, in random order.

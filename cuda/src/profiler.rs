@@ -137,7 +137,7 @@ impl Profiler for Cuda {
         since(self.opened)
     }
 
-    async fn breathe(&self) {}
+    async fn yield_now(&self) {}
 
     /// A stream with nothing on it is known to be done without asking the device. An event gives the device something to
     /// answer, and nothing to compute.

@@ -95,7 +95,7 @@ pub struct HostCase {
     outputs: Outputs,
     held: Bytes,
     opened: Instant,
-    breathe: Breathe,
+    yield_now: Breathe,
     compiled: Compiled,
 }
 
@@ -108,7 +108,7 @@ impl HostCase {
         problem: &Problem,
         inputs: &Inputs,
         opened: Instant,
-        breathe: Breathe,
+        yield_now: Breathe,
     ) -> Result<HostCase, BackendError> {
         let specs = problem.buffers();
         make_sure_of_room(problem, &specs)?;
@@ -142,7 +142,7 @@ impl HostCase {
             outputs,
             held,
             opened,
-            breathe,
+            yield_now,
             compiled: Compiled { options, ..Compiled::default() },
         })
     }
@@ -208,7 +208,7 @@ impl Prepared for HostCase {
         let time = Nanos(start.elapsed().as_nanos() as f64);
         let host = Nanos(begun.elapsed().as_nanos() as f64);
         // Nobody else had a turn meanwhile. What a page has to say of the sample waits for one.
-        (self.breathe)().await;
+        (self.yield_now)().await;
         Ok(Sample { time, host })
     }
 

@@ -12,7 +12,7 @@ use web_time::Instant;
 
 use crate::case::HostCase;
 
-/// Lets others run: see [`Profiler::breathe`].
+/// Lets others run: see [`Profiler::yield_now`].
 pub type Breathe = fn() -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// Where the code runs, as far as it cannot know by itself.
@@ -26,7 +26,7 @@ pub struct Place {
     /// What there is besides threads.
     pub features: Vec<String>,
     /// How others get their turn.
-    pub breathe: Breathe,
+    pub yield_now: Breathe,
 }
 
 /// A processor as a profiler.
@@ -34,7 +34,7 @@ pub struct Cpu {
     device: DeviceInfo,
     clock: ClockInfo,
     opened: Instant,
-    breathe: Breathe,
+    yield_now: Breathe,
 }
 
 impl Cpu {
@@ -90,7 +90,7 @@ impl Cpu {
             launch_jitter: Nanos(0.0),
             note: Some(format!("{how}, a point of reference and not tuned")),
         };
-        Cpu { device, clock, opened, breathe: place.breathe }
+        Cpu { device, clock, opened, yield_now: place.yield_now }
     }
 }
 
@@ -112,8 +112,8 @@ impl Profiler for Cpu {
         Nanos(self.opened.elapsed().as_nanos() as f64)
     }
 
-    async fn breathe(&self) {
-        (self.breathe)().await;
+    async fn yield_now(&self) {
+        (self.yield_now)().await;
     }
 
     async fn empty(&mut self) -> Result<Nanos, BackendError> {
@@ -130,7 +130,7 @@ impl Profiler for Cpu {
         if sets > 1 {
             return Err(BackendError::Unsupported("cold caches: the host computes in one place".to_owned()));
         }
-        Ok(Box::new(HostCase::new(&case.problem, inputs, self.opened, self.breathe)?))
+        Ok(Box::new(HostCase::new(&case.problem, inputs, self.opened, self.yield_now)?))
     }
 }
 
@@ -144,8 +144,14 @@ mod tests {
     use parallax_core::suite::{CPU_VARIANT, Direction, Workload, find, hash_embedding};
 
     fn here() -> Place {
-        let breathe: Breathe = || Box::pin(std::future::ready(()));
-        Place { name: "a processor".to_owned(), api: "host", memory: None, features: vec!["some".to_owned()], breathe }
+        let yield_now: Breathe = || Box::pin(std::future::ready(()));
+        Place {
+            name: "a processor".to_owned(),
+            api: "host",
+            memory: None,
+            features: vec!["some".to_owned()],
+            yield_now,
+        }
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use parallax_core::device::{Around, DeviceInfo, Profiler, Reach};
+use parallax_core::device::{BrowserMode, DeviceInfo, Profiler, WithSensors};
 use parallax_core::measure::runner::{self, Flow};
 use parallax_core::plan::{self, Outline, Planning, Spec, Unplanned, tuning_for};
 use parallax_core::record::{Baseline, Event};
-use parallax_core::report::{Ground, Known};
+use parallax_core::report::{CaseInfo, DeviceContext};
 use parallax_core::suite::Tuning;
 use parallax_core::units::Bytes;
 use parallax_host::{Cpu, Place};
@@ -15,15 +15,15 @@ use parallax_shaders::Options;
 use wasm_bindgen_futures::spawn_local;
 
 use crate::compilers;
-use crate::protocol::{Ask, Compilers, Job, Order, Planned, Word};
-use crate::sight::{Sight, Watched};
-use crate::way::{Target, Way};
+use crate::protocol::{Compilers, Job, OpenRequest, Order, Planned, Word};
+use crate::sight::{Visibility, VisibilitySensor};
+use crate::way::{Target, TargetConfig};
 
-async fn open(Ask { way, texts, cube }: Ask) -> Result<(Box<dyn Profiler>, Option<Compilers>), String> {
-    let Way { target, reach, .. } = way;
+async fn open(OpenRequest { way, texts, cube }: OpenRequest) -> Result<(Box<dyn Profiler>, Option<Compilers>), String> {
+    let TargetConfig { target, reach, .. } = way;
     Ok(match target {
         Target::Browser => {
-            let own = Options { experimental: reach == Reach::Unsafe, ..Options::default() };
+            let own = Options { experimental: reach == BrowserMode::Unsafe, ..Options::default() };
             let texts = own.texts.clone().behind(move |file| Ok(texts.get(file).cloned()));
             let (texts, compilers) = compilers::beside(texts, cube).await;
             let opened = parallax_shaders::open(Options { texts, ..own }).await;
@@ -44,7 +44,7 @@ fn processor() -> Place {
         api: "wasm",
         memory: Some(MEMORY),
         features,
-        breathe: || Box::pin(parallax_shaders::breathe()),
+        yield_now: || Box::pin(parallax_shaders::yield_now()),
     }
 }
 
@@ -68,7 +68,7 @@ async fn planned(
     let mut turn_began = js_sys::Date::now();
     while planning.step() {
         if js_sys::Date::now() - turn_began > TURN {
-            parallax_shaders::breathe().await;
+            parallax_shaders::yield_now().await;
             if overtaken() {
                 return Ok(None);
             }
@@ -83,8 +83,8 @@ async fn planned(
 pub struct Lab {
     say: Box<dyn Fn(Word)>,
     /// Taken out while a run uses it.
-    profiler: RefCell<Option<Around<Watched>>>,
-    sight: Rc<Sight>,
+    profiler: RefCell<Option<WithSensors<VisibilitySensor>>>,
+    sight: Rc<Visibility>,
     stop: Cell<bool>,
     /// The number of the last plan that was ordered.
     plans: Cell<u32>,
@@ -110,17 +110,17 @@ impl Lab {
                 spawn_local(self.clone().run(*job));
             }
             Order::Stop => self.stop.set(true),
-            Order::Sight { hidden } => self.sight.tell(hidden),
+            Order::Visibility { hidden } => self.sight.tell(hidden),
             Order::Close => drop(self.profiler.take()),
         }
     }
 
-    async fn open(self: Rc<Self>, ask: Ask) {
+    async fn open(self: Rc<Self>, ask: OpenRequest) {
         (self.say)(match open(ask).await {
             Ok((inner, compilers)) => {
                 let (device, clock) = (Box::new(inner.device().clone()), inner.clock().clone());
                 let opened = Word::Opened { device, clock, compilers };
-                *self.profiler.borrow_mut() = Some(Around::new(inner, Watched(self.sight.clone())));
+                *self.profiler.borrow_mut() = Some(WithSensors::new(inner, VisibilitySensor(self.sight.clone())));
                 opened
             }
             Err(why) => Word::Unavailable { why },
@@ -146,7 +146,7 @@ impl Lab {
             let ceilings = baseline.as_ref().map(|baseline| &baseline.ceilings);
             let known = match &event {
                 Event::Record { record } => {
-                    Some(Known::of(record, Ground { caps: &caps, ceilings, cache: job.spec.cache }))
+                    Some(CaseInfo::of(record, DeviceContext { caps: &caps, ceilings, cache: job.spec.cache }))
                 }
                 _ => None,
             };

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use parallax_core::device::{ClockInfo, DeviceInfo};
-use parallax_core::measure::runner::{Mode, RunEnd, SoFar};
+use parallax_core::measure::runner::{Mode, RunEnd, ResumeState};
 use parallax_core::plan::{Outline, Spec, Unplanned};
 use parallax_core::record::Event;
-use parallax_core::report::Known;
+use parallax_core::report::CaseInfo;
 use parallax_core::suite::Tuning;
 use parallax_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::way::Way;
+use crate::way::TargetConfig;
 
 /// Kernel texts by file name that stand before the program's own.
 pub type OtherTexts = BTreeMap<String, String>;
@@ -20,7 +20,7 @@ pub type OtherTexts = BTreeMap<String, String>;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Order {
     /// Reach a device.
-    Open(Ask),
+    Open(OpenRequest),
     /// Plan what was asked for, in place of whatever is planned.
     Plan {
         /// What tells it from those before it.
@@ -33,7 +33,7 @@ pub enum Order {
     /// End the run soon.
     Stop,
     /// The tab went out of sight, or came back.
-    Sight {
+    Visibility {
         /// Whether it cannot be seen.
         hidden: bool,
     },
@@ -43,9 +43,9 @@ pub enum Order {
 
 /// What to reach it with.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Ask {
+pub struct OpenRequest {
     /// The way.
-    pub way: Way,
+    pub way: TargetConfig,
     /// Texts that stand before the program's own.
     pub texts: OtherTexts,
     /// With CubeCL's compilers.
@@ -82,7 +82,7 @@ pub struct Job {
     /// What to do with each case.
     pub mode: Mode,
     /// What an earlier device has done of it.
-    pub so_far: SoFar,
+    pub so_far: ResumeState,
 }
 
 /// The measuring side's part. As a line of JSON it is read like events are, by their tags: one reader of both is half as large in a page
@@ -122,7 +122,7 @@ pub enum Word {
         /// The event.
         event: Box<Event>,
         /// Of a record, the facts that its workload has.
-        known: Option<Known>,
+        known: Option<CaseInfo>,
     },
     /// The run ended.
     Ended {
@@ -194,7 +194,7 @@ mod tests {
                     outline: Outline::default(),
                 })),
             },
-            Word::Event { event: Box::new(record), known: Some(Known::default()) },
+            Word::Event { event: Box::new(record), known: Some(CaseInfo::default()) },
             Word::Event { event: Box::new(Event::Begin { run: Box::new(run.clone()) }), known: None },
             Word::Ended { end: RunEnd::Complete },
             Word::Ended { end: RunEnd::DeviceLost("copy".to_owned()) },

@@ -6,17 +6,17 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use parallax_core::device::{Conditions, Profiler, Surroundings};
+use parallax_core::device::{Conditions, Profiler, SensorSource};
 
 /// What the page has told.
 #[derive(Debug, Default)]
-pub struct Sight {
+pub struct Visibility {
     hidden: Cell<bool>,
     /// At any time since somebody asked.
     was_hidden: Cell<bool>,
 }
 
-impl Sight {
+impl Visibility {
     /// From now on the tab is hidden, or in sight.
     pub fn tell(&self, hidden: bool) {
         self.hidden.set(hidden);
@@ -31,9 +31,9 @@ impl Sight {
 }
 
 /// A page that may be hidden, around a profiler.
-pub struct Watched(pub Rc<Sight>);
+pub struct VisibilitySensor(pub Rc<Visibility>);
 
-impl Surroundings for Watched {
+impl SensorSource for VisibilitySensor {
     fn conditions(&mut self, inner: &mut dyn Profiler) -> Conditions {
         Conditions { hidden: self.0.was_hidden(), ..inner.conditions() }
     }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn what_was_hidden_between_two_looks_is_told_once_and_what_is_hidden_as_long_as_it_is() {
-        let sight = Sight::default();
+        let sight = Visibility::default();
         assert!(!sight.was_hidden());
         sight.tell(true);
         sight.tell(false);

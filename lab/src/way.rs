@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use parallax_core::device::Reach;
+use parallax_core::device::BrowserMode;
 use serde::{Deserialize, Serialize};
 
 /// A target that a page can be.
@@ -38,18 +38,18 @@ impl Target {
 
 /// A target, and how the page reaches it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Way {
+pub struct TargetConfig {
     /// What is measured.
     pub target: Target,
     /// What of WebGPU to ask for.
-    pub reach: Reach,
+    pub reach: BrowserMode,
     /// How many threads of the processor compute; all that it has, if not said.
     pub threads: Option<NonZeroU32>,
 }
 
-impl Way {
+impl TargetConfig {
     /// The same wishes of the other target.
-    pub fn other(self) -> Way {
-        Way { target: self.target.other(), ..self }
+    pub fn other(self) -> TargetConfig {
+        TargetConfig { target: self.target.other(), ..self }
     }
 }

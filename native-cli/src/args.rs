@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
-use parallax_core::device::Reach;
+use parallax_core::device::BrowserMode;
 use parallax_core::plan::Spec;
 use parallax_core::plan::schedule::ScheduleError;
 use parallax_shaders::Checks;
@@ -272,15 +272,15 @@ pub struct Browser {
     /// matrices of a subgroup, by flags that no browser should have that visits other pages. Each run says which it was. Without a
     /// GPU the default is developer, because browsers give their software adapter to nobody else.
     #[arg(long, value_name = "REACH", value_parser = reaches(), help_heading = DEVICES, hide_short_help = true)]
-    pub features: Option<Reach>,
+    pub features: Option<BrowserMode>,
     /// browser: folder of the built page; PARALLAX_PAGE, or looked for, when left out
     #[arg(long, value_name = "DIR", help_heading = DEVICES, hide_short_help = true)]
     pub page: Option<PathBuf>,
 }
 
 /// The words for how far a browser lets the page.
-fn reaches() -> impl TypedValueParser<Value = Reach> {
-    PossibleValuesParser::new(Reach::ALL.map(Reach::name)).try_map(|name| Reach::named(&name))
+fn reaches() -> impl TypedValueParser<Value = BrowserMode> {
+    PossibleValuesParser::new(BrowserMode::ALL.map(BrowserMode::name)).try_map(|name| BrowserMode::named(&name))
 }
 
 impl From<&Native> for Device {

@@ -151,7 +151,7 @@ pub fn usual_adapter() -> Option<usize> {
 
 /// How a browser is steered to a card, and why that may fail.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Steering {
+pub struct BrowserGpuFlags {
     /// For the browser's command line.
     pub flags: Vec<String>,
     /// For its environment: Vulkan's loader and Mesa put the cards of a model first.
@@ -168,10 +168,10 @@ pub fn only(adapters: &[Adapter]) -> Option<String> {
 }
 
 /// How to steer a browser to a card. It tells nobody where its card sits, and takes models, not addresses.
-pub fn steering(cards: &[Card], card: &Card) -> Steering {
+pub fn steering(cards: &[Card], card: &Card) -> BrowserGpuFlags {
     let others = || cards.iter().filter(|other| *other != card && !other.kind.is_emulated());
     if others().next().is_none() {
-        return Steering::default();
+        return BrowserGpuFlags::default();
     }
     let power = match card.kind {
         DeviceKind::Discrete => "high-performance",
@@ -180,7 +180,7 @@ pub fn steering(cards: &[Card], card: &Card) -> Steering {
     let flags = vec![format!("--use-webgpu-power-preference=force-{power}")];
     let Some([vendor, device]) = card.identity.model else {
         let doubt = Some(format!("the model of {} is not known, so the browser may take another card", card.name));
-        return Steering { flags, doubt, ..Steering::default() };
+        return BrowserGpuFlags { flags, doubt, ..BrowserGpuFlags::default() };
     };
     let environment = vec![
         ("VK_LOADER_DEVICE_SELECT".to_owned(), format!("{vendor:#06x}:{device:#06x}")),
@@ -194,7 +194,7 @@ pub fn steering(cards: &[Card], card: &Card) -> Steering {
             card.name
         )
     });
-    Steering { flags, environment, doubt }
+    BrowserGpuFlags { flags, environment, doubt }
 }
 
 #[cfg(test)]
@@ -316,6 +316,6 @@ mod tests {
         assert_eq!(integrated.flags, ["--use-webgpu-power-preference=force-low-power"]);
         assert_eq!(integrated.environment[1].1, "8086:9a49!");
         assert_eq!(integrated.doubt, None);
-        assert_eq!(steering(&server[2..], &server[2]), Steering::default(), "nothing to choose from");
+        assert_eq!(steering(&server[2..], &server[2]), BrowserGpuFlags::default(), "nothing to choose from");
     }
 }

@@ -21,7 +21,7 @@ pub fn open() -> Cpu {
         api: "host",
         memory: memory::available(),
         features: Vec::new(),
-        breathe: || Box::pin(std::future::ready(())),
+        yield_now: || Box::pin(std::future::ready(())),
     })
 }
 

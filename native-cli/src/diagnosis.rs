@@ -7,7 +7,7 @@ use parallax_cuda::device::{Unavailable, listed};
 use parallax_cuda::found::Library;
 use parallax_cuda::nvrtc::NvrtcError;
 
-use crate::sensors::Doing;
+use crate::sensors::GpuActivity;
 
 /// What was found on a machine. What cannot be known there is absent.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub struct Facts {
     /// NVIDIA's libraries.
     pub libraries: Vec<Library>,
     /// Boards as they are now.
-    pub boards: Vec<Doing>,
+    pub boards: Vec<GpuActivity>,
     /// Whether the driver keeps hardware counters for administrators, and we are none.
     pub counters_closed: Option<bool>,
     /// Adapters of wgpu, in the order of their numbers.

@@ -11,16 +11,16 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use parallax_core::device::identity::{Identity, pci_address};
-use parallax_core::device::{Around, Conditions, DeviceInfo, Profiler, Surroundings};
+use parallax_core::device::{Conditions, DeviceInfo, Profiler, SensorSource, WithSensors};
 use parallax_core::units::Nanos;
 
 use crate::heartbeat;
 
 /// A profiler with sensors, as far as there are any for its device.
-pub fn instrumented(inner: Box<dyn Profiler>) -> Around<Sensors> {
+pub fn instrumented(inner: Box<dyn Profiler>) -> WithSensors<Sensors> {
     let device = inner.device();
     let board = if device.kind.is_emulated() { None } else { Board::of(device) };
-    Around::new(inner, Sensors { board })
+    WithSensors::new(inner, Sensors { board })
 }
 
 /// What the system tells of a device, and of this process.
@@ -28,7 +28,7 @@ pub struct Sensors {
     board: Option<Board>,
 }
 
-impl Surroundings for Sensors {
+impl SensorSource for Sensors {
     fn conditions(&mut self, inner: &mut dyn Profiler) -> Conditions {
         match &mut self.board {
             Some(board) => board.conditions(Instant::now()),
@@ -96,7 +96,7 @@ impl Board {
 
 /// What a board is doing, before anything is measured on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doing {
+pub struct GpuActivity {
     /// The board.
     pub name: String,
     /// What holds its clocks down.
@@ -106,10 +106,10 @@ pub struct Doing {
 }
 
 /// What every board that shows itself is doing.
-pub fn boards() -> Vec<Doing> {
+pub fn boards() -> Vec<GpuActivity> {
     let Some(nvml) = nvml() else { return Vec::new() };
     let boards = (0..nvml.device_count().unwrap_or(0)).filter_map(|index| nvml.device_by_index(index).ok());
-    let doing = |board: nvml_wrapper::Device<'_>| Doing {
+    let doing = |board: nvml_wrapper::Device<'_>| GpuActivity {
         name: board.name().unwrap_or_else(|_| "a board without a name".to_owned()),
         held: words(board.current_throttle_reasons().unwrap_or(ThrottleReasons::empty())),
         processes: board.running_compute_processes().map_or(0, |processes| processes.len()),

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parallax_core::device::{Profiler, Reach};
+use parallax_core::device::{BrowserMode, Profiler};
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
+use parallax_core::measure::runner::{Flow, Mode, ResumeState, RunEnd};
 use parallax_core::plan::{Plan, Spec, plan};
 use parallax_core::record::{Event, Outcome, Record, Run, Suite, UNFINISHED};
 use parallax_core::report::escape;
@@ -83,7 +83,7 @@ fn here(
     let progress = Progress::new(target);
     let mut interrupted = None;
     for losses in 1.. {
-        let so_far = SoFar::of(file.run());
+        let so_far = ResumeState::of(file.run());
         let since = since(file.run(), profiler.now());
         let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut *profiler, &so_far, |event| {
             take_in(&mut file, &progress, event.later(since));
@@ -192,7 +192,7 @@ fn remote(options: &BrowserOptions, spec: &Spec, mode: Mode, out: &Output) -> an
                     errln!("{doubt}");
                     run.environment.insert("device_doubt".to_owned(), doubt.clone());
                 }
-                if let (Some(Reach::Stock), Some(card)) = (run.reach, &options.card) {
+                if let (Some(BrowserMode::Stock), Some(card)) = (run.reach, &options.card) {
                     // To visitors browsers tell no more than the vendor.
                     let gpus = run.devices.iter_mut().filter(|device| !device.kind.is_emulated());
                     gpus.for_each(|device| device.name.clone_from(card));

@@ -1,6 +1,6 @@
 //! The one list of targets.
 
-use parallax_core::device::{DeviceKind, Profiler, Reach};
+use parallax_core::device::{BrowserMode, DeviceKind, Profiler};
 use parallax_core::suite::choices;
 
 use crate::args::{Device, Native};
@@ -119,7 +119,7 @@ pub fn browser_options(options: &Device) -> BrowserOptions {
         doubt: steering.doubt,
         card: cards::only(&adapters),
         software,
-        reach: options.features.unwrap_or(if software { Reach::Developer } else { Reach::Stock }),
+        reach: options.features.unwrap_or(if software { BrowserMode::Developer } else { BrowserMode::Stock }),
         target: PageTarget::Browser,
         threads: crate::cpu::threads(),
         kernels: None,

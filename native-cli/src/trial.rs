@@ -1,7 +1,7 @@
 //! One case tried out, outside of any run: prepared, checked against the reference, and checked again at awkward shapes.
 //! What `dev` and `tune` share.
 
-use parallax_core::compare::verdict::{Grounds, Ratio, resolution_on};
+use parallax_core::compare::verdict::{Ratio, VerdictInputs, resolution_on};
 use parallax_core::device::{BackendError, Batch, POISON, Prepared, Profiler};
 use parallax_core::measure::check::{Expected, WORK, check};
 use parallax_core::plan::runs_as_asked;
@@ -25,19 +25,19 @@ pub enum Failure {
 }
 
 /// A case with its inputs and right results, which stay the same however often it is tried.
-pub struct Trial {
+pub struct CheckedCase {
     /// What was asked for; a selection among variants may run another.
     pub case: Case,
     inputs: Inputs,
     expected: Expected,
 }
 
-impl Trial {
+impl CheckedCase {
     /// Make inputs and reference results.
-    pub async fn of(case: Case, seed: u64, work: u64, profiler: &dyn Profiler) -> Trial {
+    pub async fn of(case: Case, seed: u64, work: u64, profiler: &dyn Profiler) -> CheckedCase {
         let inputs = case.problem.inputs(seed);
         let expected = Expected::of(profiler, &case.problem, &inputs, work).await;
-        Trial { case, inputs, expected }
+        CheckedCase { case, inputs, expected }
     }
 
     /// What runs for it on this device as it is set now.
@@ -79,7 +79,7 @@ impl Trial {
 /// device as it is set now, or as it was when they were made.
 #[derive(Default)]
 pub struct Awkward {
-    trials: Vec<Trial>,
+    trials: Vec<CheckedCase>,
 }
 
 /// Reference work for one awkward shape: they are small, so mostly for every element.
@@ -104,7 +104,7 @@ impl Awkward {
             let index = match known {
                 Some(index) => index,
                 None => {
-                    self.trials.push(Trial::of(case.clone(), seed, AWKWARD_WORK, profiler).await);
+                    self.trials.push(CheckedCase::of(case.clone(), seed, AWKWARD_WORK, profiler).await);
                     self.trials.len() - 1
                 }
             };
@@ -121,7 +121,7 @@ impl Awkward {
 pub fn ratio(base: &Timing, other: &Timing, launches: usize, profiler: &dyn Profiler) -> Ratio {
     let (kind, jitter) = (profiler.device().kind, profiler.clock().launch_jitter.0);
     let launch = jitter * launches as f64 / base.summary.median.0;
-    let unrest = kind.is_emulated().then_some(0.0);
-    let grounds = Grounds { asked: resolution_on(kind), drift: 0.0, launch, unrest };
+    let reference_spread = kind.is_emulated().then_some(0.0);
+    let grounds = VerdictInputs { asked: resolution_on(kind), drift: 0.0, launch, reference_spread };
     Ratio::of(base, other, grounds)
 }

@@ -16,7 +16,7 @@ use crate::mapped;
 use crate::memory::{Held, UPLOAD, padded};
 use crate::order::Order;
 use crate::poison::{Fill, Poison};
-use crate::wait::breathe;
+use crate::wait::yield_now;
 
 /// Bytes copied on the device in one submission.
 const COPY: u64 = 1 << 30;
@@ -255,7 +255,7 @@ async fn upload(
         offset += length as u64;
         // Hands the staged copy over, so that a large input is not held twice.
         gpu.queue.submit([]);
-        breathe().await;
+        yield_now().await;
         gpu.incident()?;
     }
     Ok(())

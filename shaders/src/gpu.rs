@@ -12,7 +12,7 @@ use web_time::Instant;
 
 use crate::incidents::{Incidents, Scopes, backend_error};
 use crate::memory::Held;
-use crate::wait::{breathe, drive};
+use crate::wait::{drive, yield_now};
 
 /// Shared by the profiler and everything prepared on it.
 pub struct Gpu {
@@ -108,7 +108,7 @@ impl Gpu {
         let mapped = self.answer(wait).await?;
         if mapped.is_err() {
             // A page hears of a failed mapping before it hears why: the device's own news takes another turn.
-            breathe().await;
+            yield_now().await;
         }
         if let Err(incident) = self.incident() {
             // The buffer may be used again for the next reading.

@@ -50,4 +50,4 @@ pub use checks::Checks;
 pub use device::{Adapter, Options, Unavailable, adapters, open};
 pub use matrix::MATRICES;
 pub use profiler::Wgpu;
-pub use wait::breathe;
+pub use wait::yield_now;

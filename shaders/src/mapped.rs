@@ -10,7 +10,7 @@ use parallax_core::suite::{Access, BufferSpec, Inputs, Program, Storage};
 
 use crate::gpu::Gpu;
 use crate::memory::UPLOAD;
-use crate::wait::breathe;
+use crate::wait::yield_now;
 
 /// How such a buffer is made: for the device to copy to where a stage writes it, else to copy from.
 pub fn usage(program: &Program, name: &str) -> wgpu::BufferUsages {
@@ -46,7 +46,7 @@ pub async fn write<'a>(
             piece[length..padded].fill(0);
             let view = buffer.get_mapped_range_mut(offset..offset + padded as u64);
             view.map_err(|e| BackendError::Device(e.to_string()))?.copy_from_slice(&piece[..padded]);
-            breathe().await;
+            yield_now().await;
         }
         buffer.unmap();
         gpu.incident()?;

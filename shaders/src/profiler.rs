@@ -25,7 +25,7 @@ use crate::prepared::WgpuCase;
 use crate::text::{Compiler, Imitation, assemble_all};
 use crate::timing::Timestamps;
 use crate::transfer;
-use crate::wait::breathe;
+use crate::wait::yield_now;
 
 /// A wgpu device as a profiler.
 pub struct Wgpu {
@@ -230,8 +230,8 @@ impl Profiler for Wgpu {
         self.gpu.now()
     }
 
-    async fn breathe(&self) {
-        breathe().await;
+    async fn yield_now(&self) {
+        yield_now().await;
     }
 
     async fn empty(&mut self) -> Result<Nanos, BackendError> {

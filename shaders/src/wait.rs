@@ -2,14 +2,14 @@
 
 /// Let the page's event loop take a turn; natively there is none to wait for.
 #[cfg(not(target_arch = "wasm32"))]
-pub async fn breathe() {}
+pub async fn yield_now() {}
 
 /// Let the page's event loop take a turn.
 ///
 /// A message to oneself is delivered as a task of its own, so painting and input come first. Timers would do too, but
 /// browsers hold nested ones back by four milliseconds.
 #[cfg(target_arch = "wasm32")]
-pub async fn breathe() {
+pub async fn yield_now() {
     let Ok(channel) = web_sys::MessageChannel::new() else { return };
     let delivered = js_sys::Promise::new(&mut |resolve, _| {
         channel.port1().set_onmessage(Some(&resolve));

@@ -13,19 +13,19 @@ use parallax_core::device::{ClockInfo, DeviceInfo, DeviceKind};
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Outline, Spec};
 use parallax_core::record::{Event, Run, RunSummary, Suite};
-use parallax_core::report::Known;
-use parallax_lab::way::{Target, Way};
+use parallax_core::report::CaseInfo;
+use parallax_lab::way::{Target, TargetConfig};
 use wasm_bindgen_futures::spawn_local;
 
 use crate::activity::Activity;
 use crate::desk::Desk;
 use crate::environment::ScreenLock;
 use crate::live::Live;
-use crate::measuring::{Ask, Bench, Orders, OtherTexts};
+use crate::measuring::{OpenRequest, OtherTexts, RequestSender, Session};
 use crate::progress::Progress;
 use crate::query::Request;
 use crate::remote::Remote;
-use crate::shelf::{Shelf, Spine};
+use crate::shelf::{RunMeta, RunStore};
 use crate::view::{Tone, View};
 use crate::{environment, query, reading};
 
@@ -33,15 +33,15 @@ use crate::{environment, query, reading};
 struct App {
     view: View,
     mode: Mode,
-    way: Way,
+    way: TargetConfig,
     texts: OtherTexts,
     remote: Option<Remote>,
     desk: Option<Desk>,
     spec: RefCell<Spec>,
     /// Taken out while a run uses it.
-    bench: RefCell<Option<Bench>>,
+    bench: RefCell<Option<Session>>,
     /// For it, also while a run uses it.
-    orders: RefCell<Orders>,
+    orders: RefCell<RequestSender>,
     /// Empty while it is made.
     plan: RefCell<Option<Outline>>,
     /// Plans that were ever begun, so that one that is overtaken is given up.
@@ -49,7 +49,7 @@ struct App {
     /// The run in progress, or the last one.
     run: RefCell<Option<Run>>,
     /// What the workloads of its records say of them, by case.
-    known: RefCell<BTreeMap<String, Known>>,
+    known: RefCell<BTreeMap<String, CaseInfo>>,
     progress: RefCell<Option<Progress>>,
     /// What the run in progress is doing.
     activity: RefCell<Option<Activity>>,
@@ -57,9 +57,9 @@ struct App {
     live: RefCell<Live>,
     screen: RefCell<Option<ScreenLock>>,
     /// Where runs are kept, if they are.
-    shelf: Option<Shelf>,
+    shelf: Option<RunStore>,
     /// What is told of them.
-    kept: RefCell<Vec<Spine>>,
+    kept: RefCell<Vec<RunMeta>>,
     /// What came with the page's link.
     linked: RefCell<Option<RunSummary>>,
     /// The kept run that is shown in place of the last one.
@@ -120,7 +120,7 @@ pub async fn start(request: Request) {
         }
     };
     let told = view.clone();
-    let shelf = if remote.is_some() { None } else { Shelf::open(move || told.not_kept()).await };
+    let shelf = if remote.is_some() { None } else { RunStore::open(move || told.not_kept()).await };
     let opened = {
         let answered = Rc::new(Cell::new(false));
         let (mute, waits) = (view.clone(), answered.clone());
@@ -130,7 +130,8 @@ pub async fn start(request: Request) {
                 mute.notice("mute", Tone::Warn, "The browser does not answer.", MUTE);
             }
         });
-        let opened = Bench::open(Ask { way, texts: texts.clone(), cube: planning::names_cubecl(&spec) }).await;
+        let opened =
+            Session::open(OpenRequest { way, texts: texts.clone(), cube: planning::names_cubecl(&spec) }).await;
         answered.set(true);
         view.clear_notice("mute");
         opened
@@ -215,8 +216,8 @@ fn show_device(view: &View, device: &DeviceInfo, clock: &ClockInfo) {
 
 impl App {
     /// What to reach a device with.
-    fn ask(&self, cube: bool) -> Ask {
-        Ask { way: self.way, texts: self.texts.clone(), cube }
+    fn ask(&self, cube: bool) -> OpenRequest {
+        OpenRequest { way: self.way, texts: self.texts.clone(), cube }
     }
 
     /// Connect the controls.

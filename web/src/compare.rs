@@ -13,7 +13,7 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 
 use crate::environment::{sleep, turn};
-use crate::shelf::Shelf;
+use crate::shelf::RunStore;
 use crate::view::{Chip, ChipWish, Export, View};
 use crate::words::moment;
 use crate::{link, reading, reports, share};
@@ -65,7 +65,7 @@ struct Comparing {
     /// The query of the page's address without filter and order.
     asked: Vec<(String, String)>,
     held: RefCell<Option<Rc<Held>>>,
-    shelf: RefCell<Option<Rc<Shelf>>>,
+    shelf: RefCell<Option<Rc<RunStore>>>,
 }
 
 /// Whether a query asks for this view.
@@ -109,7 +109,7 @@ pub async fn start(search: String) {
         comparing.take(Source::Link(fragment));
     }
     comparing.draw();
-    if let Some(shelf) = Shelf::open(|| ()).await {
+    if let Some(shelf) = RunStore::open(|| ()).await {
         let spines = shelf.spines().await.unwrap_or_default();
         *comparing.shelf.borrow_mut() = Some(Rc::new(shelf));
         let asked = query::read(&search).into_iter().filter(|(key, _)| key == "kept");

@@ -5,7 +5,7 @@ use parallax_core::plan::{Expected, Spec};
 use parallax_core::record::stats::quantile;
 
 use crate::query;
-use crate::shelf::Spine;
+use crate::shelf::RunMeta;
 
 /// How far apart two runs of the same are.
 const APART: f64 = 1.2;
@@ -40,9 +40,9 @@ pub struct Past {
 
 impl Past {
     /// Runs of a device that measured all that they were asked for, of those that are kept.
-    pub fn of(spines: &[Spine], device: &str) -> Vec<Past> {
-        let whole = |spine: &&Spine| spine.ended && spine.cases >= spine.planned && spine.device == device;
-        let past = |spine: &Spine| {
+    pub fn of(spines: &[RunMeta], device: &str) -> Vec<Past> {
+        let whole = |spine: &&RunMeta| spine.ended && spine.cases >= spine.planned && spine.device == device;
+        let past = |spine: &RunMeta| {
             let asked = query::parse(&spine.asked, false, |_| false);
             let measured = asked.mode == Mode::Measure && spine.measured > 0;
             let asked = asked.spec.ok().filter(|_| measured)?;
@@ -56,8 +56,8 @@ impl Past {
 mod tests {
     use super::*;
 
-    fn spine(asked: &str, measured: usize, seconds: f64) -> Spine {
-        Spine {
+    fn spine(asked: &str, measured: usize, seconds: f64) -> RunMeta {
+        RunMeta {
             id: 1e12,
             device: "X".to_owned(),
             name: None,
@@ -106,12 +106,12 @@ mod tests {
         let whole = spine("budget=10", 5, 60.0);
         assert_eq!(Past::of(std::slice::from_ref(&whole), "X").len(), 1);
         for (why, other) in [
-            ("another device", Spine { device: "Y".to_owned(), ..whole.clone() }),
-            ("stopped", Spine { cases: 3, ..whole.clone() }),
-            ("left", Spine { ended: false, ..whole.clone() }),
-            ("only checked", Spine { asked: "mode=verify".to_owned(), ..whole.clone() }),
-            ("kept by an older page", Spine { measured: 0, ..whole.clone() }),
-            ("asked for what is no more", Spine { asked: "presett=quick".to_owned(), ..whole }),
+            ("another device", RunMeta { device: "Y".to_owned(), ..whole.clone() }),
+            ("stopped", RunMeta { cases: 3, ..whole.clone() }),
+            ("left", RunMeta { ended: false, ..whole.clone() }),
+            ("only checked", RunMeta { asked: "mode=verify".to_owned(), ..whole.clone() }),
+            ("kept by an older page", RunMeta { measured: 0, ..whole.clone() }),
+            ("asked for what is no more", RunMeta { asked: "presett=quick".to_owned(), ..whole }),
         ] {
             assert_eq!(Past::of(&[other], "X"), [], "{why}");
         }

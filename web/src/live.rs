@@ -12,7 +12,7 @@ const PAUSE: f64 = 0.5;
 
 /// What the samples of a case say so far.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Glimpse {
+pub struct PartialResult {
     /// The case.
     pub case: String,
     /// Median of the samples.
@@ -23,8 +23,8 @@ pub struct Glimpse {
     pub strip: String,
 }
 
-impl Glimpse {
-    fn of(record: &Record) -> Option<Glimpse> {
+impl PartialResult {
+    fn of(record: &Record) -> Option<PartialResult> {
         let summary = Summary::of(&record.timing()?.samples)?;
         let tally = match (summary.n, summary.precision()) {
             (1, _) => "1 sample so far".to_owned(),
@@ -32,7 +32,7 @@ impl Glimpse {
             (n, _) => format!("{n} samples so far"),
         };
         let (case, strip) = (record.case.clone(), html::samples_so_far(record));
-        Some(Glimpse { case, median: summary.median, tally, strip })
+        Some(PartialResult { case, median: summary.median, tally, strip })
     }
 }
 
@@ -47,7 +47,7 @@ pub struct Live {
 
 impl Live {
     /// What is new at a time in seconds: nothing while the last look is but a moment ago.
-    pub fn news(&mut self, run: &Run, now: f64) -> Vec<Glimpse> {
+    pub fn news(&mut self, run: &Run, now: f64) -> Vec<PartialResult> {
         if self.at.is_some_and(|at| now - at < PAUSE) {
             return Vec::new();
         }
@@ -56,7 +56,7 @@ impl Live {
         for record in &run.sampling {
             let samples = record.timing().map_or(0, |timing| timing.samples.len());
             if self.seen.insert(record.case.clone(), samples) != Some(samples) {
-                news.extend(Glimpse::of(record));
+                news.extend(PartialResult::of(record));
             }
         }
         news
@@ -66,7 +66,7 @@ impl Live {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_core::record::{Event, Taken};
+    use parallax_core::record::{CaseSample, Event};
     use parallax_core::testing::fixtures::run;
 
     const CASE: &str = "copy/fwd/n64/f32/vec4";
@@ -83,7 +83,7 @@ mod tests {
         assert!(first[0].strip.starts_with("<svg"), "{}", first[0].strip);
         assert_eq!(live.news(&measured, 10.0 + 2.0 * PAUSE), [], "nothing is new");
         for time in [102.0; 9] {
-            let taken = Taken { case: CASE.to_owned(), time, host: time, conditions: Default::default() };
+            let taken = CaseSample { case: CASE.to_owned(), time, host: time, conditions: Default::default() };
             measured.apply(Event::Samples { samples: vec![taken] });
         }
         assert_eq!(live.news(&measured, 10.0 + 2.1 * PAUSE), [], "it was looked at a moment ago");

@@ -12,24 +12,24 @@ use parallax_core::device::{ClockInfo, DeviceInfo};
 use parallax_core::measure::runner::RunEnd;
 use parallax_core::plan::{Spec, Unplanned};
 use parallax_core::record::Event;
-use parallax_core::report::Known;
-pub use parallax_lab::protocol::{Ask, Job, OtherTexts, Planned};
+use parallax_core::report::CaseInfo;
 use parallax_lab::protocol::{Compilers, Order, Word};
+pub use parallax_lab::protocol::{Job, OpenRequest, OtherTexts, Planned};
 
 use crate::environment;
 use awaited::Awaited;
-use beside::Beside;
+use beside::WorkerHandle;
 pub use beside::abandon;
 pub use programs::more_threads;
 
 /// Orders that can be given at any time.
 #[derive(Clone)]
-pub struct Orders {
+pub struct RequestSender {
     give: Rc<dyn Fn(Order)>,
     awaited: Awaited,
 }
 
-impl Orders {
+impl RequestSender {
     /// Plan what was asked for, or say why there is nothing to run. `None` when another plan was ordered meanwhile.
     ///
     /// # Errors
@@ -50,12 +50,12 @@ impl Orders {
 
     /// The tab went out of sight, or came back.
     pub fn sight(&self, hidden: bool) {
-        (self.give)(Order::Sight { hidden });
+        (self.give)(Order::Visibility { hidden });
     }
 }
 
 /// An open device, wherever it is.
-pub struct Bench {
+pub struct Session {
     /// What it is.
     pub device: DeviceInfo,
     /// Its clock.
@@ -63,27 +63,27 @@ pub struct Bench {
     /// Seconds on the page's clock when it was opened.
     pub since: f64,
     /// What it can be told while it measures.
-    pub orders: Orders,
+    pub orders: RequestSender,
     /// Whether kernels in CubeCL were asked for.
     pub cube: bool,
     compilers: Option<Compilers>,
     words: UnboundedReceiver<Word>,
     /// Dropped with the device in it.
-    beside: Beside,
+    beside: WorkerHandle,
 }
 
-impl Bench {
+impl Session {
     /// Reach a device, or say why there is none.
-    pub async fn open(ask: Ask) -> Result<Bench, String> {
+    pub async fn open(ask: OpenRequest) -> Result<Session, String> {
         let cube = ask.cube;
-        let beside::Started { beside, mut words, remark } = beside::start(ask.way).await?;
+        let beside::SpawnedWorker { beside, mut words, remark } = beside::start(ask.way).await?;
         let (since, orders) = (environment::seconds(), beside.orders());
         orders.sight(environment::hidden());
         (orders.give)(Order::Open(ask));
         match words.recv().await {
             Ok(Word::Opened { mut device, clock, compilers }) => {
                 device.features.extend(remark);
-                Ok(Bench { device: *device, clock, since, orders, cube, compilers, words, beside })
+                Ok(Session { device: *device, clock, since, orders, cube, compilers, words, beside })
             }
             Ok(Word::Unavailable { why }) => Err(why),
             other => Err(broken(other.ok())),
@@ -104,7 +104,7 @@ impl Bench {
     ///
     /// # Errors
     /// When measuring hit a bug; the device is then gone.
-    pub async fn run(&mut self, job: Job, mut on_event: impl FnMut(Event, Option<Known>)) -> Result<RunEnd, String> {
+    pub async fn run(&mut self, job: Job, mut on_event: impl FnMut(Event, Option<CaseInfo>)) -> Result<RunEnd, String> {
         (self.orders.give)(Order::Run(Box::new(job)));
         loop {
             match self.words.recv().await {

@@ -1,9 +1,9 @@
 //! The URL query: a spec in the words of the command line, plus seven keys that only a page has.
 
-use parallax_core::device::Reach;
+use parallax_core::device::BrowserMode;
 use parallax_core::measure::runner::Mode;
 use parallax_core::plan::{Spec, query};
-use parallax_lab::way::{Target, Way};
+use parallax_lab::way::{Target, TargetConfig};
 
 /// What a URL asks of the page.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,7 +13,7 @@ pub struct Request {
     /// `mode`: time the cases, or only verify them.
     pub mode: Mode,
     /// `target`, `features` and `threads`: what to run it on, and what to ask for.
-    pub way: Way,
+    pub way: TargetConfig,
     /// `report`: post events to this path of the same server, and start at once if it takes them.
     pub report: Option<String>,
     /// `kernels`: where the same server has texts that stand before the page's own.
@@ -33,7 +33,7 @@ fn is_path(text: &str) -> bool {
 pub fn parse(query: &str, at_home: bool, is_here: impl Fn(&str) -> bool) -> Request {
     let spec = Ok(Spec::default());
     let mut request =
-        Request { spec, mode: Mode::Measure, way: Way::default(), report: None, kernels: None, desk: None };
+        Request { spec, mode: Mode::Measure, way: TargetConfig::default(), report: None, kernels: None, desk: None };
     let mut pairs = Vec::new();
     let mut mistake = None;
     for (key, value) in query::read(query) {
@@ -45,7 +45,7 @@ pub fn parse(query: &str, at_home: bool, is_here: impl Fn(&str) -> bool) -> Requ
                 Some(target) => request.way.target = target,
                 None => mistake = Some(format!("unknown target `{value}`: a page is one of browser, wasm")),
             },
-            ("features", name) => match Reach::named(name) {
+            ("features", name) => match BrowserMode::named(name) {
                 Ok(reach) => request.way.reach = reach,
                 Err(unknown) => mistake = Some(unknown),
             },
@@ -86,12 +86,12 @@ pub fn parse(query: &str, at_home: bool, is_here: impl Fn(&str) -> bool) -> Requ
 }
 
 /// The query that gives a spec, a mode and a way to a device; empty when all are the default.
-pub fn write(spec: &Spec, mode: Mode, Way { target, reach, threads }: Way) -> String {
+pub fn write(spec: &Spec, mode: Mode, TargetConfig { target, reach, threads }: TargetConfig) -> String {
     let mut pairs = spec.to_pairs();
     if target != Target::default() {
         pairs.push(("target", target.name().to_owned()));
     }
-    if reach != Reach::default() {
+    if reach != BrowserMode::default() {
         pairs.push(("features", reach.name().to_owned()));
     }
     if let Some(threads) = threads {
@@ -121,10 +121,10 @@ mod tests {
             ("budget", "2.5"),
         ];
         let spec = Spec::from_pairs(pairs).expect("valid");
-        let ways = Target::ALL.into_iter().flat_map(|target| Reach::ALL.map(|reach| (target, reach)));
+        let ways = Target::ALL.into_iter().flat_map(|target| BrowserMode::ALL.map(|reach| (target, reach)));
         for (target, reach) in ways {
             for threads in [None, NonZeroU32::new(1), NonZeroU32::new(12)] {
-                let way = Way { target, reach, threads };
+                let way = TargetConfig { target, reach, threads };
                 let query = write(&spec, Mode::Verify, way);
                 let back = parse(&format!("?{query}"), false);
                 let spec = Ok(spec.clone());
@@ -198,7 +198,8 @@ mod tests {
         assert!(parse("target=cuda", true).spec.expect_err("no page").contains("browser, wasm"));
         let unknown = parse("features=all", true);
         assert!(
-            unknown.way.reach == Reach::Stock && unknown.spec.expect_err("none").contains("stock, developer, unsafe")
+            unknown.way.reach == BrowserMode::Stock
+                && unknown.spec.expect_err("none").contains("stock, developer, unsafe")
         );
         for none in ["0", "-1", "many", ""] {
             let request = parse(&format!("threads={none}"), true);

@@ -1,7 +1,7 @@
 //! What is to be said beneath a row of the table.
 
 use parallax_core::record::{Discarded, Record, Run};
-use parallax_core::report::{Known, Row, advice};
+use parallax_core::report::{CaseInfo, Row, advice};
 
 use parallax_core::units::sentence;
 
@@ -16,7 +16,7 @@ pub struct Remarks {
 
 impl Remarks {
     /// On a record of a run. Advice compares variants, so it may change with each record of the same problem.
-    pub fn on(record: &Record, row: &Row, known: &Known, run: &Run) -> Remarks {
+    pub fn on(record: &Record, row: &Row, known: &CaseInfo, run: &Run) -> Remarks {
         let timing = record.timing();
         let caveat = timing.and_then(|t| t.caveat.clone());
         let aside = timing.and_then(|t| discarded(&t.discarded, t.samples.len()));

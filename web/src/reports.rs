@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use js_sys::{JsString, Reflect};
 use parallax_core::record::{Event, Run};
-use parallax_core::report::Known;
+use parallax_core::report::CaseInfo;
 use parallax_lab::said;
 use wasm_bindgen::prelude::*;
 
@@ -132,7 +132,7 @@ pub async fn card_of_link(payload: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// Why that is not known.
-pub async fn known(run: &Run) -> Result<BTreeMap<String, Known>, String> {
+pub async fn known(run: &Run) -> Result<BTreeMap<String, CaseInfo>, String> {
     let known = made("known", &json(run).into()).await.map_err(Unmade::sentence)?;
     Ok(serde_json::from_str(&known).expect("it writes what it knows"))
 }

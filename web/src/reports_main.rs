@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use parallax_core::record::{Event, Run, RunSummary};
-use parallax_core::report::{Ground, Known, device_answer, html};
+use parallax_core::report::{DeviceContext, CaseInfo, device_answer, html};
 use parallax_core::trace;
 use parallax_web::{broken, compare};
 use wasm_bindgen::prelude::*;
@@ -62,7 +62,7 @@ pub fn card_of_link(payload: &str) -> Result<String, String> {
 #[wasm_bindgen]
 pub fn known(run: &str) -> String {
     let run = written(run);
-    let known = run.records.iter().map(|record| (&record.case, Known::of(record, Ground::of(&run))));
+    let known = run.records.iter().map(|record| (&record.case, CaseInfo::of(record, DeviceContext::of(&run))));
     serde_json::to_string(&BTreeMap::from_iter(known)).expect("what is known is JSON")
 }
 

@@ -34,7 +34,7 @@ const SILENCE: f64 = 10.0 * 60e3;
 
 /// What is told of a run without opening it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Spine {
+pub struct RunMeta {
     /// When it began, in milliseconds since 1970: its key.
     pub id: f64,
     /// Name of its device.
@@ -57,10 +57,10 @@ pub struct Spine {
     pub heard: f64,
 }
 
-impl Spine {
-    fn of(id: f64, run: &Run, asked: String) -> Spine {
+impl RunMeta {
+    fn of(id: f64, run: &Run, asked: String) -> RunMeta {
         let (device, name) = (run.device().name.clone(), run.given_name());
-        Spine { id, device, name, asked, cases: 0, planned: run.planned.len(), measured: 0, ended: false, heard: id }
+        RunMeta { id, device, name, asked, cases: 0, planned: run.planned.len(), measured: 0, ended: false, heard: id }
     }
 
     fn take(&mut self, event: &Event, now: f64) {
@@ -83,7 +83,7 @@ impl Spine {
 
 /// The run that is being written.
 struct Writing {
-    spine: Spine,
+    spine: RunMeta,
     /// Lines that have been written.
     number: u32,
     /// Lines that have not.
@@ -91,17 +91,17 @@ struct Writing {
 }
 
 /// The runs that are kept.
-pub struct Shelf {
+pub struct RunStore {
     database: Database,
     writing: Rc<RefCell<Option<Writing>>>,
     /// Called when the run that is written is not kept, once or more often.
     on_lost: Rc<dyn Fn()>,
 }
 
-impl Shelf {
+impl RunStore {
     /// Open it, if the browser keeps anything for this page and says so soon: a run that begins before would not be kept. `on_lost` is
     /// called when the browser has no room for a run, or forbids writing.
-    pub async fn open(on_lost: impl Fn() + 'static) -> Option<Shelf> {
+    pub async fn open(on_lost: impl Fn() + 'static) -> Option<RunStore> {
         let stores = [LINES, SPINES].map(ObjectStoreBuilder::new);
         let asked =
             stores.into_iter().fold(DatabaseBuilder::new(DATABASE).version(1), DatabaseBuilder::add_object_store);
@@ -110,7 +110,7 @@ impl Shelf {
             of_this_tab(|storage| storage.remove_item(RUNNING));
             on_lost();
         });
-        Some(Shelf { database, writing: Rc::default(), on_lost })
+        Some(RunStore { database, writing: Rc::default(), on_lost })
     }
 
     /// A run begins that was asked for in these words of an address.
@@ -118,7 +118,7 @@ impl Shelf {
         let id = milliseconds();
         of_this_tab(|storage| storage.set_item(RUNNING, &id.to_string()));
         *self.writing.borrow_mut() =
-            Some(Writing { spine: Spine::of(id, run, asked), number: 0, untold: String::new() });
+            Some(Writing { spine: RunMeta::of(id, run, asked), number: 0, untold: String::new() });
         self.tell(&Event::Begin { run: Box::new(run.clone()) });
     }
 
@@ -170,11 +170,11 @@ impl Shelf {
     }
 
     /// What is kept, the last first; of more than there is room for, the oldest go.
-    pub async fn spines(&self) -> Result<Vec<Spine>, Error> {
+    pub async fn spines(&self) -> Result<Vec<RunMeta>, Error> {
         let transaction = self.database.transaction(&[SPINES], TransactionMode::ReadOnly)?;
         let all = transaction.object_store(SPINES)?.get_all(None, None)?.await?;
         let read = |value: JsValue| serde_json::from_str(&value.as_string()?).ok();
-        let mut spines: Vec<Spine> = all.into_iter().filter_map(read).collect();
+        let mut spines: Vec<RunMeta> = all.into_iter().filter_map(read).collect();
         spines.sort_by(|a, b| b.id.total_cmp(&a.id));
         for old in spines.split_off(spines.len().min(ROOM)) {
             self.remove(old.id)?;
@@ -183,7 +183,7 @@ impl Shelf {
     }
 
     /// Those that were left in the middle.
-    pub fn left(spines: &[Spine]) -> Vec<&Spine> {
+    pub fn left(spines: &[RunMeta]) -> Vec<&RunMeta> {
         let mine = of_this_tab(|storage| storage.get_item(RUNNING)).flatten().and_then(|id| id.parse().ok());
         spines.iter().filter(|spine| spine.left(mine, milliseconds())).collect()
     }
@@ -204,10 +204,10 @@ impl Shelf {
     }
 
     /// Say that a run that was left is no longer to be asked about.
-    pub fn close(&self, spine: &Spine) -> Result<(), Error> {
+    pub fn close(&self, spine: &RunMeta) -> Result<(), Error> {
         of_this_tab(|storage| storage.remove_item(RUNNING));
         let transaction = self.database.transaction(&[SPINES], TransactionMode::ReadWrite)?;
-        put(&transaction, &Spine { ended: true, ..spine.clone() })
+        put(&transaction, &RunMeta { ended: true, ..spine.clone() })
     }
 
     /// Forget a run.
@@ -219,7 +219,7 @@ impl Shelf {
     }
 }
 
-fn put(transaction: &idb::Transaction, spine: &Spine) -> Result<(), Error> {
+fn put(transaction: &idb::Transaction, spine: &RunMeta) -> Result<(), Error> {
     let text = serde_json::to_string(spine).expect("a spine is JSON");
     transaction.object_store(SPINES)?.put(&text.into(), Some(&spine.id.into()))?;
     Ok(())
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_run_is_left_by_this_tab_at_once_and_by_others_when_they_are_silent() {
-        let spine = Spine {
+        let spine = RunMeta {
             id: 7.0,
             device: String::new(),
             name: None,
@@ -250,6 +250,6 @@ mod tests {
         };
         assert!(spine.left(Some(7.0), 1e6) && !spine.left(Some(8.0), 1e6) && !spine.left(None, 1e6 + 1.0));
         assert!(spine.left(None, 1e6 + 2.0 * SILENCE));
-        assert!(!Spine { ended: true, ..spine }.left(Some(7.0), 1e6));
+        assert!(!RunMeta { ended: true, ..spine }.left(Some(7.0), 1e6));
     }
 }

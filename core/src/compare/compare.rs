@@ -7,7 +7,7 @@ use crate::compare::identity::same_device;
 use crate::compare::losses::{failed, losses};
 use crate::compare::scores;
 use crate::compare::verdict::{
-    Grounds, Ratio, drift_between, drift_within, launch_resolution, resolution_between, unrest,
+    Ratio, VerdictInputs, drift_between, drift_within, launch_resolution, reference_spread, resolution_between,
 };
 use crate::device::Launching;
 use crate::record::{Record, Run, Timing};
@@ -152,8 +152,9 @@ pub(crate) fn judge(
     let launch = launch_resolution(&base_run.clock, base).max(launch_resolution(&other_run.clock, other));
     let emulated = [base_run, other_run].iter().any(|run| run.device().kind.is_emulated());
     (a.cache == b.cache).then(|| {
-        let unrest = emulated.then(|| unrest(&base_run.drift, &other_run.drift, one_kernel(base_run, other_run)));
-        let ratio = Ratio::of(a, b, Grounds { asked, drift, launch, unrest });
+        let reference_spread =
+            emulated.then(|| reference_spread(&base_run.drift, &other_run.drift, one_kernel(base_run, other_run)));
+        let ratio = Ratio::of(a, b, VerdictInputs { asked, drift, launch, reference_spread });
         Ratio { notes: ratio.notes.iter().cloned().chain(launched_otherwise(a, b)).collect(), ..ratio }
     })
 }

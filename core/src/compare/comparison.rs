@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::scores::ScorePair;
 use crate::compare::verdict::{RESOLUTION, Ratio, Verdict, digits};
-use crate::device::Reach;
+use crate::device::BrowserMode;
 use crate::plan::filter::keeps;
 use crate::record::roofline::Bound;
 use crate::suite::by_case;
@@ -42,7 +42,7 @@ pub struct RunHead {
     pub target: String,
     /// How far a browser let it, where one did and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reach: Option<Reach>,
+    pub reach: Option<BrowserMode>,
     /// What the device is called.
     pub device: String,
     /// When it began, in seconds since 1970 (UTC).

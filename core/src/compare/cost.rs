@@ -12,8 +12,8 @@ use crate::compare::pairing::{as_asked, fastest};
 use crate::compare::tax::Call;
 use crate::compare::timed;
 use crate::compare::verdict::{Ratio, resolution_between};
-use crate::compare::voices::Voice;
-use crate::device::Reach;
+use crate::compare::voices::Implementation;
+use crate::device::BrowserMode;
 use crate::record::stats::{geometric_mean, quantile};
 use crate::record::{Record, Run, way};
 use crate::suite::{problem_of, variant_of};
@@ -66,7 +66,7 @@ pub struct CostRun {
     /// Its target.
     pub target: String,
     /// How far a browser let it, where one did and that is known.
-    pub reach: Option<Reach>,
+    pub reach: Option<BrowserMode>,
     /// [`Run::browser`].
     pub browser: Option<String>,
 }
@@ -138,7 +138,7 @@ impl Cost {
     /// Problems whose best in the base is the vendor's library, among those with a fastest of each.
     pub fn by_library(&self) -> usize {
         let of_base = self.problems.iter().filter_map(|problem| problem.best.as_ref());
-        of_base.filter(|against| Voice::of(&against.base) == Voice::Vendor).count()
+        of_base.filter(|against| Implementation::of(&against.base) == Implementation::Vendor).count()
     }
 
     /// One call against one; `None` where no case has calls in both.

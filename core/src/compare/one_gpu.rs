@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::compare::identity::{same_card, same_device};
-use crate::device::Reach;
+use crate::device::BrowserMode;
 use crate::record::Run;
 
 /// The targets in the order of their distance from the hardware: those of a GPU, and those of a processor, which meet only on a
@@ -11,7 +11,7 @@ use crate::record::Run;
 const TARGETS: [&str; 5] = ["cuda", "wgpu", "browser", "cpu", "wasm"];
 
 /// How far a run was from the hardware: by its target, and of runs in a browser the one that was let farthest is nearest.
-pub(crate) fn away(run: &Run) -> (usize, Reverse<Option<Reach>>) {
+pub(crate) fn away(run: &Run) -> (usize, Reverse<Option<BrowserMode>>) {
     (distance(&run.target), Reverse(run.reach))
 }
 

@@ -11,7 +11,7 @@ const HOST: &str = "cpu";
 
 /// Times of one workload along its axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scaled {
+pub struct ScalingTable {
     /// Workload, direction and element type.
     pub name: String,
     /// What rises.
@@ -61,7 +61,7 @@ impl Point {
 
 /// Everything that runs say along such axes. Where a workload is held against the host's code and none of the runs is of a device,
 /// `no_device` says why; without that there is no table then.
-pub fn scaled(runs: &[(String, Run)], no_device: Option<&str>) -> Vec<Scaled> {
+pub fn scaled(runs: &[(String, Run)], no_device: Option<&str>) -> Vec<ScalingTable> {
     let mut tables = Vec::new();
     for workload in all() {
         let Some((axis, scaling)) = workload.scaling() else { continue };
@@ -116,8 +116,8 @@ impl<'a> Of<'a> {
         run.records.iter().filter(of_it).filter(|record| !record.case.ends_with(']'))
     }
 
-    fn table(&self, base: &str, other: Option<&str>) -> Scaled {
-        Scaled {
+    fn table(&self, base: &str, other: Option<&str>) -> ScalingTable {
+        ScalingTable {
             name: format!("{}/{}/{}", self.workload.name, self.series.0, self.series.1),
             counts: self.scaling.counts,
             sides: self.scaling.sides,
@@ -129,7 +129,7 @@ impl<'a> Of<'a> {
     }
 
     /// A table for each run in which both variants, or one of them and the reason for the other, were found.
-    fn variants(&self, base: &str, other: &str) -> Vec<Scaled> {
+    fn variants(&self, base: &str, other: &str) -> Vec<ScalingTable> {
         let mut tables = Vec::new();
         for (name, run) in self.runs {
             let mut table = self.table(base, Some(other));
@@ -155,7 +155,7 @@ impl<'a> Of<'a> {
     }
 
     /// A table for each device's run beside that of the host; one without a device where there is none and a reason.
-    fn host_and_device(&self, no_device: Option<&str>) -> Vec<Scaled> {
+    fn host_and_device(&self, no_device: Option<&str>) -> Vec<ScalingTable> {
         let Some((_, host)) = self.runs.iter().find(|(_, run)| run.target == HOST) else { return Vec::new() };
         let of_host = |shape: &str| {
             self.records(host, shape).find(|record| record.parts.variant == CPU_VARIANT && record.timing().is_some())

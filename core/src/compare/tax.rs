@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::compare::one_gpu::{away, by_name_only, one_gpu};
 use crate::compare::pairing::fastest;
 use crate::compare::{renamed, timed};
-use crate::device::Reach;
+use crate::device::BrowserMode;
 use crate::record::stats::{Summary, geometric_mean};
 use crate::record::{OneCall, Record, Run, completion_step};
 use crate::suite::{problem_of, variant_of};
@@ -59,7 +59,7 @@ pub struct TaxRun {
     pub target: String,
     /// How far a browser let it, where one did and that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reach: Option<Reach>,
+    pub reach: Option<BrowserMode>,
     /// Kernel time over the base's, the geometric mean over all cases with a time on both.
     pub kernel_ratio: Option<f64>,
     /// The same of whole calls.
@@ -356,20 +356,25 @@ mod tests {
 
     #[test]
     fn what_a_browser_was_let_do_is_a_way_of_its_own() {
-        let reached = |reach: Option<Reach>, kernel: f64| {
+        let reached = |reach: Option<BrowserMode>, kernel: f64| {
             let (name, mut run) = known("browser", "NVIDIA H200", kernel, 1_000.0, 5_000.0, 1_000.0);
             run.reach = reach;
             (format!("{name}-{kernel}"), run)
         };
         let near = known("cuda", "NVIDIA H200", 10_000.0, 1_000.0, 5_000.0, 1_000.0);
-        let (stock, further) = (reached(Some(Reach::Stock), 30_000.0), reached(Some(Reach::Unsafe), 11_000.0));
+        let (stock, further) =
+            (reached(Some(BrowserMode::Stock), 30_000.0), reached(Some(BrowserMode::Unsafe), 11_000.0));
         let found = tax(&[stock.clone(), near.clone(), further], None, false, Pairing::Same).expect("one GPU");
         let ways: Vec<_> = found.runs.iter().map(|run| (run.target.as_str(), run.reach)).collect();
-        assert_eq!(ways, [("cuda", None), ("browser", Some(Reach::Unsafe)), ("browser", Some(Reach::Stock))]);
+        assert_eq!(
+            ways,
+            [("cuda", None), ("browser", Some(BrowserMode::Unsafe)), ("browser", Some(BrowserMode::Stock))]
+        );
         let shown = tax_table(&found);
         let labels: Vec<&str> = shown.rows.iter().map(|row| row[1].text.as_str()).collect();
         assert_eq!(labels, ["cuda", "browser-11000 (unsafe)", "browser-30000 (stock)"]);
-        let twice = tax(&[stock.clone(), near, reached(Some(Reach::Stock), 31_000.0)], None, false, Pairing::Same);
+        let twice =
+            tax(&[stock.clone(), near, reached(Some(BrowserMode::Stock), 31_000.0)], None, false, Pairing::Same);
         assert_eq!(twice, Err(TaxError::Twice("browser (stock)".to_owned())));
     }
 

@@ -11,7 +11,7 @@
 //! Samples that follow each other on an emulated device are alike for seconds: whatever else runs on the host's processors
 //! slows a whole run, or half of one, so that many samples tell hardly more than one. There the interval of a figure is the
 //! middle 90 % of its samples, which does not shrink as they become more. And a short run may lie in such a stretch as a
-//! whole: so the interval of the ratio is wider by the [`unrest`] that the reference kernels of both runs saw.
+//! whole: so the interval of the ratio is wider by the [`reference_spread`] that the reference kernels of both runs saw.
 //!
 //! On a GPU the same holds of a case whose samples scatter by more than a difference must have to count (interquartile range
 //! over median): its time is not the device's but that of whoever feeds it, such as a host that launches short kernels, and
@@ -57,20 +57,20 @@ pub fn resolution_between(a: &Run, b: &Run) -> f64 {
 
 /// What a verdict goes by besides the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Grounds {
+pub struct VerdictInputs {
     /// The resolution that was asked for.
     pub asked: f64,
     /// What [`drift_within`] and [`drift_between`] say.
     pub drift: f64,
     /// The share of the time that launches may differ by.
     pub launch: f64,
-    /// Where one of the devices is emulated, what [`unrest`] says.
-    pub unrest: Option<f64>,
+    /// Where one of the devices is emulated, what [`reference_spread`] says.
+    pub reference_spread: Option<f64>,
 }
 
 /// The interval that a figure is taken for, and the factor by which another run of the same thing may differ from it.
-fn interval(timing: &Timing, grounds: Grounds) -> (f64, f64, f64) {
-    if grounds.unrest.is_none() && timing.summary.spread <= grounds.asked.max(RESOLUTION) {
+fn interval(timing: &Timing, grounds: VerdictInputs) -> (f64, f64, f64) {
+    if grounds.reference_spread.is_none() && timing.summary.spread <= grounds.asked.max(RESOLUTION) {
         return (timing.summary.low.0, timing.summary.high.0, 1.0);
     }
     let mut sorted = timing.samples.clone();
@@ -79,7 +79,7 @@ fn interval(timing: &Timing, grounds: Grounds) -> (f64, f64, f64) {
     let tail = if sorted.len() < FEW { 0.0 } else { 0.05 };
     let (low, high) = (quantile(&sorted, tail), quantile(&sorted, 1.0 - tail));
     // What an emulated device's runs differ by, its reference kernel shows.
-    (low, high, if grounds.unrest.is_some() { 1.0 } else { high / low })
+    (low, high, if grounds.reference_spread.is_some() { 1.0 } else { high / low })
 }
 
 /// What can be said of two figures.
@@ -158,8 +158,8 @@ pub struct Resolution {
 
 impl Resolution {
     /// The largest of what was asked for, the clocks' errors, what the reference kernels say and the jitter of launches.
-    pub fn of(base: &Timing, other: &Timing, grounds: Grounds) -> Resolution {
-        let Grounds { asked, drift, launch, .. } = grounds;
+    pub fn of(base: &Timing, other: &Timing, grounds: VerdictInputs) -> Resolution {
+        let VerdictInputs { asked, drift, launch, .. } = grounds;
         let mut resolution = Resolution { value: asked, source: Source::Asked };
         let clock = base.clock_error + other.clock_error;
         for (value, source) in [(clock, Source::Clock), (drift, Source::Drift), (launch, Source::Launch)] {
@@ -211,7 +211,7 @@ pub fn drift_between(a: &[Drift], b: &[Drift]) -> f64 {
 /// How much the speed of a device varied in two runs, as the largest share by which its reference kernel was slower at one
 /// time than at another, one reading in twenty at either end left out. Where both runs had the same reference kernel on the
 /// same device, its readings are taken together. Zero without any.
-pub fn unrest(a: &[Drift], b: &[Drift], same_kernel: bool) -> f64 {
+pub fn reference_spread(a: &[Drift], b: &[Drift], same_kernel: bool) -> f64 {
     let of = |drift: &mut dyn Iterator<Item = &Drift>| {
         let mut times: Vec<f64> = drift.map(|d| d.reference_kernel.0).filter(|time| *time > 0.0).collect();
         times.sort_by(f64::total_cmp);
@@ -258,7 +258,7 @@ pub fn detectable(value: f64, low: f64, high: f64, resolution: f64) -> f64 {
 
 impl Ratio {
     /// Of two timings.
-    pub fn of(base: &Timing, other: &Timing, grounds: Grounds) -> Ratio {
+    pub fn of(base: &Timing, other: &Timing, grounds: VerdictInputs) -> Ratio {
         let (a, b) = (&base.summary, &other.summary);
         let resolution = Resolution::of(base, other, grounds);
         let value = b.median.0 / a.median.0;
@@ -282,13 +282,13 @@ impl Ratio {
             notes.push("an interval reaches down to no time at all".to_owned());
             return undecided(notes);
         }
-        let wider = grounds.unrest.map_or(a_runs * b_runs, |unrest| 1.0 + unrest);
+        let wider = grounds.reference_spread.map_or(a_runs * b_runs, |reference_spread| 1.0 + reference_spread);
         let (low, high) = (b_low / a_high / wider, b_high / a_low * wider);
         let detectable = detectable(value, low, high, resolution.value);
         let verdict = Verdict::of(low, high, resolution.value);
         if verdict == Verdict::Undecided {
             notes.push(match wider - 1.0 > resolution.value {
-                true if grounds.unrest.is_some() => {
+                true if grounds.reference_spread.is_some() => {
                     format!("the device's own speed varied by {} in these runs", percent(wider - 1.0))
                 }
                 true => {
@@ -323,7 +323,7 @@ mod tests {
     use crate::testing::fixtures::{drift, spread, timing};
 
     fn ratio(base: &[f64], other: &[f64]) -> Ratio {
-        Ratio::of(&timing(base), &timing(other), Grounds { asked: RESOLUTION, ..Grounds::default() })
+        Ratio::of(&timing(base), &timing(other), VerdictInputs { asked: RESOLUTION, ..VerdictInputs::default() })
     }
 
     #[test]
@@ -353,7 +353,8 @@ mod tests {
         let base = spread(1000.0, 0.02, 60);
         let other: Vec<f64> = base.iter().enumerate().map(|(i, t)| t * scale(i)).collect();
         let judged = |other: &[f64], emulated: bool| {
-            let grounds = Grounds { asked: 0.05, unrest: emulated.then_some(0.0), ..Grounds::default() };
+            let grounds =
+                VerdictInputs { asked: 0.05, reference_spread: emulated.then_some(0.0), ..VerdictInputs::default() };
             Ratio::of(&timing(&base), &timing(other), grounds).verdict
         };
         assert_eq!((judged(&other, false), judged(&other, true)), (Verdict::Slower, Verdict::Undecided));
@@ -366,7 +367,7 @@ mod tests {
         let run = |times: &[f64]| timing(&times.iter().copied().cycle().take(280).collect::<Vec<_>>());
         let quick = run(&[5955.0, 6292.0, 6450.0, 6506.0, 6600.0, 6671.0, 6700.0, 6913.0, 8062.0, 8836.0]);
         let slow = run(&[6908.0, 7145.0, 7350.0, 7401.0, 7600.0, 7700.0, 9046.0, 9400.0, 9751.0, 10313.0]);
-        let grounds = Grounds { asked: RESOLUTION, launch: 0.075, ..Grounds::default() };
+        let grounds = VerdictInputs { asked: RESOLUTION, launch: 0.075, ..VerdictInputs::default() };
         assert!(slow.summary.low.0 > 1.075 * quick.summary.high.0, "the medians alone would say slower");
         let got = Ratio::of(&quick, &slow, grounds);
         assert!(
@@ -384,8 +385,8 @@ mod tests {
         // Ten samples within a moment, all of them while something else ran.
         let (quick, slow) = (spread(1000.0, 0.02, 10), spread(1700.0, 0.02, 10));
         let judged = |before: &[f64], after: &[f64], emulated: bool| {
-            let unrest = emulated.then(|| unrest(&drift(before), &drift(after), true));
-            let grounds = Grounds { asked: 0.05, unrest, ..Grounds::default() };
+            let reference_spread = emulated.then(|| reference_spread(&drift(before), &drift(after), true));
+            let grounds = VerdictInputs { asked: 0.05, reference_spread, ..VerdictInputs::default() };
             Ratio::of(&timing(&quick), &timing(&slow), grounds)
         };
         let (calm, stirred) = (spread(500.0, 0.01, 20), spread(850.0, 0.3, 20));
@@ -395,8 +396,8 @@ mod tests {
         assert_eq!(judged(&calm, &calm, true).verdict, Verdict::Slower, "the device was calm");
         assert_eq!(judged(&calm, &stirred, false).verdict, Verdict::Slower, "a GPU is nobody else's");
         let (two, one) = (drift(&spread(500.0, 0.01, 20)), drift(&spread(850.0, 0.01, 20)));
-        assert!(unrest(&two, &one, false) < 0.05, "kernels of two targets are not held against each other");
-        assert_eq!((unrest(&[], &[], true), unrest(&[], &one, true) < 0.05), (0.0, true));
+        assert!(reference_spread(&two, &one, false) < 0.05, "kernels of two targets are not held against each other");
+        assert_eq!((reference_spread(&[], &[], true), reference_spread(&[], &one, true) < 0.05), (0.0, true));
     }
 
     #[test]
@@ -412,7 +413,8 @@ mod tests {
         let base = spread(1000.0, 0.004, 60);
         let other: Vec<f64> = base.iter().map(|t| t * 1.03).collect();
         let coarse = |samples: &[f64]| Timing { clock_error: 0.025, ..timing(samples) };
-        let got = Ratio::of(&coarse(&base), &coarse(&other), Grounds { asked: RESOLUTION, ..Grounds::default() });
+        let got =
+            Ratio::of(&coarse(&base), &coarse(&other), VerdictInputs { asked: RESOLUTION, ..VerdictInputs::default() });
         assert_eq!((got.verdict, got.resolution.source), (Verdict::Same, Source::Clock));
         assert!((got.resolution.value - 0.05).abs() < 1e-12, "both errors add up");
         assert!(got.notes[0].contains("clock"), "{:?}", got.notes);
@@ -432,7 +434,7 @@ mod tests {
         assert!((0.03..0.2).contains(&wander), "half of the readings of a noisy device: {wander}");
         let base = spread(1000.0, 0.004, 60);
         let other: Vec<f64> = base.iter().map(|t| t * 1.05).collect();
-        let grounds = |drift| Grounds { asked: RESOLUTION, drift, ..Grounds::default() };
+        let grounds = |drift| VerdictInputs { asked: RESOLUTION, drift, ..VerdictInputs::default() };
         let judged = |drift| Ratio::of(&timing(&base), &timing(&other), grounds(drift));
         assert_eq!(judged(0.0).verdict, Verdict::Slower);
         assert_eq!(judged(apart).verdict, Verdict::Same);

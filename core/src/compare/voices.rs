@@ -17,7 +17,7 @@ use crate::units::Nanos;
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Voice {
+pub enum Implementation {
     /// A text of ours, in the target's dialect.
     Hand,
     /// One source in CubeCL, of ours.
@@ -28,32 +28,32 @@ pub enum Voice {
     Vendor,
 }
 
-impl Voice {
+impl Implementation {
     /// Of a variant.
-    pub fn of(variant: &str) -> Voice {
+    pub fn of(variant: &str) -> Implementation {
         match variant {
-            CUBE_VARIANT => Voice::Cube,
-            CUBEK_VARIANT => Voice::CubeK,
-            _ if variant.starts_with("vendor") => Voice::Vendor,
-            _ => Voice::Hand,
+            CUBE_VARIANT => Implementation::Cube,
+            CUBEK_VARIANT => Implementation::CubeK,
+            _ if variant.starts_with("vendor") => Implementation::Vendor,
+            _ => Implementation::Hand,
         }
     }
 }
 
 /// A column: who speaks in which run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct VoiceColumn {
+pub struct ImplementationColumn {
     /// Position among the runs.
     pub run: usize,
     /// Who.
-    pub voice: Voice,
+    pub voice: Implementation,
     /// What it is called in tables.
     pub title: String,
 }
 
 /// What is fastest in a column.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct Best {
     /// The variant.
     pub variant: String,
     /// Its median.
@@ -64,18 +64,18 @@ pub struct Said {
 
 /// One problem in every column.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Spoken {
+pub struct ImplementationRow {
     /// Canonical string without the variant.
     pub problem: String,
     /// As the columns are; absent where a run has no such time.
-    pub said: Vec<Option<Said>>,
+    pub said: Vec<Option<Best>>,
     /// What one source costs against our own text on the same target, for each run.
     pub price: Vec<Option<Ratio>>,
 }
 
 /// What one source costs over the problems of a workload.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Price {
+pub struct Overhead {
     /// The workload; all of them where absent.
     pub workload: Option<String>,
     /// For each run.
@@ -84,22 +84,22 @@ pub struct Price {
 
 /// Runs of one GPU by who speaks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Voices {
+pub struct ImplementationTable {
     /// The runs, nearest to the hardware first.
     pub runs: Vec<String>,
     /// The columns: our texts of each run, then one source on each, ours and CubeK's, then the vendor's.
-    pub columns: Vec<VoiceColumn>,
+    pub columns: Vec<ImplementationColumn>,
     /// Problems that one source computes somewhere, by name.
-    pub problems: Vec<Spoken>,
+    pub problems: Vec<ImplementationRow>,
     /// By workload, and at last of all.
-    pub prices: Vec<Price>,
+    pub prices: Vec<Overhead>,
 }
 
 /// Hold the voices of one GPU's runs against each other. `same_gpu` asserts what names do not show.
 ///
 /// # Errors
 /// When the runs are of several GPUs, or none has a time of one source.
-pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<Voices, TaxError> {
+pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<ImplementationTable, TaxError> {
     if let [_, _, ..] = runs {
         one_gpu(&runs.iter().collect::<Vec<_>>(), same_gpu)?;
     }
@@ -111,12 +111,15 @@ pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<Voices, TaxError
         let ratio = judge((run_a, of_a), (run_b, of_b), finest, drift)?;
         (ratio.value.is_finite() && ratio.value > 0.0).then_some(ratio)
     };
-    let best = |run: usize, voice: Voice, problem: &str| {
-        fastest(&runs[run].1, problem, |record| Voice::of(variant_of(&record.case)) == voice)
+    let best = |run: usize, voice: Implementation, problem: &str| {
+        fastest(&runs[run].1, problem, |record| Implementation::of(variant_of(&record.case)) == voice)
     };
-    let of_voice = |voice: Voice| (0..runs.len()).map(move |run| (run, voice));
-    let all: Vec<(usize, Voice)> =
-        [Voice::Hand, Voice::Cube, Voice::CubeK, Voice::Vendor].into_iter().flat_map(of_voice).collect();
+    let of_voice = |voice: Implementation| (0..runs.len()).map(move |run| (run, voice));
+    let all: Vec<(usize, Implementation)> =
+        [Implementation::Hand, Implementation::Cube, Implementation::CubeK, Implementation::Vendor]
+            .into_iter()
+            .flat_map(of_voice)
+            .collect();
     let told = runs.iter().flat_map(|(_, run)| run.records.iter()).filter(|record| record.timing().is_some());
     let spoken = told.filter(|record| of_cubecl(variant_of(&record.case)));
     let names: BTreeSet<&str> = spoken.map(|record| problem_of(&record.case)).collect();
@@ -130,19 +133,21 @@ pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<Voices, TaxError
         let said = |(i, record): (usize, &Option<&Record>)| {
             let record = (*record)?;
             let ratio = (i != base).then(|| against((all[base].0, found[base]?), (all[i].0, record))).flatten();
-            Some(Said { variant: variant_of(&record.case).to_owned(), time: record.timing()?.summary.median, ratio })
+            Some(Best { variant: variant_of(&record.case).to_owned(), time: record.timing()?.summary.median, ratio })
         };
         let price = |run: usize| {
             let of = |voice| best(run, voice, problem);
-            of(Voice::Hand).zip(of(Voice::Cube)).and_then(|(hand, cube)| against((run, hand), (run, cube)))
+            of(Implementation::Hand)
+                .zip(of(Implementation::Cube))
+                .and_then(|(hand, cube)| against((run, hand), (run, cube)))
         };
-        Some(Spoken {
+        Some(ImplementationRow {
             problem: problem.to_owned(),
             said: found.iter().enumerate().map(said).collect(),
             price: (0..runs.len()).map(price).collect(),
         })
     };
-    let mut problems: Vec<Spoken> = names.into_iter().filter_map(one).collect();
+    let mut problems: Vec<ImplementationRow> = names.into_iter().filter_map(one).collect();
     let prices = prices(&problems, runs.len());
     // Columns in which nobody says anything are left out.
     let kept: Vec<usize> =
@@ -152,39 +157,46 @@ pub fn voices(runs: &[(String, Run)], same_gpu: bool) -> Result<Voices, TaxError
     }
     let columns = kept.iter().map(|i| {
         let (run, voice) = all[*i];
-        VoiceColumn { run, voice, title: title(&runs[run].1, voice) }
+        ImplementationColumn { run, voice, title: title(&runs[run].1, voice) }
     });
     let columns = columns.collect();
-    Ok(Voices { runs: runs.iter().map(|(name, run)| way(name, run.reach)).collect(), columns, problems, prices })
+    Ok(ImplementationTable {
+        runs: runs.iter().map(|(name, run)| way(name, run.reach)).collect(),
+        columns,
+        problems,
+        prices,
+    })
 }
 
 /// The means of a workload's problems, then of all.
-fn prices(problems: &[Spoken], runs: usize) -> Vec<Price> {
-    let mut members: BTreeMap<&str, Vec<&Spoken>> = BTreeMap::new();
+fn prices(problems: &[ImplementationRow], runs: usize) -> Vec<Overhead> {
+    let mut members: BTreeMap<&str, Vec<&ImplementationRow>> = BTreeMap::new();
     for problem in problems {
         members.entry(workload_of(&problem.problem)).or_default().push(problem);
     }
-    let means = |of: &[&Spoken]| -> Vec<Option<MeanRatio>> {
+    let means = |of: &[&ImplementationRow]| -> Vec<Option<MeanRatio>> {
         (0..runs).map(|run| MeanRatio::of(of.iter().filter_map(|problem| problem.price[run].as_ref()))).collect()
     };
-    let one =
-        |(workload, of): (&&str, &Vec<&Spoken>)| Price { workload: Some((*workload).to_owned()), means: means(of) };
-    let mut prices: Vec<Price> = members.iter().map(one).collect();
+    let one = |(workload, of): (&&str, &Vec<&ImplementationRow>)| Overhead {
+        workload: Some((*workload).to_owned()),
+        means: means(of),
+    };
+    let mut prices: Vec<Overhead> = members.iter().map(one).collect();
     prices.retain(|price| price.means.iter().any(Option::is_some));
-    prices.push(Price { workload: None, means: means(&problems.iter().collect::<Vec<_>>()) });
+    prices.push(Overhead { workload: None, means: means(&problems.iter().collect::<Vec<_>>()) });
     prices
 }
 
 /// What a voice is called on the target of a run.
-fn title(run: &Run, voice: Voice) -> String {
+fn title(run: &Run, voice: Implementation) -> String {
     let on = way(&run.target, run.reach);
     match (voice, run.device().caps.dialect) {
-        (Voice::Hand, Dialect::Cuda) => "CUDA".to_owned(),
-        (Voice::Hand, Dialect::Wgsl) => format!("WGSL on {on}"),
-        (Voice::Hand, Dialect::Vendor | Dialect::Cpu) => on,
-        (Voice::Cube, _) => format!("cube on {on}"),
-        (Voice::CubeK, _) => format!("cubek on {on}"),
-        (Voice::Vendor, _) => "vendor".to_owned(),
+        (Implementation::Hand, Dialect::Cuda) => "CUDA".to_owned(),
+        (Implementation::Hand, Dialect::Wgsl) => format!("WGSL on {on}"),
+        (Implementation::Hand, Dialect::Vendor | Dialect::Cpu) => on,
+        (Implementation::Cube, _) => format!("cube on {on}"),
+        (Implementation::CubeK, _) => format!("cubek on {on}"),
+        (Implementation::Vendor, _) => "vendor".to_owned(),
     }
 }
 
@@ -250,7 +262,7 @@ mod tests {
         assert!(found.problems[0].said.iter().flatten().map(|said| said.variant.as_str()).eq(["winograd", "cubek"]));
         assert_eq!(found.problems[0].price, [const { None }; 3]);
         let matmul = &found.problems[2];
-        let said: Vec<&Said> = matmul.said.iter().flatten().collect();
+        let said: Vec<&Best> = matmul.said.iter().flatten().collect();
         assert_eq!(
             said.iter().map(|said| said.variant.as_str()).collect::<Vec<_>>(),
             ["tiled", "tiled", "tiled", "cube", "cube", "cube", "vendor"]

@@ -7,7 +7,7 @@ use crate::suite::{Case, Inputs, Tuning};
 use crate::units::Nanos;
 
 /// Who knows under which conditions a profiler measures.
-pub trait Surroundings {
+pub trait SensorSource {
     /// What there is to say of now; `inner` says what the profiler itself knows of it.
     fn conditions(&mut self, inner: &mut dyn Profiler) -> Conditions;
 
@@ -23,20 +23,20 @@ pub trait Surroundings {
 }
 
 /// A profiler that answers as the inner one, but for its surroundings.
-pub struct Around<S> {
+pub struct WithSensors<S> {
     inner: Box<dyn Profiler>,
     surroundings: S,
 }
 
-impl<S: Surroundings> Around<S> {
+impl<S: SensorSource> WithSensors<S> {
     /// `inner` in these surroundings.
-    pub fn new(inner: Box<dyn Profiler>, surroundings: S) -> Around<S> {
-        Around { inner, surroundings }
+    pub fn new(inner: Box<dyn Profiler>, surroundings: S) -> WithSensors<S> {
+        WithSensors { inner, surroundings }
     }
 }
 
 #[async_trait(?Send)]
-impl<S: Surroundings> Profiler for Around<S> {
+impl<S: SensorSource> Profiler for WithSensors<S> {
     fn device(&self) -> &DeviceInfo {
         self.inner.device()
     }
@@ -65,8 +65,8 @@ impl<S: Surroundings> Profiler for Around<S> {
         self.surroundings.conditions(&mut *self.inner)
     }
 
-    async fn breathe(&self) {
-        self.inner.breathe().await;
+    async fn yield_now(&self) {
+        self.inner.yield_now().await;
     }
 
     async fn empty(&mut self) -> Result<Nanos, BackendError> {

@@ -242,7 +242,7 @@ pub trait Profiler {
     }
 
     /// Let others run: in a page, the event loop; elsewhere nothing. Long host work calls it every few milliseconds.
-    async fn breathe(&self);
+    async fn yield_now(&self);
 
     /// Host time from handing the device nothing to do until that is done: the fixed cost of any submission.
     async fn empty(&mut self) -> Result<Nanos, BackendError>;

@@ -7,11 +7,12 @@ use crate::device::{Clock, ClockInfo};
 use crate::suite::choices;
 use crate::units::Nanos;
 
-/// How far into the hardware a browser let a page when a run was measured. What another reach measured is another figure: one with
-/// more has kernels and clocks that no visitor of a page has.
+/// Privilege level of a page when a run was measured. Results of different levels are not comparable: a higher one has kernels and
+/// clocks that visitors do not have. In run files it is `reach`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Reach {
+#[schemars(rename = "Reach")]
+pub enum BrowserMode {
     /// What any visitor has.
     #[default]
     Stock,
@@ -21,16 +22,16 @@ pub enum Reach {
     Unsafe,
 }
 
-impl Reach {
+impl BrowserMode {
     /// Every one, the nearest to what visitors have first.
-    pub const ALL: [Reach; 3] = [Reach::Stock, Reach::Developer, Reach::Unsafe];
+    pub const ALL: [BrowserMode; 3] = [BrowserMode::Stock, BrowserMode::Developer, BrowserMode::Unsafe];
 
     /// Its name in flags, addresses and records.
     pub fn name(self) -> &'static str {
         match self {
-            Reach::Stock => "stock",
-            Reach::Developer => "developer",
-            Reach::Unsafe => "unsafe",
+            BrowserMode::Stock => "stock",
+            BrowserMode::Developer => "developer",
+            BrowserMode::Unsafe => "unsafe",
         }
     }
 
@@ -38,17 +39,19 @@ impl Reach {
     ///
     /// # Errors
     /// With the names that there are.
-    pub fn named(name: &str) -> Result<Reach, String> {
-        let found = Reach::ALL.into_iter().find(|reach| reach.name() == name);
-        found.ok_or_else(|| format!("unknown features `{name}`: {}", choices(name, Reach::ALL.map(Reach::name))))
+    pub fn named(name: &str) -> Result<BrowserMode, String> {
+        let found = BrowserMode::ALL.into_iter().find(|reach| reach.name() == name);
+        found.ok_or_else(|| {
+            format!("unknown features `{name}`: {}", choices(name, BrowserMode::ALL.map(BrowserMode::name)))
+        })
     }
 
     /// What a page had that asked for this one: a browser's flags give exact timestamps to every page, whether or not it asks.
-    pub fn found(self, clock: &ClockInfo) -> Reach {
+    pub fn found(self, clock: &ClockInfo) -> BrowserMode {
         match (self, clock.clock) {
-            (Reach::Unsafe, _) => Reach::Unsafe,
-            (_, Clock::GpuTimestamps) if clock.step < EXACT => Reach::Developer,
-            (_, Clock::GpuTimestamps) => Reach::Stock,
+            (BrowserMode::Unsafe, _) => BrowserMode::Unsafe,
+            (_, Clock::GpuTimestamps) if clock.step < EXACT => BrowserMode::Developer,
+            (_, Clock::GpuTimestamps) => BrowserMode::Stock,
             // Without timestamps nothing tells what flags there were.
             (asked, _) => asked,
         }
@@ -65,11 +68,11 @@ mod tests {
 
     #[test]
     fn names_read_back_and_others_are_told_what_there_is() {
-        for reach in Reach::ALL {
-            assert_eq!(Reach::named(reach.name()), Ok(reach));
+        for reach in BrowserMode::ALL {
+            assert_eq!(BrowserMode::named(reach.name()), Ok(reach));
             assert_eq!(serde_json::to_value(reach).expect("plain"), reach.name());
         }
-        let refused = Reach::named("all").expect_err("no such");
+        let refused = BrowserMode::named("all").expect_err("no such");
         assert!(refused.contains("`all`") && refused.contains("stock, developer, unsafe"), "{refused}");
     }
 
@@ -79,9 +82,9 @@ mod tests {
         let (exact, rounded) = (clock(Clock::GpuTimestamps, 32.0), clock(Clock::GpuTimestamps, 65_536.0));
         let host = clock(Clock::Host, 5_000.0);
         for (asked, on_exact, on_rounded) in [
-            (Reach::Stock, Reach::Developer, Reach::Stock),
-            (Reach::Developer, Reach::Developer, Reach::Stock),
-            (Reach::Unsafe, Reach::Unsafe, Reach::Unsafe),
+            (BrowserMode::Stock, BrowserMode::Developer, BrowserMode::Stock),
+            (BrowserMode::Developer, BrowserMode::Developer, BrowserMode::Stock),
+            (BrowserMode::Unsafe, BrowserMode::Unsafe, BrowserMode::Unsafe),
         ] {
             assert_eq!([&exact, &rounded, &host].map(|clock| asked.found(clock)), [on_exact, on_rounded, asked]);
         }

@@ -56,7 +56,7 @@ async fn load(profiler: &dyn Profiler, problem: &Problem, inputs: &Inputs) {
             let length = piece.len().min((all - offset) as usize);
             inputs.write(index, offset / size, &mut piece[..length]);
             offset += length as u64;
-            profiler.breathe().await;
+            profiler.yield_now().await;
         }
         std::hint::black_box(&piece);
     }

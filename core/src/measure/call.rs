@@ -76,7 +76,7 @@ async fn repeated(
     let (mut times, began) = (Vec::new(), profiler.now());
     while times.len() < FEWEST || (times.len() < most && (profiler.now() - began).0 < PATIENCE.0) {
         times.push(prepared.call(executions, until).await?.0);
-        profiler.breathe().await;
+        profiler.yield_now().await;
     }
     Ok(times)
 }

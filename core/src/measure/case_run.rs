@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::device::{BackendError, Batch, MemoryStats, POISON, Prepared, Profiler, Span, SpanKind, Step, Trace, Track};
 use crate::measure::check::{Expected, check_and_keep};
-use crate::measure::repeat::Left;
+use crate::measure::repeat::OutputDigest;
 use crate::measure::runner::{Mode, Setting};
 use crate::measure::sampler::{Sampler, TrustedClock, Unsized};
 use crate::measure::stopping_criterion::Limits;
@@ -13,7 +13,8 @@ use crate::plan::{Cache, Planned, Spec, schedule};
 use crate::record::roofline::{Analysis, Bound, Ceilings};
 use crate::record::stats::Summary;
 use crate::record::{
-    CheckResult, Measured, Method, OneCall, Outcome, Phase, Refusal, Relaunched, StopReason, Taken, Timing, roofline,
+    CaseSample, CheckResult, Measured, Method, OneCall, Outcome, Phase, Refusal, Relaunched, StopReason, Timing,
+    roofline,
 };
 use crate::suite::{Caps, Case, Inputs, Role};
 use crate::units::{Bytes, Nanos};
@@ -102,7 +103,7 @@ pub struct CaseRun<'p> {
     reference: Rc<Reference>,
     check: CheckResult,
     /// What the execution left that was checked.
-    left: Left,
+    left: OutputDigest,
     phases: Phases,
     first_launch: Nanos,
     /// What its variant leaves open, as it was set.
@@ -122,7 +123,7 @@ impl<'p> CaseRun<'p> {
         references: &mut References,
         profiler: &mut dyn Profiler,
     ) -> Result<CaseRun<'p>, CaseEnd> {
-        profiler.breathe().await;
+        profiler.yield_now().await;
         let case = planned.runs();
         let caps = &profiler.device().caps;
         let settings = settings(planned, caps);
@@ -226,9 +227,9 @@ impl<'p> CaseRun<'p> {
     }
 
     /// The last sample that counts.
-    pub fn taken(&self) -> Option<Taken> {
+    pub fn taken(&self) -> Option<CaseSample> {
         let (time, host, conditions) = self.sampler.as_ref()?.last()?;
-        Some(Taken { case: self.planned.name(), time, host, conditions: conditions.clone() })
+        Some(CaseSample { case: self.planned.name(), time, host, conditions: conditions.clone() })
     }
 
     /// Its outcome if the run ended now: with a check before the samples, and none after them.
@@ -314,7 +315,7 @@ impl<'p> CaseRun<'p> {
                 let sample = self.prepared.measure(batch).await?;
                 times.push(setting.clock.read(sample).0 / f64::from(batch.repeats));
             }
-            profiler.breathe().await;
+            profiler.yield_now().await;
         }
         self.prepared.launch_as(usual).await?;
         let [usual_times, other_times] = &times;

@@ -341,7 +341,7 @@ async fn probe(
 }
 
 async fn timed(profiler: &mut dyn Profiler, by: Timed<'_>, case: &Case) -> Result<Timing, Unsized> {
-    profiler.breathe().await;
+    profiler.yield_now().await;
     let problem = &case.problem;
     let inputs = problem.repeated_inputs(1);
     let mut prepared = profiler.prepare(case, &inputs, 1).await?;

@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::suite::parallel::*;
 
 use crate::device::{BackendError, Batch, LOOP_TURNS, OTHER_POISON, POISON, Prepared, Profiler};
-use crate::measure::repeat::Left;
+use crate::measure::repeat::OutputDigest;
 use crate::record::{CheckResult, Mismatch};
 use crate::suite::{Inputs, Problem, Storage, Tolerance, load, round_to};
 
@@ -63,7 +63,7 @@ impl Expected {
             for (some, slots) in chosen.chunks(at_once).zip(values.chunks_mut(at_once * row_len as usize)) {
                 let each = some.par_iter().zip(slots.par_chunks_mut(row_len as usize));
                 each.for_each(|(r, row)| row_of(output, *r, row));
-                profiler.breathe().await;
+                profiler.yield_now().await;
             }
             let tolerance = inputs.tolerance(problem, output);
             outputs.push(ExpectedOutput { tolerance, rows, values });
@@ -94,8 +94,8 @@ pub async fn check_and_keep(
     prepared: &mut dyn Prepared,
     problem: &Problem,
     expected: &Expected,
-) -> Result<(CheckResult, Left), BackendError> {
-    let mut comparison = Comparison { left: Left::of(expected.elements()), ..Comparison::default() };
+) -> Result<(CheckResult, OutputDigest), BackendError> {
+    let mut comparison = Comparison { left: OutputDigest::of(expected.elements()), ..Comparison::default() };
     // Runs of integers that hold the poison: the position of the buffer, and elements.
     let mut suspects: Vec<(usize, Range<u64>)> = Vec::new();
     let specs = problem.buffers();
@@ -129,7 +129,7 @@ pub async fn check_and_keep(
                     }
                 }
             }
-            profiler.breathe().await;
+            profiler.yield_now().await;
             row = end;
         }
     }
@@ -242,7 +242,7 @@ fn poisoned(bytes: &[u8]) -> bool {
 
 struct Comparison {
     result: CheckResult,
-    left: Left,
+    left: OutputDigest,
 }
 
 impl Default for Comparison {
@@ -258,7 +258,7 @@ impl Default for Comparison {
             repeatable: None,
             loops_end_after: None,
         };
-        Comparison { result, left: Left::default() }
+        Comparison { result, left: OutputDigest::default() }
     }
 }
 
@@ -313,7 +313,7 @@ impl Comparison {
     }
 
     /// What was found, and what was left; a check that compared nothing has shown nothing.
-    fn end(mut self) -> (CheckResult, Left) {
+    fn end(mut self) -> (CheckResult, OutputDigest) {
         self.result.passed &= self.result.compared > 0;
         (self.result, self.left)
     }

@@ -81,8 +81,8 @@ impl Profiler for Metered<'_> {
         self.inner.conditions()
     }
 
-    async fn breathe(&self) {
-        self.inner.breathe().await;
+    async fn yield_now(&self) {
+        self.inner.yield_now().await;
     }
 
     async fn empty(&mut self) -> Result<Nanos, BackendError> {

@@ -89,7 +89,7 @@ impl ReferenceKernel {
         let mut last: Vec<f64> = Vec::new();
         loop {
             last.push(self.read(clock).await?.0);
-            profiler.breathe().await;
+            profiler.yield_now().await;
             let spent = profiler.now() - began;
             let window = &last[last.len().saturating_sub(WINDOW)..];
             let (low, high) = window.iter().fold((f64::INFINITY, 0.0f64), |(l, h), t| (l.min(*t), h.max(*t)));

@@ -10,7 +10,7 @@ const KEPT: usize = 1 << 16;
 
 /// What an execution left in the outputs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Left {
+pub struct OutputDigest {
     /// Of all bits, in order.
     fingerprint: u64,
     /// One element in so many is kept.
@@ -21,16 +21,16 @@ pub struct Left {
     kept: Vec<(f64, f64)>,
 }
 
-impl Default for Left {
-    fn default() -> Left {
-        Left::of(0)
+impl Default for OutputDigest {
+    fn default() -> OutputDigest {
+        OutputDigest::of(0)
     }
 }
 
-impl Left {
+impl OutputDigest {
     /// Nothing yet; so many elements will be offered.
-    pub fn of(elements: usize) -> Left {
-        Left { fingerprint: 0, stride: elements.div_ceil(KEPT).max(1), offered: 0, kept: Vec::new() }
+    pub fn of(elements: usize) -> OutputDigest {
+        OutputDigest { fingerprint: 0, stride: elements.div_ceil(KEPT).max(1), offered: 0, kept: Vec::new() }
     }
 
     /// The next bytes of the outputs.
@@ -55,7 +55,7 @@ impl Left {
     }
 
     /// How another execution of the same case repeats this one.
-    pub fn repeated_by(&self, again: &Left) -> Repeatable {
+    pub fn repeated_by(&self, again: &OutputDigest) -> Repeatable {
         if self.fingerprint == again.fingerprint {
             return Repeatable::Bitwise;
         }
@@ -76,8 +76,8 @@ impl Left {
 mod tests {
     use super::*;
 
-    fn left(values: &[f32]) -> Left {
-        let mut left = Left::of(values.len());
+    fn left(values: &[f32]) -> OutputDigest {
+        let mut left = OutputDigest::of(values.len());
         for piece in values.chunks(5) {
             left.bits(&piece.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>());
         }
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn of_many_elements_an_even_choice_is_kept() {
         let elements = 5 * KEPT + 3;
-        let mut left = Left::of(elements);
+        let mut left = OutputDigest::of(elements);
         (0..elements).for_each(|i| left.element(i as f64, 1.0));
         assert!(left.kept.len() <= KEPT && left.kept.len() > KEPT / 2);
         assert!(left.kept.last().expect("many").0 > 0.99 * elements as f64);

@@ -60,18 +60,18 @@ pub enum RunEnd {
 
 /// What an earlier part of the same run has brought, to go on with a fresh profiler after a lost device.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct SoFar {
+pub struct ResumeState {
     finished: BTreeSet<String>,
     baseline: Option<Baseline>,
     /// Of cases that were on their way.
     sampled: BTreeMap<String, Timing>,
 }
 
-impl SoFar {
+impl ResumeState {
     /// Of a run that is not complete.
-    pub fn of(run: &Run) -> SoFar {
+    pub fn of(run: &Run) -> ResumeState {
         let sampled = run.sampling.iter().filter_map(|r| Some((r.case.clone(), r.timing()?.clone())));
-        SoFar {
+        ResumeState {
             finished: run.records.iter().map(|r| r.case.clone()).collect(),
             baseline: run.baseline.clone(),
             sampled: sampled.collect(),
@@ -90,7 +90,7 @@ pub async fn run(
     spec: &Spec,
     mode: Mode,
     profiler: &mut dyn Profiler,
-    so_far: &SoFar,
+    so_far: &ResumeState,
     mut on_event: impl FnMut(Event) -> Flow,
 ) -> RunEnd {
     let mut profiler = Metered::new(profiler);
@@ -148,7 +148,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         }
     }
 
-    async fn all(mut self, profiler: &mut dyn Profiler, so_far: &SoFar) -> RunEnd {
+    async fn all(mut self, profiler: &mut dyn Profiler, so_far: &ResumeState) -> RunEnd {
         for skip in self.plan.skips.iter().filter(|s| !so_far.finished.contains(&s.case.to_string())) {
             self.event(finished(skipped(skip)));
         }
@@ -199,7 +199,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
         &mut self,
         todo: &[&Planned],
         profiler: &mut dyn Profiler,
-        so_far: &SoFar,
+        so_far: &ResumeState,
     ) -> Result<(), Interruption> {
         let mut setting = match self.baseline(profiler, so_far).await {
             Ok(setting) => setting,
@@ -224,7 +224,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
     }
 
     /// Test the clocks and measure the ceilings, or take them over.
-    async fn baseline(&mut self, profiler: &mut dyn Profiler, so_far: &SoFar) -> Result<Setting, BackendError> {
+    async fn baseline(&mut self, profiler: &mut dyn Profiler, so_far: &ResumeState) -> Result<Setting, BackendError> {
         let mut reference_kernel = match ReferenceKernel::new(profiler).await {
             Ok(reference_kernel) => Some(reference_kernel),
             Err(BackendError::Lost(why)) => return Err(BackendError::Lost(why)),
@@ -441,7 +441,7 @@ impl<F: FnMut(Event) -> Flow> Engine<'_, F> {
                 if let Some(lost) = case_run.failure.take_if(|e| matches!(e, CaseEnd::DeviceLost(_))) {
                     self.end(case_run.planned, lost, &case_run.planned.name())?;
                 }
-                profiler.breathe().await;
+                profiler.yield_now().await;
             }
             if !samples.is_empty() {
                 self.event(Event::Samples { samples });

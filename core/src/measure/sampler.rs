@@ -203,7 +203,7 @@ impl Sampler {
             if let Some(why) = self.turn(prepared, profiler, None).await? {
                 return Ok(why);
             }
-            profiler.breathe().await;
+            profiler.yield_now().await;
         }
     }
 

@@ -53,7 +53,7 @@ pub async fn side_by_side(
         for i in order {
             let Ok(sampler) = &mut samplers[i] else { continue };
             ends[i] = sampler.turn(&mut *contenders[i], profiler, None).await?;
-            profiler.breathe().await;
+            profiler.yield_now().await;
         }
     }
     let finish = |(sampler, end): (Result<Sampler, String>, Option<StopReason>)| {

@@ -51,7 +51,7 @@ pub enum Event {
     /// The samples that a round brought, after the first ones of each case.
     Samples {
         /// One for each case whose sample counts.
-        samples: Vec<Taken>,
+        samples: Vec<CaseSample>,
     },
     /// A case ended.
     Record {
@@ -80,7 +80,7 @@ pub enum Event {
 
 /// A sample of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Taken {
+pub struct CaseSample {
     /// The case.
     pub case: String,
     /// Time of one execution on the run's clock, in nanoseconds, to seven digits.
@@ -171,7 +171,7 @@ impl Run {
     }
 
     /// One more sample of a case on its way.
-    fn take(&mut self, taken: Taken) {
+    fn take(&mut self, taken: CaseSample) {
         let Some(record) = self.sampling.iter_mut().find(|record| record.case == taken.case) else { return };
         let Outcome::Pass(measured) = &mut record.outcome else { return };
         if let Some(timing) = &mut measured.timing {

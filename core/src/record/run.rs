@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::roofline::Ceilings;
 use super::{Record, Spent, TimerTest};
 use crate::device::columns::{self, Columns};
-use crate::device::{ClockInfo, Conditions, DeviceInfo, Profiler, Reach, digits};
+use crate::device::{BrowserMode, ClockInfo, Conditions, DeviceInfo, Profiler, digits};
 use crate::plan::{Plan, Spec};
 use crate::units::Nanos;
 use schemars::JsonSchema;
@@ -32,7 +32,7 @@ pub struct Run {
     pub target: String,
     /// How far a browser let it, where one did; older recordings do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reach: Option<Reach>,
+    pub reach: Option<BrowserMode>,
     /// When it began, in seconds since 1970 (UTC).
     pub started: u64,
     /// The devices, at least one; a group of GPUs that work as one is one of them, with ranks.
@@ -193,7 +193,7 @@ impl Run {
 }
 
 /// A target, and how far a browser let it, where that is known.
-pub(crate) fn way(target: &str, reach: Option<Reach>) -> String {
+pub(crate) fn way(target: &str, reach: Option<BrowserMode>) -> String {
     reach.map_or_else(|| target.to_owned(), |reach| format!("{target} ({})", reach.name()))
 }
 

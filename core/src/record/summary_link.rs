@@ -8,7 +8,7 @@ mod wire;
 
 use super::stats::{FEWEST, Summary};
 use super::{Record, Run, Suite, way};
-use crate::device::{Clock, Reach};
+use crate::device::{BrowserMode, Clock};
 use crate::plan::{Spec, SpecError, query};
 use crate::units::Nanos;
 pub use packing::LINK_ROOM;
@@ -34,7 +34,7 @@ pub struct RunSummary {
     /// What ran the cases.
     pub target: String,
     /// How far a browser let it, where one did; older links do not tell.
-    pub reach: Option<Reach>,
+    pub reach: Option<BrowserMode>,
     /// What took the samples.
     pub clock: Clock,
     /// When it began, in seconds since 1970 (UTC).

@@ -4,7 +4,7 @@ use crate::record::roofline::{Analysis, Bound, analyse};
 use crate::record::stats::Summary;
 use crate::record::{Measured, OneCall, Record, Relaunched, Run};
 use crate::report::executions::stage_times;
-use crate::report::{Ground, Known};
+use crate::report::{CaseInfo, DeviceContext};
 use crate::suite::{Case, Role, Stage, problem_of};
 use crate::units::{Bytes, Nanos, percent, three_digits};
 
@@ -37,7 +37,7 @@ const FEW_THREADS: f64 = 0.5;
 /// The components of a case: its stages in order, then what surrounds them. Empty without a trace.
 pub fn components(record: &Record, run: &Run) -> Vec<Component> {
     let Some(measured) = record.measured() else { return Vec::new() };
-    let mut parts = stages(record, measured, Ground::of(run));
+    let mut parts = stages(record, measured, DeviceContext::of(run));
     if parts.is_empty() {
         return parts;
     }
@@ -75,7 +75,7 @@ fn sizes(record: &Record) -> Option<(Bytes, Bytes)> {
 }
 
 /// The stages of a case in order, those that belong together as one.
-pub(super) fn stages(record: &Record, measured: &Measured, ground: Ground) -> Vec<Component> {
+pub(super) fn stages(record: &Record, measured: &Measured, ground: DeviceContext) -> Vec<Component> {
     let times = stage_times(measured.trace.as_ref().map_or(&[][..], |trace| &trace.spans));
     let median = |(name, times): (_, Vec<f64>)| (name, Summary::of(&times).map_or(0.0, |summary| summary.median.0));
     let medians: Vec<(&str, f64)> = times.into_iter().map(median).collect();
@@ -135,7 +135,7 @@ fn summed(stages: Vec<(Option<&'static str>, Component)>) -> Vec<Component> {
 }
 
 /// A stage under the roofline, by its own operations and bytes.
-fn of_stage(case: &Case, stage: &Stage, time: Nanos, ground: Ground) -> Option<Analysis> {
+fn of_stage(case: &Case, stage: &Stage, time: Nanos, ground: DeviceContext) -> Option<Analysis> {
     let touched = case.problem.bytes(|b| stage.args.iter().any(|arg| arg.buffer == b.name));
     let dtype = stage.kernel_launch().and_then(|kernel| kernel.elem).unwrap_or(case.problem.dtype);
     let work = (stage.cost, stage.crossing(&case.problem));
@@ -144,11 +144,11 @@ fn of_stage(case: &Case, stage: &Stage, time: Nanos, ground: Ground) -> Option<A
 
 /// One sentence about a case: what binds it and what would help. `None` for a case without a figure.
 pub fn advice(record: &Record, run: &Run) -> Option<String> {
-    advice_by(record, &Known::of(record, Ground::of(run)), run)
+    advice_by(record, &CaseInfo::of(record, DeviceContext::of(run)), run)
 }
 
 /// The same, where what the case's workload says of it is known already.
-pub fn advice_by(record: &Record, known: &Known, run: &Run) -> Option<String> {
+pub fn advice_by(record: &Record, known: &CaseInfo, run: &Run) -> Option<String> {
     let measured = record.measured()?;
     let median = measured.timing.as_ref()?.summary.median;
     let faster = fastest_sibling(record, run).filter(|(_, time)| median.0 / time.0 >= WORTH);

@@ -3,7 +3,7 @@
 use super::html::short;
 use super::summary::{aim, short_of_precision};
 use crate::compare::{CallCost, Cost, CostRun};
-use crate::device::{DeviceKind, Reach};
+use crate::device::{BrowserMode, DeviceKind};
 use crate::record::stats::quantile;
 use crate::record::{Outcome, Record, Run, way};
 use crate::suite::DType;
@@ -61,7 +61,7 @@ fn in_words(took: Nanos) -> String {
 }
 
 /// The name of a target among people.
-pub fn target_name(target: &str, reach: Option<Reach>) -> String {
+pub fn target_name(target: &str, reach: Option<BrowserMode>) -> String {
     let name = match target {
         "cuda" => "CUDA",
         "wgpu" => "native WebGPU",

@@ -183,7 +183,7 @@ fn alone_in_short(comparison: &Comparison) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::compare::{Options, compare};
-    use crate::device::Reach;
+    use crate::device::BrowserMode;
     use crate::record::stats::Summary;
     use crate::testing::fixtures::{measured, run, spread};
 
@@ -224,7 +224,7 @@ mod tests {
             (|run| run.devices[0].name = "NVIDIA Y".to_owned(), "the devices differ"),
             (|run| run.devices[0].driver = "2".to_owned(), "the drivers differ"),
             (|run| run.started += 3 * DAY, "the runs began 3 days apart"),
-            (|run| run.reach = Some(Reach::Unsafe), "browsers let the runs reach the hardware differently"),
+            (|run| run.reach = Some(BrowserMode::Unsafe), "browsers let the runs reach the hardware differently"),
             (
                 |run| {
                     run.target = "wgpu".to_owned();

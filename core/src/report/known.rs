@@ -10,7 +10,7 @@ use crate::suite::{Caps, Case, OpSpec, Rate, find};
 
 /// What a record is held against.
 #[derive(Clone, Copy)]
-pub struct Ground<'a> {
+pub struct DeviceContext<'a> {
     /// The device.
     pub caps: &'a Caps,
     /// What it can do at best, where that was measured.
@@ -19,17 +19,17 @@ pub struct Ground<'a> {
     pub cache: Cache,
 }
 
-impl Ground<'_> {
+impl DeviceContext<'_> {
     /// Of a run.
-    pub fn of(run: &Run) -> Ground<'_> {
+    pub fn of(run: &Run) -> DeviceContext<'_> {
         let ceilings = run.baseline.as_ref().map(|baseline| &baseline.ceilings);
-        Ground { caps: &run.device().caps, ceilings, cache: run.spec.cache }
+        DeviceContext { caps: &run.device().caps, ceilings, cache: run.spec.cache }
     }
 }
 
 /// What its workload says of a record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Known {
+pub struct CaseInfo {
     /// What its speed is told in; a workload of a newer version does not say.
     pub rate: Option<Rate>,
     /// Whether it is one of those that find the ceilings.
@@ -38,11 +38,11 @@ pub struct Known {
     pub stages: Vec<Component>,
 }
 
-impl Known {
+impl CaseInfo {
     /// Of a record.
-    pub fn of(record: &Record, ground: Ground) -> Known {
+    pub fn of(record: &Record, ground: DeviceContext) -> CaseInfo {
         let stages = record.measured().map(|measured| stages(record, measured, ground));
-        Known {
+        CaseInfo {
             rate: rate_of(record),
             probe: record.case.parse::<Case>().is_ok_and(|case| !case.problem.workload.probes.is_empty()),
             stages: stages.unwrap_or_default(),
@@ -65,11 +65,12 @@ mod tests {
     fn what_is_known_survives_being_told() {
         let cases = ["copy/fwd/n1000/f32/vec4", "attention/fwd/b1,h1,s8,d8/f32/flash", "other/fwd/n1/f32/any"];
         let run = run("cuda", "X", &cases.map(|case| (case, spread(12_000.0, 0.002, 40))));
-        let known: Vec<Known> = run.records.iter().map(|record| Known::of(record, Ground::of(&run))).collect();
+        let known: Vec<CaseInfo> =
+            run.records.iter().map(|record| CaseInfo::of(record, DeviceContext::of(&run))).collect();
         let rates: Vec<Option<Rate>> = known.iter().map(|known| known.rate).collect();
         assert_eq!(rates, [Some(Rate::Bytes), Some(Rate::Flops), None]);
         assert_eq!(known.iter().map(|known| known.probe).collect::<Vec<_>>(), [true, false, false]);
         let told = serde_json::to_string(&known).expect("JSON");
-        assert_eq!(serde_json::from_str::<Vec<Known>>(&told).expect("read"), known);
+        assert_eq!(serde_json::from_str::<Vec<CaseInfo>>(&told).expect("read"), known);
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{Cell, Column, Rank, Table, Tone};
 use crate::compare::verdict::{Ratio, Verdict, digits};
-use crate::compare::{Point, Scaled, Side};
+use crate::compare::{Point, ScalingTable, Side};
 use crate::suite::Sides;
 use crate::units::percent;
 
 /// A table for each, with the sentences below it.
-pub fn scaling_table(scaled: &Scaled) -> Table {
+pub fn scaling_table(scaled: &ScalingTable) -> Table {
     let several = scaled.points.iter().any(|point| !point.data.is_empty());
     let of_host = matches!(scaled.sides, Sides::HostAndDevice { .. });
     let mut columns = vec![Column::figure(scaled.counts, Rank::Essential)];
@@ -42,7 +42,7 @@ pub fn scaling_table(scaled: &Scaled) -> Table {
     }
 }
 
-fn heading(scaled: &Scaled) -> String {
+fn heading(scaled: &ScalingTable) -> String {
     match scaled.sides {
         Sides::HostAndDevice { .. } => {
             format!("{} by {}, the host's code against the fastest variant on a device:", scaled.name, scaled.counts)
@@ -79,12 +79,12 @@ fn factor(speedup: &Ratio) -> Cell {
 }
 
 /// From which extent on the second side pays, a sentence for each place where the data may lie. None where no extent has both sides.
-pub fn scaling_sentences(scaled: &Scaled) -> Vec<String> {
+pub fn scaling_sentences(scaled: &ScalingTable) -> Vec<String> {
     let by_place = super::grouped(scaled.points.iter().map(|point| (point.data, point)));
     by_place.into_iter().filter_map(|(data, points)| sentence(scaled, data, &points)).collect()
 }
 
-fn sentence(scaled: &Scaled, data: &str, points: &[&Point]) -> Option<String> {
+fn sentence(scaled: &ScalingTable, data: &str, points: &[&Point]) -> Option<String> {
     let measured: Vec<(u64, &Ratio)> =
         points.iter().filter_map(|point| Some((point.extent, point.speedup.as_ref()?))).collect();
     let pays = |(_, ratio): &(u64, &Ratio)| ratio.verdict == Verdict::Slower;

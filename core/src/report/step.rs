@@ -2,7 +2,7 @@
 
 use crate::record::stats::Summary;
 use crate::record::{LOADING, Record, Run, TRANSFER};
-use crate::report::Ground;
+use crate::report::DeviceContext;
 use crate::report::advice::stages;
 use crate::units::Nanos;
 
@@ -27,7 +27,7 @@ pub fn step(record: &Record, run: &Run) -> Vec<Part> {
         Some((name.to_owned(), median(&times)?))
     });
     let mut parts: Vec<(String, Nanos)> = around.collect();
-    let executed = stages(record, measured, Ground::of(run));
+    let executed = stages(record, measured, DeviceContext::of(run));
     if parts.is_empty() || executed.is_empty() {
         return Vec::new();
     }

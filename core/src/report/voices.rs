@@ -4,12 +4,12 @@ use super::families::cells;
 use super::html::short;
 use super::{Cell, Column, Rank, Table};
 use crate::compare::verdict::Ratio;
-use crate::compare::{Said, Spoken, Voices};
+use crate::compare::{Best, ImplementationRow, ImplementationTable};
 
 /// A row per problem and a column per voice: the median, and the ratio to the problem's base.
-pub fn voices_table(voices: &Voices) -> Table {
-    let column = |column: &crate::compare::VoiceColumn| Column::figure(&column.title, Rank::Essential);
-    let row = |spoken: &Spoken| -> Vec<Cell> {
+pub fn voices_table(voices: &ImplementationTable) -> Table {
+    let column = |column: &crate::compare::ImplementationColumn| Column::figure(&column.title, Rank::Essential);
+    let row = |spoken: &ImplementationRow| -> Vec<Cell> {
         let said = spoken.said.iter().map(|said| said.as_ref().map_or_else(|| "–".to_owned(), cell));
         std::iter::once(spoken.problem.clone()).chain(said).map(Into::into).collect()
     };
@@ -27,7 +27,7 @@ pub fn voices_table(voices: &Voices) -> Table {
 }
 
 /// The time, the variant where its name says something, and the ratio.
-fn cell(said: &Said) -> String {
+fn cell(said: &Best) -> String {
     let ratio = said.ratio.as_ref().map(|ratio| format!(" · {}", told(ratio))).unwrap_or_default();
     format!("{} {}{ratio}", said.time, said.variant)
 }
@@ -39,14 +39,14 @@ fn told(ratio: &Ratio) -> String {
 }
 
 /// What one source costs, a row per workload, and one for all of them.
-pub fn price_table(voices: &Voices) -> Table {
+pub fn price_table(voices: &ImplementationTable) -> Table {
     let columns = voices.runs.iter().flat_map(|run| {
         [
             Column::figure(&format!("one source ÷ by hand, {run}"), Rank::Essential),
             Column::figure("problems", Rank::Useful),
         ]
     });
-    let row = |price: &crate::compare::Price| -> Vec<Cell> {
+    let row = |price: &crate::compare::Overhead| -> Vec<Cell> {
         let name = price.workload.as_deref().unwrap_or("all");
         std::iter::once(name.into()).chain(price.means.iter().flat_map(|mean| cells(*mean))).collect()
     };

@@ -234,7 +234,7 @@ impl Profiler for Mock {
         }
     }
 
-    async fn breathe(&self) {}
+    async fn yield_now(&self) {}
 
     async fn empty(&mut self) -> Result<Nanos, BackendError> {
         self.now.set(self.now.get() + 1000.0);

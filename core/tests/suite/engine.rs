@@ -3,7 +3,7 @@
 
 use parallax_core::device::{Clock, Launching};
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
+use parallax_core::measure::runner::{Flow, Mode, ResumeState, RunEnd};
 use parallax_core::plan::{Spec, plan};
 use parallax_core::record::roofline::Ceilings;
 use parallax_core::record::{Event, Method, Outcome, Record, Refusal, Repeatable, Run, StopReason, Suite};
@@ -31,7 +31,7 @@ fn run_with(spec: &Spec, mode: Mode, world: World, mut flow: impl FnMut(&Event) 
     let mut mock = Mock::of(world);
     let suite = Suite { version: String::new(), commit: String::new() };
     let mut run = Run::begin("mock", suite, &mock, spec, &plan);
-    let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut mock, &SoFar::default(), |event| {
+    let ended = pollster::block_on(runner::run(&plan, spec, mode, &mut mock, &ResumeState::default(), |event| {
         let next = flow(&event);
         run.apply(event);
         next
@@ -289,7 +289,7 @@ fn a_run_that_is_cut_off_between_rounds_keeps_the_samples_of_all() {
     let suite = Suite { version: String::new(), commit: String::new() };
     let begun = Run::begin("mock", suite, &mock, &spec, &plan);
     let mut lines = vec![Event::Begin { run: Box::new(begun) }.line()];
-    let so_far = SoFar::default();
+    let so_far = ResumeState::default();
     pollster::block_on(runner::run(&plan, &spec, Mode::Measure, &mut mock, &so_far, |event| {
         lines.extend(event.changes_the_run().then(|| event.line()));
         Flow::Continue
@@ -339,7 +339,7 @@ fn a_lost_device_fails_the_case_in_hand_and_a_fresh_one_goes_on() {
     let failed = run.records.iter().find(|r| r.case == guilty).expect("it has a record");
     assert!(matches!(&failed.outcome, Outcome::Error { reason } if reason == "device lost: scripted"), "{failed:?}");
     let plan = plan(&spec(&CASES), &caps()).expect("cases");
-    let so_far = SoFar::of(&run);
+    let so_far = ResumeState::of(&run);
     let mut fresh = Mock::of(World::default());
     let ended = pollster::block_on(runner::run(&plan, &spec(&CASES), Mode::Measure, &mut fresh, &so_far, |event| {
         run.apply(event);

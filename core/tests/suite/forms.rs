@@ -2,7 +2,7 @@
 //! leave unwritten; and what all registered forms keep.
 
 use parallax_core::measure::runner;
-use parallax_core::measure::runner::{Flow, Mode, RunEnd, SoFar};
+use parallax_core::measure::runner::{Flow, Mode, ResumeState, RunEnd};
 use parallax_core::plan::{Plan, Planned, Spec};
 use parallax_core::record::{Event, Items, LOADING, Outcome, Record, TRANSFER};
 use parallax_core::suite::{
@@ -83,7 +83,7 @@ fn record(fault: Fault, mode: Mode) -> Record {
     let spec = Spec { budget: 2.0, ceilings: false, ..Spec::default() };
     let mut mock = Mock::of(World { fault, ..World::default() });
     let mut records = Vec::new();
-    let ended = pollster::block_on(runner::run(&plan, &spec, mode, &mut mock, &SoFar::default(), |event| {
+    let ended = pollster::block_on(runner::run(&plan, &spec, mode, &mut mock, &ResumeState::default(), |event| {
         if let Event::Record { record } = event {
             records.push(*record);
         }

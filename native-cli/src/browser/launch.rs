@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use parallax_core::device::Reach;
+use parallax_core::device::BrowserMode;
 use tempfile::TempDir;
 
 use super::{BROWSER, BrowserError, BrowserOptions};
@@ -79,9 +79,9 @@ pub fn find(asked: Option<&Path>) -> Result<PathBuf, BrowserError> {
 pub fn flags(options: &BrowserOptions) -> Vec<String> {
     let mut flags = options.flags.clone();
     let of_reach: &[&str] = match options.reach {
-        Reach::Stock => &[VISITOR],
-        Reach::Developer => &[VISITOR, DEVELOPER],
-        Reach::Unsafe => &[VISITOR, DEVELOPER, UNSAFE, MATRICES],
+        BrowserMode::Stock => &[VISITOR],
+        BrowserMode::Developer => &[VISITOR, DEVELOPER],
+        BrowserMode::Unsafe => &[VISITOR, DEVELOPER, UNSAFE, MATRICES],
     };
     let of_software: &[&str] = if options.software { &[UNSAFE, "--use-webgpu-adapter=swiftshader"] } else { &[] };
     let more = of_reach.iter().chain(of_software).filter(|flag| !options.flags.iter().any(|given| given == *flag));
@@ -224,11 +224,11 @@ mod tests {
             let options = BrowserOptions { reach, software, ..BrowserOptions::default() };
             flags(&options).into_iter().filter(|flag| flag != "--no-sandbox").collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(of(Reach::Stock, false), VISITOR);
-        assert_eq!(of(Reach::Developer, false), format!("{VISITOR} {DEVELOPER}"));
-        assert_eq!(of(Reach::Unsafe, false), format!("{VISITOR} {DEVELOPER} {UNSAFE} {MATRICES}"));
+        assert_eq!(of(BrowserMode::Stock, false), VISITOR);
+        assert_eq!(of(BrowserMode::Developer, false), format!("{VISITOR} {DEVELOPER}"));
+        assert_eq!(of(BrowserMode::Unsafe, false), format!("{VISITOR} {DEVELOPER} {UNSAFE} {MATRICES}"));
         let software = "--use-webgpu-adapter=swiftshader";
-        assert_eq!(of(Reach::Developer, true), format!("{VISITOR} {DEVELOPER} {UNSAFE} {software}"));
+        assert_eq!(of(BrowserMode::Developer, true), format!("{VISITOR} {DEVELOPER} {UNSAFE} {software}"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use parallax_core::device::{DeviceInfo, Reach};
+use parallax_core::device::{BrowserMode, DeviceInfo};
 use parallax_core::measure::runner::{Flow, Mode};
 use parallax_core::plan::{Spec, query};
 use parallax_core::record::Event;
@@ -47,7 +47,7 @@ pub struct BrowserOptions {
     /// Use the browser's software adapter: for machines without a GPU, and for tests.
     pub software: bool,
     /// What the page may use, unless a flag of `flags` gives it more.
-    pub reach: Reach,
+    pub reach: BrowserMode,
     /// What the page measures.
     pub target: PageTarget,
     /// How many threads of the processor the page computes with; all of them, if not said.
@@ -174,7 +174,7 @@ pub fn executable(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
 /// Whether a run could start: the browser that it would use, or what is missing.
 pub fn ready(options: &BrowserOptions) -> Result<PathBuf, BrowserError> {
     page(options)?;
-    if options.reach == Reach::Stock && options.software {
+    if options.reach == BrowserMode::Stock && options.software {
         return Err(BrowserError::StockSoftware);
     }
     executable(options)
@@ -246,7 +246,7 @@ fn query(options: &BrowserOptions, spec: &Spec, mode: Mode, token: &str) -> Stri
     let mut pairs = vec![("report", format!("{}/{token}", events::EVENTS))];
     if options.target == PageTarget::Wasm {
         pairs.push(("target", options.target.name().to_owned()));
-    } else if options.reach != Reach::Stock {
+    } else if options.reach != BrowserMode::Stock {
         pairs.push(("features", options.reach.name().to_owned()));
     }
     pairs.extend(options.threads.map(|threads| ("threads", threads.to_string())));
@@ -289,7 +289,7 @@ mod tests {
             "report=/api/events/t0&mode=verify&filter=a*b%26100%25&case=attention/fwd/b1,h1,s1,d1/f32/flash"
         );
         assert_eq!(query(&stock, &Spec::default(), Mode::Measure, "t0"), "report=/api/events/t0");
-        let further = BrowserOptions { reach: Reach::Unsafe, ..stock };
+        let further = BrowserOptions { reach: BrowserMode::Unsafe, ..stock };
         assert_eq!(query(&further, &Spec::default(), Mode::Measure, "t0"), "report=/api/events/t0&features=unsafe");
         let mine = BrowserOptions { kernels: Some("mine".into()), ..BrowserOptions::default() };
         assert_eq!(

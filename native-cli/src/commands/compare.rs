@@ -7,7 +7,7 @@ use anyhow::bail;
 use clap::Args;
 use parallax_core::compare;
 use parallax_core::compare::tax::{Pairing, Tax, tax};
-use parallax_core::compare::{Comparison, Cost, Gate, Options, Voices, cost_on};
+use parallax_core::compare::{Comparison, Cost, Gate, ImplementationTable, Options, cost_on};
 use parallax_core::record::Run;
 use parallax_core::report::{self, html, sheet};
 
@@ -189,7 +189,7 @@ fn taxed(tax: &Tax, runs: &[(String, Run)], format: Format) -> anyhow::Result<Ma
     })
 }
 
-fn spoken(voices: &Voices, format: Format) -> anyhow::Result<Made> {
+fn spoken(voices: &ImplementationTable, format: Format) -> anyhow::Result<Made> {
     let tables = [report::voices_table(voices), report::price_table(voices)];
     Ok(match format {
         Format::Text => Made::Tables(table::below_each_other(tables.iter().map(|t| table::text(t, width())))),

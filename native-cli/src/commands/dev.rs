@@ -27,7 +27,7 @@ use crate::interface::{self, Rejected};
 use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::targets::{Opened, choose};
 use crate::texts::{FinalText, assembled, folder};
-use crate::trial::{Awkward, Failure, Trial, ratio};
+use crate::trial::{Awkward, CheckedCase, Failure, ratio};
 
 /// `dev`.
 #[derive(Debug, Args)]
@@ -135,7 +135,7 @@ fn next_save(events: &Receiver<Instant>) -> Option<Instant> {
 /// A case and what the saves so far have made of it.
 struct Subject {
     case: Case,
-    trial: Option<Trial>,
+    trial: Option<CheckedCase>,
     awkward: Awkward,
     /// Final texts of the last look.
     texts: Vec<FinalText>,
@@ -216,7 +216,7 @@ impl<'a> Bench<'a> {
         let profiler = &mut *self.profiler;
         let trial = match subject.trial.take() {
             Some(trial) => trial,
-            None => Trial::of(subject.case.clone(), self.args.seed, WORK, profiler).await,
+            None => CheckedCase::of(subject.case.clone(), self.args.seed, WORK, profiler).await,
         };
         let trial = subject.trial.insert(trial);
         let (case, program) = match trial.runs(profiler) {

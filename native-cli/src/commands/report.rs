@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use parallax_core::compare::{Scaled, scaled};
+use parallax_core::compare::{ScalingTable, scaled};
 use parallax_core::report::{self as tables, html, sheet};
 
 use crate::commands::baseline;
@@ -49,7 +49,7 @@ pub fn report(args: &Report) -> anyhow::Result<()> {
             Made::Tables(table::below_each_other(of_runs.chain(Some(along).filter(|along| !along.is_empty()))))
         }
         Format::Markdown => {
-            let along: Vec<Scaled> = scaled(&runs, None);
+            let along: Vec<ScalingTable> = scaled(&runs, None);
             let along = along.iter().map(tables::scaling_table);
             let all = runs.iter().map(|(_, run)| tables::table(run)).chain(along);
             Made::Text(all.map(|table| table.markdown()).collect::<Vec<_>>().join("\n"))

@@ -27,7 +27,7 @@ use crate::interrupts::{interrupted, listen_for_interrupts};
 use crate::output::writable_folder;
 use crate::search::Search;
 use crate::targets::{Opened, choose};
-use crate::trial::{Awkward, Failure, Trial, ratio};
+use crate::trial::{Awkward, CheckedCase, Failure, ratio};
 use crate::tuning;
 
 /// `tune`.
@@ -155,7 +155,7 @@ impl Sweep<'_> {
         outln!("\n{name}: {} cases, {} to try, from {}", cases.len(), trials, self.words(&start));
         let mut known = Vec::new();
         for case in cases {
-            known.push(Trial::of(case.clone(), self.seed, WORK, profiler).await);
+            known.push(CheckedCase::of(case.clone(), self.seed, WORK, profiler).await);
         }
         let mut awkward: Vec<Awkward> = cases.iter().map(|_| Awkward::default()).collect();
         // Room for two candidates that are timed for each one that is out at once.
@@ -213,7 +213,7 @@ impl Sweep<'_> {
         &self,
         best: &Tuning,
         candidate: &Tuning,
-        known: &[Trial],
+        known: &[CheckedCase],
         awkward: &mut [Awkward],
         each: Duration,
         profiler: &mut dyn Profiler,
@@ -261,7 +261,7 @@ impl Sweep<'_> {
     /// One case of both, checked and timed side by side.
     async fn one(
         &self,
-        trial: &Trial,
+        trial: &CheckedCase,
         (best, left): (&Tuning, &Case),
         (candidate, right): (&Tuning, &Case),
         each: Duration,
@@ -287,10 +287,14 @@ impl Sweep<'_> {
 ///
 /// # Errors
 /// The plan's reason, when one of them cannot run so.
-fn programs(tuning: &Tuning, known: &[Trial], profiler: &mut dyn Profiler) -> Result<Vec<(Case, Program)>, String> {
+fn programs(
+    tuning: &Tuning,
+    known: &[CheckedCase],
+    profiler: &mut dyn Profiler,
+) -> Result<Vec<(Case, Program)>, String> {
     profiler.set_tuning(tuning.clone());
     let caps = &profiler.device().caps;
-    let one = |trial: &Trial| {
+    let one = |trial: &CheckedCase| {
         let case = trial.runs(profiler)?;
         let program = case.program(caps).ok_or_else(|| format!("{case} has no launches"))?;
         Ok((case, program))

@@ -19,7 +19,7 @@ fn healthy() -> Facts {
         compiles: Some(Ok(())),
         lacking: Vec::new(),
         libraries: vec![library("NVRTC", true), library("CUPTI", false)],
-        boards: vec![Doing { name: "a GPU".to_owned(), held: Vec::new(), processes: 0 }],
+        boards: vec![GpuActivity { name: "a GPU".to_owned(), held: Vec::new(), processes: 0 }],
         counters_closed: Some(false),
         adapters: vec![("a GPU".to_owned(), DeviceKind::Discrete), ("llvmpipe".to_owned(), DeviceKind::Software)],
         wgpu: Ok("a GPU, Vulkan".to_owned()),

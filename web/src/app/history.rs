@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use parallax_core::record::{Run, given_name};
-use parallax_core::report::Known;
+use parallax_core::report::CaseInfo;
 use wasm_bindgen_futures::spawn_local;
 
 use super::App;
 use crate::environment::{self, of_this_site};
-use crate::shelf::Shelf;
+use crate::shelf::RunStore;
 use crate::view::{Recorded, Tone, Wish};
 use crate::words::moment;
 use crate::{reading, reports};
@@ -55,7 +55,7 @@ impl App {
         self.offer_recorded(newest).await;
         *self.kept.borrow_mut() = spines.clone();
         self.tell_time();
-        match Shelf::left(&spines).first() {
+        match RunStore::left(&spines).first() {
             Some(left) if !self.running.get() => self.view.left(left),
             _ => self.view.clear_notice("left"),
         }
@@ -93,7 +93,7 @@ impl App {
     }
 
     /// Show a run from the shelf in place of the last one.
-    fn recall(&self, run: Run, known: BTreeMap<String, Known>, id: f64) {
+    fn recall(&self, run: Run, known: BTreeMap<String, CaseInfo>, id: f64) {
         ["kept", "not-kept"].iter().for_each(|notice| self.view.clear_notice(notice));
         self.recalled.set(Some(id));
         *self.known.borrow_mut() = known;
@@ -109,7 +109,7 @@ impl App {
 }
 
 /// A run from the shelf, and what the workloads of its records say of them.
-async fn recalled(shelf: &Shelf, id: f64) -> Result<(Run, BTreeMap<String, Known>), String> {
+async fn recalled(shelf: &RunStore, id: f64) -> Result<(Run, BTreeMap<String, CaseInfo>), String> {
     let run = shelf.read(id).await?;
     let known = reports::known(&run).await?;
     Ok((run, known))

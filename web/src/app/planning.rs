@@ -11,7 +11,7 @@ use parallax_lab::way::Target;
 use super::App;
 use crate::environment::{self, turn};
 use crate::expected::{Past, of_run};
-use crate::measuring::{Bench, Planned, more_threads};
+use crate::measuring::{Planned, Session, more_threads};
 use crate::query;
 use crate::view::Tone;
 
@@ -54,7 +54,7 @@ impl App {
         self.give_up_the_plan();
         self.view.allow_run(false);
         drop(bench);
-        match Bench::open(self.ask(true)).await {
+        match Session::open(self.ask(true)).await {
             Ok(bench) => {
                 *self.orders.borrow_mut() = bench.orders.clone();
                 *self.bench.borrow_mut() = Some(bench);

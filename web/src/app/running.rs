@@ -3,20 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use parallax_core::measure::runner::{RunEnd, SoFar};
+use parallax_core::measure::runner::{ResumeState, RunEnd};
 use parallax_core::plan::{Outline, PRECISION_PAGE, Spec};
 use parallax_core::record::{Event, Record, Run};
-use parallax_core::report::{self, Known};
+use parallax_core::report::{self, CaseInfo};
 use parallax_core::suite::problem_of;
 use parallax_core::units::Nanos;
-use parallax_lab::way::{Target, Way};
+use parallax_lab::way::{Target, TargetConfig};
 use wasm_bindgen_futures::spawn_local;
 
 use super::{App, suite};
 use crate::activity::{Activity, Stage};
 use crate::environment::{self, ScreenLock};
 use crate::live::Live;
-use crate::measuring::{Bench, Job};
+use crate::measuring::{Job, Session};
 use crate::progress::Progress;
 use crate::remarks::Remarks;
 use crate::remote::Remote;
@@ -81,7 +81,7 @@ impl App {
 
         let never: BTreeSet<String> = plan.skips.iter().map(|skip| skip.case.clone()).collect();
         let interrupted = loop {
-            let so_far = self.run.borrow().as_ref().map(SoFar::of).unwrap_or_default();
+            let so_far = self.run.borrow().as_ref().map(ResumeState::of).unwrap_or_default();
             let mode = self.mode;
             let known = self.run.borrow().as_ref().is_some_and(|run| run.baseline.is_some());
             *self.activity.borrow_mut() = Some(Activity::new(mode, spec.ceilings && !known));
@@ -112,10 +112,10 @@ impl App {
     }
 
     /// A fresh device in place of a lost one; it must be the same, because the plan and the header name it.
-    async fn reopen(&self, lost: Bench) -> Result<Bench, String> {
+    async fn reopen(&self, lost: Session) -> Result<Session, String> {
         let (device, cube) = (lost.device.clone(), lost.cube);
         drop(lost);
-        let opened = Bench::open(self.ask(cube)).await;
+        let opened = Session::open(self.ask(cube)).await;
         let mut fresh = opened.map_err(|why| format!("device lost, and no other to be had: {why}"))?;
         fresh.device.caps.tuning = device.caps.tuning.clone();
         if fresh.device != device {
@@ -125,7 +125,7 @@ impl App {
         Ok(fresh)
     }
 
-    fn end(self: &Rc<Self>, bench: Option<Bench>, interrupted: Option<String>, began: f64) {
+    fn end(self: &Rc<Self>, bench: Option<Session>, interrupted: Option<String>, began: f64) {
         self.running.set(false);
         let alive = bench.is_some();
         *self.bench.borrow_mut() = bench;
@@ -157,7 +157,7 @@ impl App {
     }
 
     /// `never` are the cases that the plan has skipped.
-    fn on_event(&self, event: Event, known: Option<Known>, never: &BTreeSet<String>) {
+    fn on_event(&self, event: Event, known: Option<CaseInfo>, never: &BTreeSet<String>) {
         if let (Event::Record { record }, Some(known)) = (&event, known) {
             self.known.borrow_mut().insert(record.case.clone(), known);
         }
@@ -223,7 +223,7 @@ impl App {
 
     /// A record in the table; what is said of the others of its problem may change with it.
     pub(super) fn show(&self, record: &Record, run: &Run, never: &BTreeSet<String>) {
-        let (known, nothing) = (self.known.borrow(), Known::default());
+        let (known, nothing) = (self.known.borrow(), CaseInfo::default());
         let of = |record: &Record| known.get(&record.case).unwrap_or(&nothing);
         self.view.case_finished(record, &report::row_in(record, of(record).rate, run));
         let of_ours = |other: &&Record| problem_of(&other.case) == problem_of(&record.case);
@@ -277,7 +277,7 @@ impl App {
 }
 
 /// What is known of a run before its first case.
-fn header(Way { target, reach, .. }: Way, bench: &Bench, spec: &Spec, plan: &Outline) -> Run {
+fn header(TargetConfig { target, reach, .. }: TargetConfig, bench: &Session, spec: &Spec, plan: &Outline) -> Run {
     let mut environment = environment::describe();
     environment.extend(bench.place());
     Run {

@@ -6,12 +6,12 @@ use std::rc::Rc;
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use js_sys::{Object, Reflect};
 use parallax_lab::protocol::{Order, Word};
-use parallax_lab::way::{Target, Way};
+use parallax_lab::way::{Target, TargetConfig};
 use parallax_lab::{SCRIPT, said};
 use wasm_bindgen::prelude::*;
 use web_sys::{ErrorEvent, MessageEvent, MessagePort, Worker, WorkerOptions, WorkerType};
 
-use super::Orders;
+use super::RequestSender;
 use super::awaited::Awaited;
 use super::programs::{ONE_THREAD, Program, for_threads};
 use crate::environment::within;
@@ -37,7 +37,7 @@ enum Place {
 }
 
 /// A program that measures, which lets its device go when this is dropped.
-pub struct Beside {
+pub struct WorkerHandle {
     place: Place,
     awaited: Awaited,
     _on_message: Closure<dyn FnMut(MessageEvent)>,
@@ -45,9 +45,9 @@ pub struct Beside {
 }
 
 /// What came of starting one.
-pub struct Started {
+pub struct SpawnedWorker {
     /// It.
-    pub beside: Beside,
+    pub beside: WorkerHandle,
     /// What it says.
     pub words: UnboundedReceiver<Word>,
     /// What the record says of it.
@@ -58,23 +58,23 @@ pub struct Started {
 ///
 /// # Errors
 /// Why there is none.
-pub async fn start(way: Way) -> Result<Started, String> {
+pub async fn start(way: TargetConfig) -> Result<SpawnedWorker, String> {
     let remark = match for_threads(way) {
         Ok(None) => None,
         Err(why) => Some(format!("one thread: {why}")),
-        Ok(Some(program)) => match Beside::in_a_worker(way, program).await {
+        Ok(Some(program)) => match WorkerHandle::in_a_worker(way, program).await {
             None => Some("one thread: the page's program for more did not start".to_owned()),
-            Some((beside, words)) => return Ok(Started { beside, words, remark: None }),
+            Some((beside, words)) => return Ok(SpawnedWorker { beside, words, remark: None }),
         },
     };
-    let (beside, words) = match Beside::in_a_worker(way, ONE_THREAD).await {
+    let (beside, words) = match WorkerHandle::in_a_worker(way, ONE_THREAD).await {
         Some(started) => started,
-        None => Beside::in_the_page(ONE_THREAD)
+        None => WorkerHandle::in_the_page(ONE_THREAD)
             .await
             .map_err(|why| format!("What measures did not start: {}", said(&why)))?,
     };
     // What a GPU computes takes the same time; only inputs and checks wait longer.
-    Ok(Started { beside, words, remark: remark.filter(|_| way.target == Target::Wasm) })
+    Ok(SpawnedWorker { beside, words, remark: remark.filter(|_| way.target == Target::Wasm) })
 }
 
 /// Hand a word over. Nobody hears any more only when what speaks is about to be ended.
@@ -91,12 +91,12 @@ fn hear(awaited: Awaited, words: UnboundedSender<Word>) -> Closure<dyn FnMut(Mes
     })
 }
 
-impl Beside {
+impl WorkerHandle {
     /// Tries twice: a worker loses its script where the page's service worker is replaced meanwhile.
-    async fn in_a_worker(way: Way, program: Program) -> Option<(Beside, UnboundedReceiver<Word>)> {
+    async fn in_a_worker(way: TargetConfig, program: Program) -> Option<(WorkerHandle, UnboundedReceiver<Word>)> {
         for _ in 0..2 {
             let (sender, mut words) = unbounded();
-            let beside = Beside::new(way, program, sender).ok()?;
+            let beside = WorkerHandle::new(way, program, sender).ok()?;
             match within(PATIENCE, words.recv()).await? {
                 Ok(Word::Ready { webgpu }) => return (webgpu || way.target == Target::Wasm).then_some((beside, words)),
                 Ok(Word::Broken { .. }) => {}
@@ -106,7 +106,7 @@ impl Beside {
         None
     }
 
-    fn new(way: Way, program: Program, words: UnboundedSender<Word>) -> Result<Beside, JsValue> {
+    fn new(way: TargetConfig, program: Program, words: UnboundedSender<Word>) -> Result<WorkerHandle, JsValue> {
         let options = WorkerOptions::new();
         options.set_type(WorkerType::Module);
         let worker = Worker::new_with_options(SCRIPT, &options)?;
@@ -121,7 +121,8 @@ impl Beside {
         let _on_message = hear(awaited.clone(), words);
         worker.set_onmessage(Some(_on_message.as_ref().unchecked_ref()));
         worker.set_onerror(Some(on_error.as_ref().unchecked_ref()));
-        let beside = Beside { place: Place::Worker(worker.clone()), awaited, _on_message, _on_error: Some(on_error) };
+        let beside =
+            WorkerHandle { place: Place::Worker(worker.clone()), awaited, _on_message, _on_error: Some(on_error) };
         let first = Object::new();
         Reflect::set(&first, &"glue".into(), &program.glue.into())?;
         Reflect::set(&first, &"program".into(), &program.wasm.into())?;
@@ -131,13 +132,15 @@ impl Beside {
         Ok(beside)
     }
 
-    async fn in_the_page(Program { glue, wasm, .. }: Program) -> Result<(Beside, UnboundedReceiver<Word>), JsValue> {
+    async fn in_the_page(
+        Program { glue, wasm, .. }: Program,
+    ) -> Result<(WorkerHandle, UnboundedReceiver<Word>), JsValue> {
         let port: MessagePort = here(glue, wasm).await?.unchecked_into();
         let (sender, mut words) = unbounded();
         let awaited = Awaited::default();
         let _on_message = hear(awaited.clone(), sender);
         port.set_onmessage(Some(_on_message.as_ref().unchecked_ref()));
-        let beside = Beside { place: Place::Page(port), awaited, _on_message, _on_error: None };
+        let beside = WorkerHandle { place: Place::Page(port), awaited, _on_message, _on_error: None };
         match words.recv().await {
             Ok(Word::Ready { .. }) => Ok((beside, words)),
             other => Err(format!("it said {other:?}").into()),
@@ -153,7 +156,7 @@ impl Beside {
     }
 
     /// A way to give it orders, which leads nowhere after its end.
-    pub fn orders(&self) -> Orders {
+    pub fn orders(&self) -> RequestSender {
         let post: Box<dyn Fn(JsValue) -> Result<(), JsValue>> = match &self.place {
             Place::Worker(worker) => {
                 let worker = worker.clone();
@@ -169,11 +172,11 @@ impl Beside {
             // A string can always be posted.
             let _ = post(line.into());
         };
-        Orders { give: Rc::new(give), awaited: self.awaited.clone() }
+        RequestSender { give: Rc::new(give), awaited: self.awaited.clone() }
     }
 }
 
-impl Drop for Beside {
+impl Drop for WorkerHandle {
     fn drop(&mut self) {
         self.awaited.give_up();
         match &self.place {

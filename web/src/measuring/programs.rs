@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use parallax_lab::most_threads;
-use parallax_lab::way::Way;
+use parallax_lab::way::TargetConfig;
 
 use crate::environment::isolated;
 
@@ -42,7 +42,7 @@ pub fn more_threads() -> Result<u32, &'static str> {
 }
 
 /// The one for threads, unless one thread is wanted; or why it cannot be had.
-pub fn for_threads(way: Way) -> Result<Option<Program>, &'static str> {
+pub fn for_threads(way: TargetConfig) -> Result<Option<Program>, &'static str> {
     let wanted = way.threads.map(NonZeroU32::get);
     if wanted == Some(1) {
         return Ok(None);

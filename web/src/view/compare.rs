@@ -6,7 +6,7 @@ use web_sys::{DragEvent, Element, File, FileList, HtmlElement, HtmlInputElement}
 use super::View;
 use super::dom::{attribute, empty, fill, id, listen, make, say, set_title, typed};
 use crate::environment::window;
-use crate::shelf::Spine;
+use crate::shelf::RunMeta;
 use crate::words::{count, moment};
 
 /// One of the things that are compared.
@@ -195,7 +195,7 @@ impl View {
     }
 
     /// The kept runs, to choose from.
-    pub fn kept(&self, spines: &[Spine]) {
+    pub fn kept(&self, spines: &[RunMeta]) {
         let list = id("compare-kept");
         for spine in spines {
             let (row, what) = (make("li", "", ""), make("div", "", ""));

@@ -9,7 +9,7 @@ use web_sys::Element;
 use super::View;
 use super::dom::{attribute, empty, fill, id, listen, make};
 use super::notices::Tone;
-use crate::shelf::Spine;
+use crate::shelf::RunMeta;
 use crate::words::{count, moment};
 
 /// A run that the site recorded in a browser.
@@ -61,7 +61,7 @@ impl View {
     }
 
     /// The list of kept runs.
-    pub fn history(&self, spines: &[Spine]) {
+    pub fn history(&self, spines: &[RunMeta]) {
         let list = id("history");
         empty(&list);
         for spine in spines {
@@ -81,7 +81,7 @@ impl View {
     }
 
     /// A run was left in the middle: what is to become of it?
-    pub fn left(&self, spine: &Spine) {
+    pub fn left(&self, spine: &RunMeta) {
         let text = format!(
             "It began {} and had {} of {} done when the page was left.",
             moment(spine.id),
@@ -114,7 +114,7 @@ impl View {
     }
 }
 
-fn button(wish: Wish, text: &str, spine: &Spine) -> Element {
+fn button(wish: Wish, text: &str, spine: &RunMeta) -> Element {
     let button = make("button", "", text);
     let (_, name) = Wish::ALL.iter().find(|(other, _)| *other == wish).expect("all are listed");
     for (key, value) in [("type", "button"), ("data-wish", *name), ("data-run", &spine.id.to_string())] {

@@ -12,7 +12,7 @@ use web_sys::Element;
 use super::View;
 use super::dom::{attribute, empty, fill, id, make, property, prose, say};
 use crate::activity::Stage;
-use crate::live::Glimpse;
+use crate::live::PartialResult;
 use crate::remarks::Remarks;
 
 /// Columns of the table in index.html.
@@ -68,7 +68,7 @@ impl Busy {
     }
 
     /// Samples are there; a figure so early is marked as such.
-    fn show(&self, glimpse: &Glimpse) {
+    fn show(&self, glimpse: &PartialResult) {
         self.median.set_class_name("num median preliminary");
         say(&self.median, &format!("≈ {}", glimpse.median));
         // Markup of the core's report, which has no text in it.
@@ -242,7 +242,7 @@ impl View {
     }
 
     /// What the samples of a case on its way say so far.
-    pub fn case_so_far(&self, glimpse: &Glimpse) {
+    pub fn case_so_far(&self, glimpse: &PartialResult) {
         let (problem, variant) = (problem_of(&glimpse.case), variant_of(&glimpse.case));
         let table = self.table.borrow();
         let mut busy = table.busy();

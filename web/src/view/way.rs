@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
-use parallax_core::device::Reach;
-use parallax_lab::way::Way;
+use parallax_core::device::BrowserMode;
+use parallax_lab::way::TargetConfig;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlInputElement};
 
@@ -30,32 +30,33 @@ struct Choice {
     value: String,
     /// What it is called.
     label: String,
-    way: Way,
+    way: TargetConfig,
     disabled: bool,
 }
 
 impl View {
     /// Show what of WebGPU was asked for and what can be, and call with what is chosen. `offered`: the browser has
     /// experimental features.
-    pub fn reaches(&self, asked: Way, offered: bool, choose: impl Fn(Way) + 'static) {
+    pub fn reaches(&self, asked: TargetConfig, offered: bool, choose: impl Fn(TargetConfig) + 'static) {
         // Exact timestamps alone are the browser's to give; a link may have asked for them all the same.
-        let given = Reach::ALL.into_iter().filter(|reach| *reach != Reach::Developer || *reach == asked.reach);
+        let given =
+            BrowserMode::ALL.into_iter().filter(|reach| *reach != BrowserMode::Developer || *reach == asked.reach);
         let choices = given.map(|reach| Choice {
             value: reach.name().to_owned(),
             label: reach.name().to_owned(),
-            way: Way { reach, ..asked },
-            disabled: reach == Reach::Unsafe && reach != asked.reach && !offered,
+            way: TargetConfig { reach, ..asked },
+            disabled: reach == BrowserMode::Unsafe && reach != asked.reach && !offered,
         });
         let why_not = (!offered).then(|| NO_REACH.to_owned());
         ways(("features", "Features of WebGPU", REACH), asked, choices, why_not, choose);
     }
 
     /// Show how many threads were asked for. `most`: how many there are, or why there is one.
-    pub fn threads(&self, asked: Way, most: Result<u32, &str>, choose: impl Fn(Way) + 'static) {
+    pub fn threads(&self, asked: TargetConfig, most: Result<u32, &str>, choose: impl Fn(TargetConfig) + 'static) {
         let choice = |value: &str, label: String, threads| Choice {
             value: value.to_owned(),
             label,
-            way: Way { threads, ..asked },
+            way: TargetConfig { threads, ..asked },
             disabled: threads.is_none() && most.is_err(),
         };
         let all = most.map_or_else(|_| "all".to_owned(), |most| format!("all {most}"));
@@ -66,7 +67,7 @@ impl View {
             .chain([choice("all", all, None)]);
         let why_not = most.err().map(|why| format!("There is no choice here: {why}."));
         // Where there is one thread, all of them are one.
-        let shown = if most.is_err() { Way { threads: NonZeroU32::new(1), ..asked } } else { asked };
+        let shown = if most.is_err() { TargetConfig { threads: NonZeroU32::new(1), ..asked } } else { asked };
         ways(("threads", "Threads of the processor", THREADS), shown, choices, why_not, choose);
     }
 
@@ -80,10 +81,10 @@ impl View {
 /// Show a choice by its name, legend and meaning.
 fn ways(
     (name, legend, about): (&str, &str, &str),
-    asked: Way,
+    asked: TargetConfig,
     choices: impl Iterator<Item = Choice>,
     why_not: Option<String>,
-    choose: impl Fn(Way) + 'static,
+    choose: impl Fn(TargetConfig) + 'static,
 ) {
     let (place, choose) = (id("way"), Rc::new(choose));
     let (field, segments) = (make("fieldset", "", ""), make("div", "segments", ""));

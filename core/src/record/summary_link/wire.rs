@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LinkError::{self, Damaged};
 use super::{CaseFigure, CaseSummary, ENDS, RunSummary};
-use crate::device::{Clock, Reach};
+use crate::device::{BrowserMode, Clock};
 use crate::record::{Suite, given_name};
 use crate::units::Nanos;
 
@@ -35,7 +35,7 @@ pub(super) struct Wire {
     pub(super) driver: Option<String>,
     pub(super) target: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) reach: Option<Reach>,
+    pub(super) reach: Option<BrowserMode>,
     pub(super) clock: Clock,
     pub(super) at: u64,
     pub(super) suite: Suite,

@@ -3,7 +3,7 @@
 use crate::compare::identity::{normalised, same_device};
 use crate::compare::one_gpu::distance;
 use crate::compare::{Cost, cost};
-use crate::device::Reach;
+use crate::device::BrowserMode;
 use crate::record::Run;
 
 /// Every device with its runs: those of most targets first, and of these the newest.
@@ -92,9 +92,9 @@ impl<'r> Devices<'r> {
     }
 
     /// Each target of the devices' views with its reach, sorted.
-    pub fn ways(&self) -> Vec<(&str, Option<Reach>)> {
+    pub fn ways(&self) -> Vec<(&str, Option<BrowserMode>)> {
         let views = self.all.iter().flat_map(OnDevice::views);
-        let mut ways: Vec<(&str, Option<Reach>)> =
+        let mut ways: Vec<(&str, Option<BrowserMode>)> =
             views.map(|kept| (kept.run.target.as_str(), kept.run.reach)).collect();
         ways.sort_unstable();
         ways.dedup();
@@ -134,7 +134,7 @@ impl<'r> OnDevice<'r> {
     }
 
     /// The runs of a target with this reach, in the order of the device's runs.
-    pub fn through(&self, target: &str, reach: Option<Reach>) -> impl Iterator<Item = &Kept<'r>> {
+    pub fn through(&self, target: &str, reach: Option<BrowserMode>) -> impl Iterator<Item = &Kept<'r>> {
         self.runs.iter().filter(move |kept| kept.run.target == target && kept.run.reach == reach)
     }
 
@@ -257,13 +257,13 @@ mod tests {
         };
         let (copy, read) = ("copy/fwd/n64/f32/vec4", "read/fwd/n64/f32/vec4");
         let runs = [
-            of("browser", Some(Reach::Unsafe), 110.0, &[copy, read]),
-            of("browser", Some(Reach::Stock), 300.0, &[copy]),
+            of("browser", Some(BrowserMode::Unsafe), 110.0, &[copy, read]),
+            of("browser", Some(BrowserMode::Stock), 300.0, &[copy]),
             of("cuda", None, 100.0, &[copy, read]),
         ];
         let devices = Devices::of(&runs);
         let [device] = devices.all() else { panic!("one device") };
-        assert_eq!(device.view("browser").map(|kept| kept.run.reach), Some(Some(Reach::Stock)));
+        assert_eq!(device.view("browser").map(|kept| kept.run.reach), Some(Some(BrowserMode::Stock)));
         let cost = device.cost_of("browser").expect("two targets");
         let problems: Vec<&str> = cost.problems.iter().map(|problem| problem.problem.as_str()).collect();
         assert_eq!(problems, ["copy/fwd/n64/f32"], "the other problem was measured with another reach alone");

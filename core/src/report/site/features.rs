@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::devices::{Devices, Kept, OnDevice};
-use crate::device::Reach;
+use crate::device::BrowserMode;
 use crate::record::Run;
 use crate::report::html::table;
 use crate::report::{Cell, Column, Mark, Rank, Remark, Table, Tone, target_name};
@@ -65,7 +65,7 @@ impl Support {
     /// By the runs of one target.
     fn of<'r>(feature: &Feature, runs: impl Iterator<Item = &'r Run> + Clone) -> Support {
         let having = |reach: &dyn Fn(&Run) -> bool| runs.clone().any(|run| feature.of(run) && reach(run));
-        if having(&|run| run.reach == Some(Reach::Stock) || run.target != "browser") {
+        if having(&|run| run.reach == Some(BrowserMode::Stock) || run.target != "browser") {
             Support::Yes
         } else if having(&|run| run.reach.is_none()) {
             Support::Unsaid
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_feature_is_there_behind_a_flag_or_absent() {
-        let of = |target: &str, reach: Option<Reach>, feature: &str| {
+        let of = |target: &str, reach: Option<BrowserMode>, feature: &str| {
             let mut run = run(target, "X", &[]);
             run.reach = reach;
             run.devices[0].features = vec![feature.to_owned()];
@@ -161,9 +161,15 @@ mod tests {
         for (runs, want) in [
             (vec![of("wgpu", None, "f")], Support::Yes),
             (vec![of("browser", None, "f")], Support::Unsaid),
-            (vec![of("browser", Some(Reach::Unsafe), "f"), of("browser", Some(Reach::Stock), "g")], Support::Flag),
-            (vec![of("browser", Some(Reach::Unsafe), "f"), of("browser", Some(Reach::Stock), "f")], Support::Yes),
-            (vec![of("browser", Some(Reach::Stock), "g")], Support::No),
+            (
+                vec![of("browser", Some(BrowserMode::Unsafe), "f"), of("browser", Some(BrowserMode::Stock), "g")],
+                Support::Flag,
+            ),
+            (
+                vec![of("browser", Some(BrowserMode::Unsafe), "f"), of("browser", Some(BrowserMode::Stock), "f")],
+                Support::Yes,
+            ),
+            (vec![of("browser", Some(BrowserMode::Stock), "g")], Support::No),
             (vec![of("cuda", None, "g")], Support::Nameless),
         ] {
             assert_eq!(Support::of(&feature, runs.iter()), want);

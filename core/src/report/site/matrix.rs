@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::devices::Devices;
 use crate::compare::fastest;
-use crate::device::Reach;
+use crate::device::BrowserMode;
 use crate::record::stats::geometric_mean;
 use crate::report::html::short;
 use crate::report::target_name;
@@ -39,7 +39,7 @@ pub(super) fn matrices(devices: &Devices<'_>) -> Vec<Matrix> {
     ways.into_iter().filter_map(|(target, reach)| matrix(devices, target, reach)).collect()
 }
 
-fn matrix(devices: &Devices<'_>, target: &str, reach: Option<Reach>) -> Option<Matrix> {
+fn matrix(devices: &Devices<'_>, target: &str, reach: Option<BrowserMode>) -> Option<Matrix> {
     let mut names = Vec::new();
     // Times of a problem by device.
     let mut times: BTreeMap<&str, Vec<(usize, f64)>> = BTreeMap::new();
